@@ -1,0 +1,45 @@
+# Two commands are enough: `make demo` to see it, `make test` to check it.
+# Needs Python 3.11 or newer and make; everything else is installed into .venv.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.PHONY: help setup demo test lint check bench web constraints clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
+
+setup: $(STAMP)  ## make .venv and install everything, pinned
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip==26.3
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable . --group dev
+	@touch $@
+
+demo: setup  ## look: the worked example of self-attention, then a model that learns in a minute
+	$(BIN)/python examples/first_steps.py
+
+test: setup lint  ## check: lint, types, every test, coverage
+	$(BIN)/python -m pytest --numprocesses 2 --cov --cov-report=term
+
+lint: setup  ## ruff and mypy (strict, tests included)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: setup  ## measure: parity with other implementations, speed beside torch.nn
+	$(BIN)/python -m glassformer.nn.parity
+	$(BIN)/python benchmarks/attention.py
+	$(BIN)/python benchmarks/start_up.py
+
+web:  ## build the page (comes with the explorer)
+	@echo "there is no page yet: the explorer brings it" >&2; exit 1
+
+constraints:  ## renew constraints.txt from what is installed
+	$(BIN)/python -m pip freeze --exclude-editable | sed 's/+cpu$$//' > constraints.txt
+
+clean:  ## remove what setup and tests made
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage dist build
