@@ -1,0 +1,74 @@
+"""Ids to probabilities: the mathematics. Pure functions first, modules second.
+
+Read in this order: `attention.functions` (the arithmetic), `attention.multi_head` (the module),
+`positions`, `layers`, `blocks`, `models`; `config` and `presets` say what a model is made of.
+"""
+
+from glassformer.nn.attention import (
+    DecodingCache,
+    MultiHeadAttention,
+    attend_fused,
+    attend_written,
+    attention_weights,
+    basic_self_attention,
+    causal_mask,
+    padding_mask,
+    record_attention,
+    set_attention,
+)
+from glassformer.nn.blocks import Block, Stack
+from glassformer.nn.config import (
+    AttentionConfig,
+    BlockConfig,
+    EmbeddingConfig,
+    FeedForwardConfig,
+    ImageConfig,
+    ModelConfig,
+    OutputConfig,
+    PositionConfig,
+)
+from glassformer.nn.describe import count_parameters, describe
+from glassformer.nn.layers import FeedForward, TokenEmbedding
+from glassformer.nn.models import (
+    Classifier,
+    ImageClassifier,
+    LanguageModel,
+    MaskedLanguageModel,
+    Seq2Seq,
+    TextEncoder,
+    build,
+)
+
+__all__ = [
+    "AttentionConfig",
+    "Block",
+    "BlockConfig",
+    "Classifier",
+    "DecodingCache",
+    "EmbeddingConfig",
+    "FeedForward",
+    "FeedForwardConfig",
+    "ImageClassifier",
+    "ImageConfig",
+    "LanguageModel",
+    "MaskedLanguageModel",
+    "ModelConfig",
+    "MultiHeadAttention",
+    "OutputConfig",
+    "PositionConfig",
+    "Seq2Seq",
+    "Stack",
+    "TextEncoder",
+    "TokenEmbedding",
+    "attend_fused",
+    "attend_written",
+    "attention_weights",
+    "basic_self_attention",
+    "build",
+    "causal_mask",
+    "count_parameters",
+    "describe",
+    "padding_mask",
+    "record_attention",
+    "set_attention",
+]

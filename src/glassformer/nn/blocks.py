@@ -1,0 +1,227 @@
+"""Blocks and stacks: attention and feed-forward, joined by residuals and norms.
+
+The residual stream has a name at each stage: `resid_pre` enters a block, `resid_mid` leaves its
+attention, `resid_cross` its cross-attention, `resid_post` the block.
+Dims: B batch, T positions, S source positions, D model width.
+"""
+
+import torch
+from torch import nn
+
+from glassformer.errors import ShapeError
+from glassformer.nn.attention import DecodingCache, KeyValueCache, MultiHeadAttention
+from glassformer.nn.attention.masks import padding_mask
+from glassformer.nn.config import ModelConfig
+from glassformer.nn.layers import FeedForward, make_norm
+from glassformer.nn.positions import (
+    LearnedPositions,
+    RotaryPositions,
+    Rotation,
+    SinusoidalPositions,
+)
+from glassformer.nn.shapes import Bool, Float, Int, Tensor
+
+__all__ = ["Block", "Stack"]
+
+
+class Block(nn.Module):
+    """Self-attention, cross-attention if asked for, feed-forward; each with residual and norm."""
+
+    def __init__(self, config: ModelConfig, *, causal: bool = False, cross: bool = False) -> None:
+        super().__init__()
+        d_model = config.d_model
+        self.causal = causal
+        self.norm_first = config.block.norm_first
+        self.attention = MultiHeadAttention(d_model, config.attention)
+        self.attention_norm = make_norm(d_model, config.block)
+        self.cross_attention = MultiHeadAttention(d_model, config.attention) if cross else None
+        self.cross_attention_norm = make_norm(d_model, config.block) if cross else None
+        self.feed_forward = FeedForward(d_model, config.feed_forward)
+        self.feed_forward_norm = make_norm(d_model, config.block)
+        self.dropout = nn.Dropout(config.block.dropout)
+
+    def forward(
+        self,
+        resid_pre: Float[Tensor, "B T D"],
+        *,
+        mask: Bool[Tensor, "..."] | None = None,
+        rotation: Rotation | None = None,
+        memory: Float[Tensor, "B S D"] | None = None,
+        memory_mask: Bool[Tensor, "..."] | None = None,
+        cache: KeyValueCache | None = None,
+        memory_cache: KeyValueCache | None = None,
+    ) -> Float[Tensor, "B T D"]:
+        """One step of the residual stream; `memory` is what cross-attention reads."""
+        attention_in = self._before(resid_pre, self.attention_norm)
+        attended = self.attention(
+            attention_in, mask=mask, causal=self.causal, rotation=rotation, cache=cache
+        )
+        resid_mid = self._after(resid_pre, attended, self.attention_norm)
+        resid_cross = resid_mid
+        if self.cross_attention is not None and self.cross_attention_norm is not None:
+            cross_in = self._before(resid_mid, self.cross_attention_norm)
+            gathered = self.cross_attention(cross_in, memory, mask=memory_mask, cache=memory_cache)
+            resid_cross = self._after(resid_mid, gathered, self.cross_attention_norm)
+        feed_in = self._before(resid_cross, self.feed_forward_norm)
+        fed = self.feed_forward(feed_in)
+        resid_post = self._after(resid_cross, fed, self.feed_forward_norm)
+        return resid_post
+
+    def _before(self, residual: Tensor, norm: nn.Module) -> Tensor:
+        """What a sublayer reads: the residual stream, normed first in pre-norm."""
+        if not self.norm_first:
+            return residual
+        normed: Tensor = norm(residual)
+        return normed
+
+    def _after(self, residual: Tensor, sublayer: Tensor, norm: nn.Module) -> Tensor:
+        """Add a sublayer's output to the stream it read; normed after in post-norm."""
+        kept = self.dropout(sublayer)
+        added: Tensor = residual + kept
+        if self.norm_first:
+            return added
+        normed: Tensor = norm(added)
+        return normed
+
+
+class Stack(nn.Module):
+    """Embedding, positions and blocks: ids (or an image) to vectors.
+
+    An encoder sees everything; a decoder is causal and may read an encoder's output (`cross`).
+    """
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        embedding: nn.Module,
+        *,
+        n_layers: int | None = None,
+        causal: bool = False,
+        cross: bool = False,
+    ) -> None:
+        super().__init__()
+        self.d_model = config.d_model
+        self.cross = cross
+        self.embedding = embedding
+        self.positions = _make_positions(config)
+        self.types = (
+            nn.Embedding(config.embedding.n_types, config.d_model)
+            if config.embedding.n_types
+            else None
+        )
+        self.embedding_norm = (
+            make_norm(config.d_model, config.block) if config.embedding.norm else None
+        )
+        self.dropout = nn.Dropout(config.block.dropout)
+        depth = config.n_layers if n_layers is None else n_layers
+        self.blocks = nn.ModuleList(Block(config, causal=causal, cross=cross) for _ in range(depth))
+        self.final_norm = (
+            make_norm(config.d_model, config.block) if config.block.final_norm else None
+        )
+
+    def forward(
+        self,
+        inputs: Tensor,
+        *,
+        is_token: Bool[Tensor, "B T"] | None = None,
+        types: Int[Tensor, "B T"] | None = None,
+        memory: Float[Tensor, "B S D"] | None = None,
+        memory_is_token: Bool[Tensor, "B S"] | None = None,
+        cache: DecodingCache | None = None,
+    ) -> Float[Tensor, "B T D"]:
+        """Ids (B, T) or images to vectors. Without `is_token`, every position is a token."""
+        tokens = self.embedding(inputs)
+        start = 0 if cache is None else cache.length
+        if cache is not None:
+            cache.extend_mask(is_token, inputs)
+            is_token = cache.is_token
+        positions = _positions(is_token, start, tokens.size(1), tokens.device)
+        embedded = self.embed(tokens, positions, start + tokens.size(1), types)
+        return self.transform(
+            embedded,
+            mask=None if is_token is None else padding_mask(is_token),
+            rotation=self._rotation(positions, start + tokens.size(1)),
+            memory=memory,
+            memory_mask=None if memory_is_token is None else padding_mask(memory_is_token),
+            cache=cache,
+        )
+
+    def embed(
+        self,
+        tokens: Float[Tensor, "B T D"],
+        positions: Int[Tensor, "... T"],
+        length: int,
+        types: Int[Tensor, "B T"] | None = None,
+    ) -> Float[Tensor, "B T D"]:
+        """Token vectors plus position vectors (plus type vectors), normed if the config says."""
+        summed = tokens
+        if isinstance(self.positions, LearnedPositions | SinusoidalPositions):
+            position_vectors = self.positions(positions, length)
+            summed = tokens + position_vectors
+        if self.types is not None:
+            type_ids = (
+                tokens.new_zeros(tokens.shape[:2], dtype=torch.long) if types is None else types
+            )
+            summed = summed + self.types(type_ids)
+        normed = summed if self.embedding_norm is None else self.embedding_norm(summed)
+        embedded: Tensor = self.dropout(normed)
+        return embedded
+
+    def transform(
+        self,
+        x: Float[Tensor, "B T D"],
+        *,
+        mask: Bool[Tensor, "..."] | None = None,
+        rotation: Rotation | None = None,
+        memory: Float[Tensor, "B S D"] | None = None,
+        memory_mask: Bool[Tensor, "..."] | None = None,
+        cache: DecodingCache | None = None,
+    ) -> Float[Tensor, "B T D"]:
+        """The blocks alone, on vectors; masks broadcast to (B, H, T, K)."""
+        if self.cross and memory is None:
+            raise ShapeError("a decoder with cross-attention needs the encoder's output (memory)")
+        for layer, block in enumerate(self.blocks):
+            x = block(
+                x,
+                mask=mask,
+                rotation=rotation,
+                memory=memory,
+                memory_mask=memory_mask,
+                cache=None if cache is None else cache.self_attention[layer],
+                memory_cache=None if cache is None else cache.cross_attention[layer],
+            )
+        return x if self.final_norm is None else self.final_norm(x)
+
+    def start_cache(self) -> DecodingCache:
+        """An empty cache for decoding with this stack, step by step."""
+        return DecodingCache.for_blocks(len(self.blocks))
+
+    def _rotation(self, positions: Tensor, length: int) -> Rotation | None:
+        if not isinstance(self.positions, RotaryPositions):
+            return None
+        rotation: Rotation = self.positions(positions, length)
+        return rotation
+
+
+def _positions(
+    is_token: Bool[Tensor, "B K"] | None, start: int, n_new: int, device: torch.device
+) -> Int[Tensor, "... T"]:
+    """Positions of the newest tokens: counted over tokens alone where the left is padded."""
+    if is_token is None:
+        return torch.arange(start, start + n_new, device=device)
+    counted = is_token.long().cumsum(dim=-1) - 1
+    return counted[:, start:].clamp(min=0)
+
+
+def _make_positions(
+    config: ModelConfig,
+) -> LearnedPositions | SinusoidalPositions | RotaryPositions | None:
+    kind, max_len = config.positions.kind, config.max_len
+    if kind == "learned":
+        return LearnedPositions(max_len, config.d_model)
+    if kind == "sinusoidal":
+        return SinusoidalPositions(max_len, config.d_model, config.positions.base)
+    if kind == "rotary":
+        d_head = config.attention.head_width(config.d_model)
+        return RotaryPositions(max_len, d_head, config.positions.base)
+    return None

@@ -1,0 +1,149 @@
+"""The interface of "Transformers from scratch": its two classes, and its ways to fold heads.
+
+`SelfAttention` and `Transformer` are called as in that text and are made of the modules that
+everything else here uses. They are right where its printed code is not: scores are divided by
+√(k/h), `mask=True` masks, and positions live on the input's device.
+Dims: B batch, T positions, K width (the text's k), H heads, S = K / H, C classes.
+"""
+
+import math
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from glassformer.errors import ConfigError
+from glassformer.nn.attention import MultiHeadAttention
+from glassformer.nn.config import AttentionConfig, Initialisation
+from glassformer.nn.layers import initialise
+from glassformer.nn.models import Classifier
+from glassformer.nn.presets import bloem_2024
+from glassformer.nn.shapes import Float, Int, Tensor
+
+__all__ = ["FOLDS", "SelfAttention", "Transformer", "attend_einsum", "attend_folded"]
+
+
+class SelfAttention(nn.Module):
+    """Multi-head self-attention on (B, T, K); `mask=True` hides later positions."""
+
+    def __init__(
+        self, k: int, heads: int = 4, mask: bool = False, init: Initialisation | None = None
+    ) -> None:
+        super().__init__()
+        if k % heads:
+            raise ConfigError(f"k must be a multiple of heads, got k={k} and heads={heads}")
+        self.k, self.heads, self.mask = k, heads, mask
+        self.attention = MultiHeadAttention(k, AttentionConfig(n_heads=heads, output_bias=True))
+        if init is not None:
+            initialise(self, init)
+
+    @property
+    def toqueries(self) -> nn.Linear:
+        """The map to queries, by the text's name."""
+        return self.attention.to_queries
+
+    @property
+    def tokeys(self) -> nn.Linear:
+        """The map to keys, by the text's name."""
+        return self.attention.to_keys
+
+    @property
+    def tovalues(self) -> nn.Linear:
+        """The map to values, by the text's name."""
+        return self.attention.to_values
+
+    @property
+    def unifyheads(self) -> nn.Linear:
+        """The map that joins the heads, by the text's name."""
+        assert self.attention.to_output is not None
+        return self.attention.to_output
+
+    def forward(self, x: Float[Tensor, "B T K"]) -> Float[Tensor, "B T K"]:
+        """Attend from each position to all, or to itself and those before it."""
+        attended: Tensor = self.attention(x, causal=self.mask)
+        return attended
+
+
+class Transformer(nn.Module):
+    """The text's classifier: word ids to log-probabilities of the classes."""
+
+    def __init__(
+        self, k: int, heads: int, depth: int, seq_length: int, num_tokens: int, num_classes: int
+    ) -> None:
+        super().__init__()
+        self.classifier = Classifier(
+            bloem_2024(
+                vocab_size=num_tokens,
+                d_model=k,
+                n_heads=heads,
+                n_layers=depth,
+                max_len=seq_length,
+                n_classes=num_classes,
+            )
+        )
+
+    def forward(self, x: Int[Tensor, "B T"]) -> Float[Tensor, "B C"]:
+        """Log-probabilities; exp of them sums to 1."""
+        logits = self.classifier(x)
+        return F.log_softmax(logits, dim=-1)
+
+
+def _fold_by_view(x: Float[Tensor, "B T K"], heads: int) -> Float[Tensor, "BH T S"]:
+    b, t, k = x.shape
+    pieces = x.view(b, t, heads, k // heads)
+    return pieces.transpose(1, 2).contiguous().view(b * heads, t, k // heads)
+
+
+def _fold_by_reshape(x: Float[Tensor, "B T K"], heads: int) -> Float[Tensor, "BH T S"]:
+    b, t, k = x.shape
+    pieces = x.reshape(b, t, heads, k // heads)
+    return pieces.transpose(1, 2).reshape(b * heads, t, k // heads)
+
+
+def _fold_by_chunks(x: Float[Tensor, "B T K"], heads: int) -> Float[Tensor, "BH T S"]:
+    return torch.stack(x.chunk(heads, dim=-1), dim=1).flatten(0, 1)
+
+
+FOLDS: dict[str, Callable[[Tensor, int], Tensor]] = {
+    "view": _fold_by_view,
+    "reshape": _fold_by_reshape,
+    "chunks": _fold_by_chunks,
+}
+"""Three ways to move heads into the batch, (B, T, K) → (B·H, T, S): all give the same tensor."""
+
+
+def attend_folded(
+    queries: Float[Tensor, "B T K"],
+    keys: Float[Tensor, "B T K"],
+    values: Float[Tensor, "B T K"],
+    heads: int,
+    fold: str = "view",
+) -> Float[Tensor, "B T K"]:
+    """Multi-head attention with the heads folded into the batch, so that `bmm` does them all."""
+    if fold not in FOLDS:
+        raise ConfigError(f"fold must be one of {', '.join(FOLDS)}, got {fold!r}")
+    folded_queries, folded_keys, folded_values = (
+        FOLDS[fold](x, heads) for x in (queries, keys, values)
+    )
+    scores = torch.bmm(folded_queries, folded_keys.transpose(1, 2))
+    scaled = scores / math.sqrt(folded_keys.size(-1))
+    weights = torch.softmax(scaled, dim=-1)
+    context = torch.bmm(weights, folded_values)
+    b, t, k = queries.shape
+    return context.view(b, heads, t, k // heads).transpose(1, 2).reshape(b, t, k)
+
+
+def attend_einsum(
+    queries: Float[Tensor, "B T K"],
+    keys: Float[Tensor, "B T K"],
+    values: Float[Tensor, "B T K"],
+    heads: int,
+) -> Float[Tensor, "B T K"]:
+    """The same with einsum: the heads keep an axis of their own and nothing is transposed."""
+    b, t, k = queries.shape
+    q, key, v = (x.reshape(b, t, heads, k // heads) for x in (queries, keys, values))
+    scores = torch.einsum("bihs,bjhs->bhij", q, key)
+    weights = torch.softmax(scores / math.sqrt(k // heads), dim=-1)
+    context = torch.einsum("bhij,bjhs->bihs", weights, v)
+    return context.reshape(b, t, k)

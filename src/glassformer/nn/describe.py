@@ -1,0 +1,78 @@
+"""A model as a readable tree with parameter counts: equal neighbours are folded into one line."""
+
+from collections.abc import Iterator
+from itertools import groupby
+
+import torch
+from torch import nn
+
+from glassformer.nn.config import ModelConfig
+from glassformer.nn.layers import TokenEmbedding
+from glassformer.nn.models import build
+from glassformer.nn.positions import LearnedPositions
+
+__all__ = ["count_parameters", "describe", "describe_config"]
+
+
+def describe_config(config: ModelConfig) -> str:
+    """The tree of the model that a config would build; nothing is allocated."""
+    with torch.device("meta"):
+        model = build(config)
+    return describe(model)
+
+
+def describe(model: nn.Module) -> str:
+    """One line a part: name, kind, settings, parameters; totals at the end."""
+    rows = list(_rows(model, type(model).__name__, 0))
+    rows.append(("parameters", f"{count_parameters(model):,}"))
+    without = f"{count_parameters(model, embeddings=False):,}"
+    rows.append(("without embeddings and output map", without))
+    left, right = (max(len(row[side]) for row in rows) for side in (0, 1))
+    return "\n".join(f"{name:<{left}}  {count:>{right}}".rstrip() for name, count in rows)
+
+
+def count_parameters(model: nn.Module, *, embeddings: bool = True) -> int:
+    """Parameters, shared ones once; `embeddings=False` leaves out tables and vocabulary maps."""
+    left_out: set[int] = set()
+    if not embeddings:
+        tables = [m for m in model.modules() if isinstance(m, TokenEmbedding | LearnedPositions)]
+        outputs = [m for n, m in model.named_modules() if n in ("to_vocabulary", "to_classes")]
+        tables_of_types = [m for n, m in model.named_modules() if n.endswith(".types")]
+        for part in (*tables, *outputs, *tables_of_types):
+            left_out |= {id(p) for p in part.parameters()}
+    return sum(p.numel() for p in model.parameters() if id(p) not in left_out)
+
+
+def _rows(module: nn.Module, label: str, depth: int, times: int = 1) -> Iterator[tuple[str, str]]:
+    settings = _settings(module)
+    count = sum(p.numel() for p in module.parameters())
+    text = f"{'  ' * depth}{label}" + (f" ({settings})" if settings else "")
+    yield text, "" if not count else f"{count:,}" if times == 1 else f"{times} × {count:,}"
+    for name, child in module.named_children():
+        if isinstance(child, nn.ModuleList):
+            for numbers, n_equal, item in _folded(child):
+                label = f"{name}.{numbers}: {type(item).__name__}"
+                yield from _rows(item, label, depth + 1, n_equal)
+        elif not isinstance(child, nn.Dropout) or child.p:
+            yield from _rows(child, f"{name}: {type(child).__name__}", depth + 1)
+
+
+def _settings(module: nn.Module) -> str:
+    """What a reader wants to know of a part, shorter than torch's own words."""
+    if isinstance(module, nn.Linear):
+        return f"{module.in_features} → {module.out_features}" + ", bias" * (
+            module.bias is not None
+        )
+    if isinstance(module, nn.LayerNorm | nn.RMSNorm):
+        return f"eps={module.eps:g}"
+    if isinstance(module, nn.Dropout):
+        return f"{module.p:g}"
+    return module.extra_repr()
+
+
+def _folded(modules: nn.ModuleList) -> Iterator[tuple[str, int, nn.Module]]:
+    """The list's items, equal neighbours as one: "0-5", 6, the first of them."""
+    for _, run in groupby(enumerate(modules), key=lambda item: repr(item[1])):
+        equal = list(run)
+        first, last = equal[0][0], equal[-1][0]
+        yield (f"{first}" if first == last else f"{first}-{last}"), len(equal), equal[0][1]

@@ -1,0 +1,227 @@
+"""The layers that treat each position alone: embeddings, norms, feed-forward, output maps.
+
+Dims: B batch, T positions, D model width, F feed-forward width, V vocabulary, N patches.
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from glassformer.errors import InputError, ShapeError
+from glassformer.nn.config import BlockConfig, FeedForwardConfig, ImageConfig, Initialisation
+from glassformer.nn.shapes import Float, Int, Tensor
+
+__all__ = [
+    "FeedForward",
+    "PatchEmbedding",
+    "PlainNorm",
+    "TokenEmbedding",
+    "initialise",
+    "layer_norm",
+    "make_norm",
+    "rms_norm",
+    "tie",
+]
+
+
+def layer_norm(
+    x: Float[Tensor, "... D"],
+    gain: Float[Tensor, " D"] | None = None,
+    bias: Float[Tensor, " D"] | None = None,
+    eps: float = 1e-5,
+) -> Float[Tensor, "... D"]:
+    """Layer normalisation, written out: (x − mean) / √(variance + eps) · gain + bias.
+
+    Over the embedding dimension only, with the population variance (divided by D, not D − 1).
+    """
+    mean = x.mean(dim=-1, keepdim=True)
+    centred = x - mean
+    variance = centred.square().mean(dim=-1, keepdim=True)
+    deviation = (variance + eps).sqrt()
+    normed = centred / deviation
+    scaled = normed if gain is None else normed * gain
+    return scaled if bias is None else scaled + bias
+
+
+def rms_norm(
+    x: Float[Tensor, "... D"], gain: Float[Tensor, " D"] | None = None, eps: float = 1e-6
+) -> Float[Tensor, "... D"]:
+    """Root-mean-square normalisation, written out: x / √(mean(x²) + eps) · gain."""
+    mean_square = x.square().mean(dim=-1, keepdim=True)
+    normed = x / (mean_square + eps).sqrt()
+    return normed if gain is None else normed * gain
+
+
+class PlainNorm(nn.Module):
+    """(x − mean) / (std + eps) without parameters, as the by-hand text writes it.
+
+    Epsilon stands outside the root, and the deviation is the population's. For real models use
+    LayerNorm: its gradient stays finite on constant rows, this one's does not.
+    """
+
+    def __init__(self, eps: float) -> None:
+        super().__init__()
+        self.eps = eps
+
+    def forward(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
+        """Normalise each vector."""
+        mean = x.mean(dim=-1, keepdim=True)
+        centred = x - mean
+        deviation = x.std(dim=-1, keepdim=True, correction=0)
+        padded = deviation + self.eps
+        normed = centred / padded
+        return normed
+
+    def extra_repr(self) -> str:
+        """Shown by print(module)."""
+        return f"eps={self.eps}"
+
+
+def make_norm(d_model: int, config: BlockConfig) -> nn.Module:
+    """The norm that a config names."""
+    if config.norm == "plain":
+        return PlainNorm(config.norm_eps)
+    norm = nn.LayerNorm if config.norm == "layer" else nn.RMSNorm
+    return norm(d_model, eps=config.norm_eps)
+
+
+class FeedForward(nn.Module):
+    """Each position through the same small network, alone (section 3.3 of the paper)."""
+
+    def __init__(self, d_model: int, config: FeedForwardConfig) -> None:
+        super().__init__()
+        width = config.d_ff if config.n_layers == 2 else d_model
+        self.activation = config.activation
+        self.expand = nn.Linear(d_model, width, bias=config.bias)
+        self.gate = (
+            nn.Linear(d_model, width, bias=config.bias) if config.activation == "swiglu" else None
+        )
+        self.contract = (
+            nn.Linear(width, d_model, bias=config.bias) if config.n_layers == 2 else None
+        )
+        self.dropout = nn.Dropout(config.dropout) if config.dropout else None
+
+    def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+        """Linear, activation, linear; or linear, activation."""
+        expanded = self.expand(x)
+        activated = self._activate(x, expanded)
+        kept = activated if self.dropout is None else self.dropout(activated)
+        if self.contract is None:
+            return kept
+        contracted: Tensor = self.contract(kept)
+        return contracted
+
+    def _activate(
+        self, x: Float[Tensor, "B T D"], expanded: Float[Tensor, "B T F"]
+    ) -> Float[Tensor, "B T F"]:
+        if self.gate is not None:
+            opening = self.gate(x)
+            gate = F.silu(opening)
+            return gate * expanded
+        if self.activation == "relu":
+            return F.relu(expanded)
+        return F.gelu(expanded, approximate="tanh" if self.activation == "gelu_tanh" else "none")
+
+    def extra_repr(self) -> str:
+        """Shown by print(module)."""
+        return f"activation={self.activation}"
+
+
+class TokenEmbedding(nn.Module):
+    """From ids to vectors, by looking up rows of a learned table."""
+
+    def __init__(self, vocab_size: int, d_model: int, scale: bool = False) -> None:
+        super().__init__()
+        self.vocab_size = vocab_size
+        self.factor = math.sqrt(d_model) if scale else None
+        self.weight = nn.Parameter(torch.empty(vocab_size, d_model))
+        nn.init.normal_(self.weight, std=d_model**-0.5)
+
+    def forward(self, ids: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
+        """One row for each id, times √D where the config says so."""
+        looked_up = self._look_up(ids)
+        if self.factor is None:
+            return looked_up
+        scaled = looked_up * self.factor
+        return scaled
+
+    def _look_up(self, ids: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
+        if ids.dim() != 2 or ids.is_floating_point() or ids.dtype is torch.bool:
+            raise InputError(
+                f"token ids must be whole numbers of shape (batch, positions), got {ids.dtype} "
+                f"of shape {tuple(ids.shape)}"
+            )
+        if ids.size(1) == 0:
+            raise InputError("the text is empty: a model needs at least one token")
+        if torch.compiler.is_compiling():
+            return F.embedding(ids, self.weight)
+        try:
+            return F.embedding(ids, self.weight)
+        except IndexError:  # found by the lookup itself: checking before would cost every call
+            raise InputError(
+                f"token ids must be in 0..{self.vocab_size - 1}, got ids from {int(ids.min())} "
+                f"to {int(ids.max())}; was the text encoded with this model's tokenizer?"
+            ) from None
+
+    def extra_repr(self) -> str:
+        """Shown by print(module)."""
+        times = "" if self.factor is None else f", times={self.factor:.4g}"
+        return f"{self.vocab_size}, {self.weight.size(1)}{times}"
+
+
+def tie(output: nn.Linear, table: nn.Module) -> None:
+    """Let an output map and a token table be one parameter (not two equal ones)."""
+    assert isinstance(table, TokenEmbedding)
+    output.weight = table.weight
+
+
+class PatchEmbedding(nn.Module):
+    """From an image to a sequence: cut into square patches, map each to a vector."""
+
+    def __init__(self, config: ImageConfig, d_model: int) -> None:
+        super().__init__()
+        self.config = config
+        self.to_vectors = nn.Linear(config.channels * config.patch**2, d_model)
+
+    def forward(self, images: Float[Tensor, "B C Y X"]) -> Float[Tensor, "B N D"]:
+        """Patches in reading order, each flattened as (channel, row, column)."""
+        c = self.config
+        if images.shape[1:] != (c.channels, c.size, c.size):
+            raise ShapeError(
+                f"images must have shape (batch, {c.channels}, {c.size}, {c.size}), "
+                f"got {tuple(images.shape)}"
+            )
+        per_side = c.size // c.patch
+        grid = images.unflatten(3, (per_side, c.patch)).unflatten(2, (per_side, c.patch))
+        patches = grid.permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2)
+        vectors: Tensor = self.to_vectors(patches)
+        return vectors
+
+
+@torch.no_grad()
+def initialise(module: nn.Module, scheme: Initialisation) -> None:
+    """Give every parameter its first value, in place, once before training.
+
+    normal: N(0, 0.02²) as GPT-2 and BERT; xavier: uniform ±√(6 / (in + out)) as torch.nn's
+    Transformer; kaiming: N(0, 2 / in). Biases start at 0. Token and position tables start at
+    N(0, 0.02²) or, outside "normal", N(0, 1 / D).
+    """
+    for part in module.modules():
+        if isinstance(part, nn.Linear):
+            _initialise_matrix(part.weight, scheme)
+            if part.bias is not None:
+                nn.init.zeros_(part.bias)
+        elif isinstance(part, nn.Embedding | TokenEmbedding):
+            width = part.weight.size(1)
+            nn.init.normal_(part.weight, std=0.02 if scheme == "normal" else width**-0.5)
+
+
+def _initialise_matrix(matrix: Tensor, scheme: Initialisation) -> None:
+    if scheme == "normal":
+        nn.init.normal_(matrix, std=0.02)
+    elif scheme == "xavier":
+        nn.init.xavier_uniform_(matrix)
+    else:
+        nn.init.kaiming_normal_(matrix)
