@@ -4,6 +4,7 @@ Read in this order: `attention.functions` (the arithmetic), `attention.multi_hea
 `positions`, `layers`, `blocks`, `models`; `config` and `presets` say what a model is made of.
 """
 
+from glassformer.nn import presets
 from glassformer.nn.attention import (
     DecodingCache,
     MultiHeadAttention,
@@ -69,6 +70,7 @@ __all__ = [
     "count_parameters",
     "describe",
     "padding_mask",
+    "presets",
     "record_attention",
     "set_attention",
 ]

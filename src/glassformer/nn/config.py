@@ -6,7 +6,7 @@ carry it through JSON; a key that does not exist is an error, never ignored.
 """
 
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
-from typing import Any, Literal, Self, TypeVar, get_args, get_type_hints
+from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
 from glassformer.errors import ConfigError, UnknownNameError
 
@@ -295,7 +295,7 @@ class ModelConfig(_Checked):
             f"({self.d_model}), since they are added to it",
         )
 
-    def with_(self, **changes: Any) -> Self:
+    def with_(self, **changes: Any) -> "ModelConfig":
         """A copy with some fields changed; nested ones as `attention__n_heads=4`."""
         flat: dict[str, Any] = {}
         nested: dict[str, dict[str, Any]] = {}
@@ -316,7 +316,7 @@ class ModelConfig(_Checked):
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
+    def from_dict(cls, data: dict[str, Any]) -> "ModelConfig":
         """The config that `to_dict` was called on; unknown keys are errors."""
         return _from_dict(cls, data, "config")
 

@@ -1,0 +1,60 @@
+"""From torch.nn's own Transformer classes."""
+
+from glassformer.nn.attention import MultiHeadAttention
+from glassformer.nn.blocks import Stack
+from glassformer.nn.foreign.renaming import (
+    State,
+    Table,
+    below,
+    fill,
+    in_blocks,
+    rename,
+    three_maps,
+)
+from glassformer.nn.models import Seq2Seq
+
+__all__ = ["load_torch_encoder", "load_torch_multihead_attention", "load_torch_transformer"]
+
+_SHARED_BY_LAYERS: Table = {
+    "self_attn.in_proj_*": three_maps("attention"),
+    "self_attn.out_proj.*": "attention.to_output.*",
+    "linear1.*": "feed_forward.expand.*",
+    "linear2.*": "feed_forward.contract.*",
+    "norm1.*": "attention_norm.*",
+}
+_ENCODER_LAYER: Table = {**_SHARED_BY_LAYERS, "norm2.*": "feed_forward_norm.*"}
+_DECODER_LAYER: Table = {
+    **_SHARED_BY_LAYERS,
+    "multihead_attn.in_proj_*": three_maps("cross_attention"),
+    "multihead_attn.out_proj.*": "cross_attention.to_output.*",
+    "norm2.*": "cross_attention_norm.*",
+    "norm3.*": "feed_forward_norm.*",
+}
+_ATTENTION: Table = {
+    "in_proj_*": ("to_queries.*", "to_keys.*", "to_values.*"),
+    "q_proj_*": "to_queries.*",
+    "k_proj_*": "to_keys.*",
+    "v_proj_*": "to_values.*",
+    "out_proj.*": "to_output.*",
+}
+
+
+def load_torch_multihead_attention(attention: MultiHeadAttention, state: State) -> None:
+    """From `nn.MultiheadAttention(...).state_dict()`."""
+    fill(attention, rename(state, _ATTENTION))
+
+
+def load_torch_encoder(stack: Stack, state: State) -> None:
+    """From `nn.TransformerEncoder(...).state_dict()`; embeddings stay as they are."""
+    _load_stack(stack, state, _ENCODER_LAYER)
+
+
+def load_torch_transformer(model: Seq2Seq, state: State) -> None:
+    """From `nn.Transformer(...).state_dict()`; embeddings and output stay as they are."""
+    _load_stack(model.encoder, below(state, "encoder."), _ENCODER_LAYER)
+    _load_stack(model.decoder, below(state, "decoder."), _DECODER_LAYER)
+
+
+def _load_stack(stack: Stack, state: State, layer: Table) -> None:
+    table = {**in_blocks("layers.#.", "blocks.#.", layer), "norm.*": "final_norm.*"}
+    fill(stack, rename(state, table), keep=("embedding.", "positions."))
