@@ -1,0 +1,38 @@
+"""Strings to ids and back: words, characters and subwords behind one `Tokenizer`.
+
+    tokenizer = SubwordTokenizer.train(texts, vocab_size=8000)
+    ids = tokenizer.encode("You win or you die.", start=True, end=True, max_len=512)
+    tokenizer.decode(ids)
+    tokenizer.save("tokenizer.json")
+    tokenizer = load_tokenizer("tokenizer.json")
+
+This package knows neither models nor data sets nor torch.
+"""
+
+from glassformer.text.bpe_by_hand import Merge, apply_merges, learn_merges
+from glassformer.text.characters import CharacterTokenizer
+from glassformer.text.loading import load_tokenizer
+from glassformer.text.measures import tokens_per_word
+from glassformer.text.special import DEFAULT_SPECIAL, SpecialTokens
+from glassformer.text.splitting import split_words
+from glassformer.text.stream import TextStream
+from glassformer.text.subwords import SubwordTokenizer
+from glassformer.text.tokenizer import Piece, Tokenizer
+from glassformer.text.words import WordTokenizer
+
+__all__ = [
+    "DEFAULT_SPECIAL",
+    "CharacterTokenizer",
+    "Merge",
+    "Piece",
+    "SpecialTokens",
+    "SubwordTokenizer",
+    "TextStream",
+    "Tokenizer",
+    "WordTokenizer",
+    "apply_merges",
+    "learn_merges",
+    "load_tokenizer",
+    "split_words",
+    "tokens_per_word",
+]

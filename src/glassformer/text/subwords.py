@@ -1,0 +1,209 @@
+"""Parts of words as tokens: byte-level BPE by the `tokenizers` library, for any text at all.
+
+A text is cut into its UTF-8 bytes, so nothing is ever unknown and the way back is exact. Frequent
+words become one token, rare ones several. The file saved is the library's own `tokenizer.json`,
+which other programs read; theirs are read too (WordPiece, Unigram, …), to the letter.
+
+How BPE finds its tokens is written out in bpe_by_hand.py; this file leaves it to the library,
+which is imported when the first tokenizer is made and not before.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from glassformer.errors import ConfigError, InputError
+from glassformer.text.display import show_bytes
+from glassformer.text.special import check_spellings
+from glassformer.text.stream import TextStream
+from glassformer.text.tokenizer import Span, Tokenizer, as_texts
+from glassformer.text.vocabulary import Vocabulary, is_unicode
+
+if TYPE_CHECKING:
+    import tokenizers
+
+__all__ = ["BYTE_OF_CHARACTER", "SubwordTokenizer"]
+
+# Byte-level vocabularies spell each byte as one printable character. Bytes that print in Latin-1
+# stand for themselves; the others, in order, for the characters from U+0100 on.
+_PRINTING = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+_SILENT = sorted(set(range(256)) - set(_PRINTING))
+BYTE_OF_CHARACTER = {chr(byte): byte for byte in _PRINTING} | {
+    chr(0x100 + n): byte for n, byte in enumerate(_SILENT)
+}
+
+# How vocabularies with "byte fallback" spell a byte.
+_FALLBACK = re.compile("<0x([0-9A-F]{2})>")
+
+
+class SubwordTokenizer(Tokenizer):
+    """Subwords, ours or those of a `tokenizer.json` that another program wrote."""
+
+    def __init__(self, library: "tokenizers.Tokenizer", *, byte_level: bool) -> None:
+        # A foreign file may ask to pad or cut every text; here that is the caller's decision.
+        library.no_padding()
+        library.no_truncation()
+        # The library keeps this switch in no file and no pickle, so it is set wherever one of
+        # these is made: without it, "<end>" in a text would become the end token.
+        library.encode_special_tokens = True
+        added = library.get_added_tokens_decoder()
+        special = {token.content: id_ for id_, token in added.items() if token.special}
+        ordinary = library.get_vocab(with_added_tokens=True)
+        super().__init__(
+            Vocabulary({t: id_ for t, id_ in ordinary.items() if t not in special}, special)
+        )
+        self._library = library
+        self._byte_level = byte_level
+        # Added tokens are spelled as text, not in bytes. The others follow as they are met.
+        self._bytes = {id_: token.content.encode() for id_, token in added.items()}
+
+    @classmethod
+    def train(
+        cls,
+        texts: Iterable[str],
+        *,
+        vocab_size: int,
+        special: Iterable[str] = ("<pad>", "<start>", "<end>"),
+    ) -> "SubwordTokenizer":
+        """Byte-level BPE learnt from training texts; the same texts give the same tokens.
+
+        Ids: special tokens from 0, then the 256 bytes, then the merges in the order learnt. A text
+        too small for `vocab_size` gives fewer tokens.
+        """
+        spellings = check_spellings(special)
+        smallest = 256 + len(spellings)
+        if vocab_size < smallest:
+            raise ConfigError(
+                f"expected a vocab_size of {smallest} or more (256 bytes and {len(spellings)} "
+                f"special tokens), received {vocab_size}"
+            )
+        from tokenizers import Tokenizer as Library
+        from tokenizers import decoders, models, pre_tokenizers, trainers
+
+        library = Library(models.BPE())
+        library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        library.decoder = decoders.ByteLevel()
+        trainer = trainers.BpeTrainer(
+            vocab_size=vocab_size,
+            special_tokens=list(spellings),
+            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+            show_progress=False,
+        )
+        rest = iter(as_texts(texts))
+        first = next(filter(None, rest), None)
+        if first is None:
+            raise InputError("no vocabulary: the texts hold no character")
+        try:
+            library.train_from_iterator(chain([first], rest), trainer)
+        except UnicodeEncodeError as error:
+            raise InputError(f"{error.object!r:.40} is no Unicode text: {error.reason}") from None
+        return cls(library, byte_level=True)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "SubwordTokenizer":
+        """The inverse of `to_json`, given the parsed object; foreign ones are welcome."""
+        from tokenizers import Tokenizer as Library
+
+        try:
+            library = Library.from_str(json.dumps(data))
+        except Exception as error:  # the library raises nothing more specific
+            raise InputError(f"the library `tokenizers` refuses it: {error}") from error
+        decoder = data.get("decoder")
+        byte_level = isinstance(decoder, dict) and decoder.get("type") == "ByteLevel"
+        return cls(library, byte_level=byte_level)
+
+    def to_json(self) -> str:
+        """The format of the library `tokenizers`, which many programs read."""
+        return self._library.to_str(pretty=True)
+
+    def __reduce__(self) -> tuple[Callable[..., "SubwordTokenizer"], tuple[dict[str, Any]]]:
+        # By way of __init__, which sets what the library's own pickle forgets.
+        return SubwordTokenizer.from_json, (json.loads(self.to_json()),)
+
+    def stream(self, *, skip_special: bool = True) -> TextStream:
+        """A decoder for ids that come one by one; it holds back unfinished characters."""
+        if self._byte_level:
+            return super().stream(skip_special=skip_special)
+        return _LibraryStream(self._check, self._left_out(skip_special), self._library)
+
+    def _encode(self, text: str) -> list[int]:
+        return self._encode_batch([text])[0]
+
+    def _encode_batch(self, texts: list[str]) -> list[list[int]]:
+        try:
+            encoded = self._library.encode_batch_fast(texts, add_special_tokens=False)
+        except TypeError:
+            raise _not_unicode(texts) from None
+        return [self._without_special(encoding.ids) for encoding in encoded]
+
+    def _align(self, text: str) -> list[tuple[int, Span]]:
+        try:
+            encoding = self._library.encode(text, add_special_tokens=False)
+        except TypeError:
+            raise _not_unicode([text]) from None
+        return list(zip(self._without_special(encoding.ids), encoding.offsets, strict=True))
+
+    def _without_special(self, ids: list[int]) -> list[int]:
+        """Ids of a text, none of them special.
+
+        Byte-level BPE cannot find a special token in a text. Unigram models can, since they hold
+        theirs among the pieces: a text that spells one is unknown there.
+        """
+        if self._byte_level or self.special.silent.isdisjoint(ids):
+            return ids
+        ordinary = [None if id_ in self.special.silent else id_ for id_ in ids]
+        return self._vocabulary.fill_unknown(ordinary, [*map(self._vocabulary.text, ids)])
+
+    def _piece(self, _previous: int | None, id_: int, /) -> bytes:
+        if id_ not in self._bytes:
+            token = self._vocabulary.text(id_)
+            try:
+                self._bytes[id_] = bytes(BYTE_OF_CHARACTER[character] for character in token)
+            except KeyError:  # a foreign token that is not spelled in bytes
+                self._bytes[id_] = token.encode()
+        return self._bytes[id_]
+
+    def _decode(self, ids: list[int]) -> str:
+        if self._byte_level:
+            return super()._decode(ids)
+        return self._library.decode(ids, skip_special_tokens=False)
+
+    def _label(self, id_: int) -> str:
+        if self._byte_level:
+            return show_bytes(self._piece(None, id_))
+        if fallback := _FALLBACK.fullmatch(self._vocabulary.text(id_)):
+            return f"⟨{fallback[1]}⟩"
+        return super()._label(id_)
+
+
+class _LibraryStream(TextStream):
+    """A stream for foreign vocabularies, which only the library knows how to decode."""
+
+    def __init__(
+        self, check: Callable[[int], int], left_out: frozenset[int], library: "tokenizers.Tokenizer"
+    ) -> None:
+        from tokenizers.decoders import DecodeStream
+
+        super().__init__(check, left_out)
+        self._library = library
+        self._steps = DecodeStream(skip_special_tokens=False)
+        self._ids: list[int] = []
+        self._sent = ""
+
+    def finish(self) -> str:
+        """What the library still held back."""
+        return self._library.decode(self._ids, skip_special_tokens=False).removeprefix(self._sent)
+
+    def _add(self, id_: int) -> str:
+        self._ids.append(id_)
+        text = self._steps.step(self._library, id_) or ""
+        self._sent += text
+        return text
+
+
+def _not_unicode(texts: Iterable[str]) -> InputError:
+    """The error for half a surrogate pair, which Python's strings may hold and UTF-8 may not."""
+    bad = next(text for text in texts if not is_unicode(text))
+    return InputError(f"{bad!r:.60} is no Unicode text: it holds half a surrogate pair")
