@@ -5,27 +5,28 @@ This module holds the version and the public names. Each name is imported on fir
 """
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from glassformer.errors import GlassformerError
+    from glassformer.nn import ModelConfig, build, presets
 
 __version__ = "0.1.0"
 
-_WHERE = {
+__all__ = ["GlassformerError", "ModelConfig", "__version__", "build", "presets"]
+
+_HOMES = {
     "GlassformerError": "glassformer.errors",
     "ModelConfig": "glassformer.nn",
     "build": "glassformer.nn",
-    "load": "glassformer.checkpoint",
-    "presets": "glassformer.nn.presets",
-    "save": "glassformer.checkpoint",
+    "presets": "glassformer.nn",
 }
-
-__all__ = ["GlassformerError", "ModelConfig", "__version__", "build", "load", "presets", "save"]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _WHERE:
+    if name not in _HOMES:
         raise AttributeError(f"module 'glassformer' has no attribute {name!r}")
-    module = import_module(_WHERE[name])
-    return module if module.__name__.endswith(f".{name}") else getattr(module, name)
+    return getattr(import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:

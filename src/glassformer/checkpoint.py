@@ -1,0 +1,245 @@
+"""One folder a model: config.json, model.safetensors, tokenizer.json, README.md.
+
+Nothing in it is a pickle. A folder is written under a temporary name and renamed when it is
+whole, so that a reader never finds half of one. Weights are checked against the hash in
+config.json, so that a damaged file is an error and not a slightly different model.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from glassformer import __version__
+from glassformer.errors import CheckpointError, GlassformerError
+from glassformer.nn import ModelConfig, build, describe, set_attention
+from glassformer.nn.attention import Implementation
+from glassformer.nn.foreign import config_from_hugging_face, load_hugging_face
+from glassformer.nn.foreign.renaming import fill
+from glassformer.text import Tokenizer, load_tokenizer
+
+__all__ = ["Checkpoint", "load", "load_foreign", "save"]
+
+T = TypeVar("T")
+
+FORMAT = 1
+CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
+TOKENIZER, TARGET_TOKENIZER = "tokenizer.json", "target_tokenizer.json"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A model and what is needed to use it."""
+
+    model: nn.Module
+    config: ModelConfig
+    tokenizer: Tokenizer | None = None
+    """For texts that go in (and come out, where there is no other)."""
+    target_tokenizer: Tokenizer | None = None
+    """For texts that come out, where they have a vocabulary of their own."""
+    labels: tuple[str, ...] = ()
+    """Names of a classifier's classes."""
+    about: dict[str, Any] = field(default_factory=dict)
+    """What else is worth keeping: data, metric, command, hardware; plain JSON."""
+
+
+def save(
+    folder: str | os.PathLike[str],
+    checkpoint: Checkpoint,
+    *,
+    card: str | None = None,
+    dtype: torch.dtype | None = None,
+) -> Path:
+    """Write a model folder; an older model of ours there is replaced, anything else refused.
+
+    `dtype` stores the parameters in another precision (bfloat16 halves the file). `card` is the
+    text of README.md; without it, one is written from the config.
+    """
+    target = Path(folder)
+    _check_replaceable(target)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    try:
+        _write_files(work, checkpoint, card, dtype)
+        _put_in_place(work, target)
+    except OSError as error:
+        if isinstance(error, GlassformerError):
+            raise
+        raise CheckpointError(f"cannot write the model to {target}: {error.strerror}") from error
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    return target
+
+
+def load(
+    folder: str | os.PathLike[str],
+    *,
+    attention: Implementation = "fused",
+    device: torch.device | str = "cpu",
+) -> Checkpoint:
+    """Read a model folder; the model comes in evaluation mode."""
+    path = Path(folder)
+    data = _read_config(path)
+    if data.get("model_type") != "glassformer":
+        raise CheckpointError(
+            f"{path} is not a Glassformer model: {CONFIG} says model_type "
+            f"{data.get('model_type')!r}; use load_foreign for BERT, GPT-2 or Llama"
+        )
+    if data.get("format") != FORMAT:
+        raise CheckpointError(
+            f"{path} has format {data.get('format')!r}, this version reads {FORMAT}; it was "
+            f"written by Glassformer {data.get('glassformer_version', '?')}"
+        )
+    config = _named(path, lambda: ModelConfig.from_dict(data.get("model", {})))
+    weights = _read_weights(path, data.get("weights_sha256"))
+    model = build(config, attention)
+    _named(path, lambda: fill(model, weights))
+    return Checkpoint(
+        model=model.to(device).eval(),
+        config=config,
+        tokenizer=_read_tokenizer(path / TOKENIZER),
+        target_tokenizer=_read_tokenizer(path / TARGET_TOKENIZER),
+        labels=tuple(data.get("labels", ())),
+        about=data.get("about", {}),
+    )
+
+
+def load_foreign(
+    folder: str | os.PathLike[str], *, attention: Implementation = "fused"
+) -> Checkpoint:
+    """Read a Hugging Face folder of a BERT, GPT-2 or Llama (config.json, model.safetensors)."""
+    path = Path(folder)
+    data = _read_config(path)
+    config = _named(path, lambda: config_from_hugging_face(data))
+    weights = _read_weights(path, None)
+    model = build(config)
+    _named(path, lambda: load_hugging_face(model, data["model_type"], weights))
+    set_attention(model, attention)
+    return Checkpoint(model.eval(), config, tokenizer=_read_tokenizer(path / TOKENIZER))
+
+
+def _write_files(
+    work: Path, checkpoint: Checkpoint, card: str | None, dtype: torch.dtype | None
+) -> None:
+    # A shared parameter is listed once, under its first name; the model ties it again when built.
+    tensors = {
+        name: parameter.detach().to("cpu", dtype).contiguous()
+        for name, parameter in checkpoint.model.named_parameters()
+    }
+    save_file(tensors, work / WEIGHTS, metadata={"format": "pt"})
+    config = {
+        "model_type": "glassformer",
+        "architectures": [type(checkpoint.model).__name__],
+        "format": FORMAT,
+        "glassformer_version": __version__,
+        "weights_sha256": _sha256(work / WEIGHTS),
+        "labels": list(checkpoint.labels),
+        "about": checkpoint.about,
+        "model": checkpoint.config.to_dict(),
+    }
+    text = json.dumps(config, indent=2, ensure_ascii=False) + "\n"
+    (work / CONFIG).write_text(text, encoding="utf-8")
+    (work / CARD).write_text(card or _default_card(checkpoint), encoding="utf-8")
+    if checkpoint.tokenizer is not None:
+        checkpoint.tokenizer.save(work / TOKENIZER)
+    if checkpoint.target_tokenizer is not None:
+        checkpoint.target_tokenizer.save(work / TARGET_TOKENIZER)
+    for file in work.iterdir():
+        with file.open("rb") as written:
+            os.fsync(written.fileno())
+
+
+def _check_replaceable(target: Path) -> None:
+    """An existing folder may be replaced only if it is a model of ours, or empty."""
+    if not target.exists():
+        return
+    if not target.is_dir():
+        raise CheckpointError(f"{target} is a file; a model is saved as a folder")
+    ours = {CONFIG, WEIGHTS, CARD, TOKENIZER, TARGET_TOKENIZER}
+    foreign = sorted(file.name for file in target.iterdir() if file.name not in ours)
+    if foreign:
+        raise CheckpointError(
+            f"{target} holds {foreign[0]!r}, which is not part of a model; choose another folder"
+        )
+
+
+def _put_in_place(work: Path, target: Path) -> None:
+    work.chmod(0o755)  # mkdtemp makes it private
+    if not target.exists():
+        work.rename(target)
+        return
+    old = Path(tempfile.mkdtemp(prefix=f".{target.name}.old.", dir=target.parent))
+    target.rename(old / "model")
+    try:
+        work.rename(target)
+    except OSError:
+        (old / "model").rename(target)
+        raise
+    finally:
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    if not path.is_dir():
+        raise CheckpointError(f"there is no model folder {path}")
+    file = path / CONFIG
+    try:
+        data = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise CheckpointError(f"{path} is not a model folder: it has no {CONFIG}") from None
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"cannot read {file}: {error}") from None
+    if not isinstance(data, dict):
+        raise CheckpointError(f"cannot read {file}: it must hold one JSON object")
+    return data
+
+
+def _read_weights(path: Path, expected_hash: str | None) -> dict[str, Tensor]:
+    file = path / WEIGHTS
+    if not file.is_file():
+        raise CheckpointError(f"{path} is not a whole model folder: it has no {WEIGHTS}")
+    try:
+        tensors = load_file(file)
+    except (SafetensorError, OSError) as error:
+        raise CheckpointError(
+            f"{file} is damaged or not a safetensors file ({error}); copy it again"
+        ) from None
+    if expected_hash is not None and _sha256(file) != expected_hash:
+        raise CheckpointError(f"{file} is damaged: its hash is not the one in {CONFIG}")
+    return tensors
+
+
+def _read_tokenizer(file: Path) -> Tokenizer | None:
+    return load_tokenizer(file) if file.is_file() else None
+
+
+def _named(path: Path, read: Callable[[], T]) -> T:
+    """Run a reading step; its error message gets the folder's name in front."""
+    try:
+        return read()
+    except GlassformerError as error:
+        raise CheckpointError(f"{path}: {error}") from None
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def _default_card(checkpoint: Checkpoint) -> str:
+    facts = "".join(f"- {name}: {value}\n" for name, value in checkpoint.about.items())
+    return (
+        "---\nlibrary_name: glassformer\n---\n\n"
+        f"# {type(checkpoint.model).__name__}\n\n{facts}\n"
+        f"```\n{describe(checkpoint.model)}\n```\n"
+    )

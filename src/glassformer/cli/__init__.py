@@ -1,0 +1,53 @@
+"""The command: parse, call, print. It has no logic of its own.
+
+Each subcommand lives in a module of its own, which is imported when it is called: help, version
+and typing mistakes answer without torch. Data goes to stdout, everything else to stderr. Exit
+codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+
+from cyclopts import App, CycloptsError
+
+from glassformer import __version__
+from glassformer.errors import ConfigError, GlassformerError, UnknownNameError
+
+__all__ = ["app", "run"]
+
+app = App(
+    name="glassformer",
+    version=__version__,
+    help="The Transformer in which every number can be traced to the arithmetic that made it.",
+)
+for _name, _help in (("describe", "Show a preset's parts with their parameter counts."),):
+    app.command(f"glassformer.cli.{_name}:{_name}", name=_name, help=_help)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command; returns its exit code."""
+    try:
+        app(list(arguments), exit_on_error=False, print_error=False, result_action="return_value")
+        sys.stdout.flush()
+    except CycloptsError as error:
+        return _fail(f"{_one_line(error)} Try 'glassformer --help'.", 2)
+    except (ConfigError, UnknownNameError) as error:
+        return _fail(_one_line(error), 2)
+    except GlassformerError as error:
+        return _fail(_one_line(error), 1)
+    except KeyboardInterrupt:
+        return _fail("interrupted", 130)
+    except BrokenPipeError:  # the reader has left, as `| head` does: nothing is wrong
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return 0
+
+
+def _fail(message: str, code: int) -> int:
+    sys.stderr.write(f"glassformer: {message}\n")
+    return code
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())

@@ -1,0 +1,73 @@
+"""The command as a person meets it: a real process, its output, its exit code."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+
+def glassformer(*arguments: str, probe: str = "") -> subprocess.CompletedProcess[str]:
+    """Run the command in a process of its own; `probe` is Python code run after it."""
+    code = (
+        "import sys\n"
+        "from glassformer.cli import run\n"
+        f"code = run({list(arguments)!r})\n{probe}\nsys.exit(code)"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"), [(["--help"], 0), (["--version"], 0), (["descrbe"], 2), (["--hlp"], 2)]
+)
+def test_help_version_and_typing_mistakes_do_not_import_torch(
+    arguments: list[str], code: int
+) -> None:
+    done = glassformer(*arguments, probe="assert 'torch' not in sys.modules")
+    assert done.returncode == code, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        (["descrbe"], ["descrbe", "Did you mean", "describe"]),
+        (["describe", "gpt3"], ["gpt3", "did you mean", "gpt2"]),
+        (["describe", "gpt2", "--d-modl", "3"], ["d_modl", "did you mean", "d_model"]),
+        (["describe", "gpt2", "--n-heads", "5"], ["multiple of n_heads", "768", "5"]),
+        (["describe", "gpt2", "--n-layers", "x"], ["--n-layers", '"x"']),
+        (["describe", "gpt2", "--n-layers", "2.5"], ["n_layers", "whole number", "2.5"]),
+        (["describe"], ["PRESET"]),
+    ],
+)
+def test_wrong_usage_is_one_clear_line_and_exit_2(arguments: list[str], parts: list[str]) -> None:
+    done = glassformer(*arguments)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
+    for part in parts:
+        assert part in done.stderr
+
+
+def test_describe_prints_the_tree_and_the_count() -> None:
+    done = glassformer("describe", "vaswani_2017_base")
+    assert done.returncode == 0, done.stderr
+    assert "blocks.0-5: Block" in done.stdout
+    assert done.stdout.rstrip().endswith("44,138,496")
+
+
+def test_describe_as_json_is_the_complete_config() -> None:
+    done = glassformer("describe", "bloem_2019", "--json", "--d-model", "64")
+    config = json.loads(done.stdout)
+    assert config["d_model"] == 64
+    assert config["attention"]["divisor"] == "sqrt_model"
+
+
+def test_a_reader_who_leaves_is_no_error() -> None:
+    command = f"{sys.executable} -m glassformer describe vaswani_2017_base | head -1"
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0
+    assert done.stderr == ""
