@@ -118,9 +118,12 @@ def test_gpt2_style_has_one_token_for_both_ends(tmp_path: Path) -> None:
     # Added by others after training: text with a space in it, special, without a role here.
     extra = data["added_tokens"][0] | {"id": 260, "content": "<|tool call|>"}
     data["added_tokens"].append(extra)
+    # And one that is not spelled in bytes, as byte-level vocabularies should be.
+    data["model"]["vocab"]["odd one"] = 261
     (tmp_path / "tokenizer.json").write_text(json.dumps(data), encoding="utf-8")
     tokenizer = load_tokenizer(tmp_path / "tokenizer.json")
     assert tokenizer.special == SpecialTokens(start=0, end=0, others=frozenset({260}))
     assert tokenizer.decode([0, 260, *tokenizer.encode("you"), 0]) == "you"
     assert tokenizer.display_tokens([260]) == ["<|tool␣call|>"]
     assert tokenizer.decode([260], skip_special=False) == "<|tool call|>"
+    assert tokenizer.decode([261]) == "odd one"

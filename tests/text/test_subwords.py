@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from glassformer.errors import ConfigError, InputError
-from glassformer.text import SubwordTokenizer, tokens_per_word
+from glassformer.text import SubwordTokenizer, subwords, tokens_per_word
 from glassformer.text.subwords import BYTE_OF_CHARACTER
 
 TEXTS = [
@@ -67,6 +67,12 @@ def test_d05_frequent_words_are_whole_and_rare_ones_in_parts() -> None:
     assert SUBWORDS.display_tokens(SUBWORDS.encode(" you")) == ["␣you"]
     assert len(SUBWORDS.encode(" unplayable")) > 1
     assert 1 < tokens_per_word(SUBWORDS, TEXTS) < 3
+
+
+def test_a_batch_larger_than_what_is_encoded_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    one_by_one = [SUBWORDS.encode(text) for text in TEXTS]
+    monkeypatch.setattr(subwords, "_AT_ONCE", 2)
+    assert SUBWORDS.encode_batch(TEXTS) == one_by_one
 
 
 def test_learning_again_gives_the_same_file() -> None:

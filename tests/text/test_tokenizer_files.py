@@ -86,6 +86,7 @@ DAMAGED: dict[str, tuple[object, str]] = {
     "fraction": (WORDS | {"tokens": {"a": 1.5}}, "received 1.5"),
     "true": (WORDS | {"tokens": {"a": True}}, "received True"),
     "same id": (WORDS | {"tokens": {"a": 0}}, "received '<pad>' and 'a' for id 0"),
+    "special id": (WORDS | {"special": {"<pad>": []}}, r"received \[\]"),
     "special": (WORDS | {"special": {"<what>": 0}}, "unknown special token '<what>'"),
     "typed": (WORDS | {"tokens": {"<end>": 3}}, "'<end>' can never be found"),
     "characters": (WORDS | {"kind": "characters", "tokens": {"ab": 1}}, "single characters"),

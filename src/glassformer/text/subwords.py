@@ -34,6 +34,10 @@ BYTE_OF_CHARACTER = {chr(byte): byte for byte in _PRINTING} | {
     chr(0x100 + n): byte for n, byte in enumerate(_SILENT)
 }
 
+# The library encodes texts in parallel, but keeps far more than their ids: enough texts to occupy
+# every core, few enough to hold in memory.
+_AT_ONCE = 1024
+
 # How vocabularies with "byte fallback" spell a byte.
 _FALLBACK = re.compile("<0x([0-9A-F]{2})>")
 
@@ -132,11 +136,15 @@ class SubwordTokenizer(Tokenizer):
         return self._encode_batch([text])[0]
 
     def _encode_batch(self, texts: list[str]) -> list[list[int]]:
-        try:
-            encoded = self._library.encode_batch_fast(texts, add_special_tokens=False)
-        except TypeError:
-            raise _not_unicode(texts) from None
-        return [self._without_special(encoding.ids) for encoding in encoded]
+        ids: list[list[int]] = []
+        for at in range(0, len(texts), _AT_ONCE):
+            some = texts[at : at + _AT_ONCE]
+            try:
+                encoded = self._library.encode_batch_fast(some, add_special_tokens=False)
+            except TypeError:
+                raise _not_unicode(some) from None
+            ids += [self._without_special(encoding.ids) for encoding in encoded]
+        return ids
 
     def _align(self, text: str) -> list[tuple[int, Span]]:
         try:

@@ -184,7 +184,7 @@ class Tokenizer(ABC):
         id_: int | None = getattr(self.special, role)
         if id_ is None:
             raise ConfigError(
-                f"asked for a {role} token, but this vocabulary has none; "
+                f"asked for the {role} token, but this vocabulary has none; "
                 f'build it with one, such as special=("<{role}>", …)'
             )
         return id_

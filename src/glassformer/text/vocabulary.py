@@ -27,7 +27,6 @@ class Vocabulary:
     def __init__(self, ordinary: Mapping[str, int], special: Mapping[str, int]) -> None:
         self.ordinary = dict(ordinary)
         self.special_ids = dict(special)
-        self.special = SpecialTokens.by_spelling(special)
         self._texts: dict[int, str] = {}
         for text, id_ in (*special.items(), *ordinary.items()):
             # bool is an int to Python, not to a reader of the file that says {"the": true}.
@@ -42,6 +41,7 @@ class Vocabulary:
                 raise InputError(f"{text!r} is no Unicode text: it holds half a surrogate pair")
             self._texts[id_] = text
         self.size = max(self._texts, default=-1) + 1
+        self.special = SpecialTokens.by_spelling(special)
 
     @classmethod
     def numbered(cls, tokens: Iterable[str], special: Iterable[str]) -> "Vocabulary":
