@@ -116,14 +116,14 @@ def test_gpt2_style_has_one_token_for_both_ends(tmp_path: Path) -> None:
     )
     data = json.loads((tmp_path / "tokenizer.json").read_text(encoding="utf-8"))
     # Added by others after training: text with a space in it, special, without a role here.
-    extra = data["added_tokens"][0] | {"id": 260, "content": "<|tool call|>"}
+    extra = data["added_tokens"][0] | {"id": 261, "content": "<|tool call|>"}
     data["added_tokens"].append(extra)
     # And one that is not spelled in bytes, as byte-level vocabularies should be.
-    data["model"]["vocab"]["odd one"] = 261
+    data["model"]["vocab"]["odd one"] = 260
     (tmp_path / "tokenizer.json").write_text(json.dumps(data), encoding="utf-8")
     tokenizer = load_tokenizer(tmp_path / "tokenizer.json")
-    assert tokenizer.special == SpecialTokens(start=0, end=0, others=frozenset({260}))
-    assert tokenizer.decode([0, 260, *tokenizer.encode("you"), 0]) == "you"
-    assert tokenizer.display_tokens([260]) == ["<|tool␣call|>"]
-    assert tokenizer.decode([260], skip_special=False) == "<|tool call|>"
-    assert tokenizer.decode([261]) == "odd one"
+    assert tokenizer.special == SpecialTokens(start=0, end=0, others=frozenset({261}))
+    assert tokenizer.decode([0, 261, *tokenizer.encode("you"), 0]) == "you"
+    assert tokenizer.display_tokens([261]) == ["<|tool␣call|>"]
+    assert tokenizer.decode([261], skip_special=False) == "<|tool call|>"
+    assert tokenizer.decode([260]) == "odd one"
