@@ -1,5 +1,6 @@
 """Byte-level BPE: any string and back, the same every time, readable by others."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -101,6 +102,7 @@ def test_a_small_text_gives_fewer_tokens_than_asked() -> None:
     assert SubwordTokenizer.train(["ab"], vocab_size=1000).vocab_size == 260
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 def test_encoding_goes_on_after_a_fork_and_stays_silent() -> None:
     """Data loaders fork; the library's threads do not survive it."""
     program = """
