@@ -10,9 +10,9 @@ from torch import nn
 
 from glassformer.errors import ShapeError
 from glassformer.nn.attention import DecodingCache, KeyValueCache, MultiHeadAttention
-from glassformer.nn.attention.masks import padding_mask
+from glassformer.nn.attention.masks import check_mask, padding_mask
 from glassformer.nn.config import ModelConfig
-from glassformer.nn.layers import FeedForward, make_norm
+from glassformer.nn.layers import FeedForward, TokenEmbedding, make_norm
 from glassformer.nn.positions import (
     LearnedPositions,
     RotaryPositions,
@@ -105,7 +105,7 @@ class Stack(nn.Module):
         self.embedding = embedding
         self.positions = _make_positions(config)
         self.types = (
-            nn.Embedding(config.embedding.n_types, config.d_model)
+            TokenEmbedding(config.embedding.n_types, config.d_model, what="type")
             if config.embedding.n_types
             else None
         )
@@ -131,16 +131,19 @@ class Stack(nn.Module):
     ) -> Float[Tensor, "B T D"]:
         """Ids (B, T) or images to vectors. Without `is_token`, every position is a token."""
         tokens = self.embedding(inputs)
+        _check_is_token("is_token", is_token, tokens)
+        _check_is_token("the source's is_token", memory_is_token, memory)
         start = 0 if cache is None else cache.length
+        length = start + tokens.size(1)
         if cache is not None:
-            cache.extend_mask(is_token, inputs)
+            cache.extend(inputs, is_token)
             is_token = cache.is_token
         positions = _positions(is_token, start, tokens.size(1), tokens.device)
-        embedded = self.embed(tokens, positions, start + tokens.size(1), types)
+        embedded = self.embed(tokens, positions, length, types)
         return self.transform(
             embedded,
             mask=None if is_token is None else padding_mask(is_token),
-            rotation=self._rotation(positions, start + tokens.size(1)),
+            rotation=self._rotation(positions, length),
             memory=memory,
             memory_mask=None if memory_is_token is None else padding_mask(memory_is_token),
             cache=cache,
@@ -201,6 +204,18 @@ class Stack(nn.Module):
             return None
         rotation: Rotation = self.positions(positions, length)
         return rotation
+
+
+def _check_is_token(name: str, is_token: Tensor | None, vectors: Tensor | None) -> None:
+    """Refuse one that is not boolean, or that belongs to other positions."""
+    if is_token is None or vectors is None:
+        return
+    check_mask(is_token)
+    if is_token.shape != vectors.shape[:2]:
+        raise ShapeError(
+            f"{name} must have one entry a position, {tuple(vectors.shape[:2])}, got "
+            f"{tuple(is_token.shape)}"
+        )
 
 
 def _positions(

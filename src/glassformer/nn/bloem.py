@@ -31,8 +31,7 @@ class SelfAttention(nn.Module):
         self, k: int, heads: int = 4, mask: bool = False, init: Initialisation | None = None
     ) -> None:
         super().__init__()
-        if k % heads:
-            raise ConfigError(f"k must be a multiple of heads, got k={k} and heads={heads}")
+        _check_divisible(k, heads)
         self.k, self.heads, self.mask = k, heads, mask
         self.attention = MultiHeadAttention(k, AttentionConfig(n_heads=heads, output_bias=True))
         if init is not None:
@@ -89,6 +88,11 @@ class Transformer(nn.Module):
         return F.log_softmax(logits, dim=-1)
 
 
+def _check_divisible(k: int, heads: int) -> None:
+    if k % heads:
+        raise ConfigError(f"k must be a multiple of heads, got k={k} and heads={heads}")
+
+
 def _fold_by_view(x: Float[Tensor, "B T K"], heads: int) -> Float[Tensor, "BH T S"]:
     b, t, k = x.shape
     pieces = x.view(b, t, heads, k // heads)
@@ -121,6 +125,7 @@ def attend_folded(
     fold: str = "view",
 ) -> Float[Tensor, "B T K"]:
     """Multi-head attention with the heads folded into the batch, so that `bmm` does them all."""
+    _check_divisible(queries.size(-1), heads)
     if fold not in FOLDS:
         raise ConfigError(f"fold must be one of {', '.join(FOLDS)}, got {fold!r}")
     folded_queries, folded_keys, folded_values = (
@@ -142,6 +147,7 @@ def attend_einsum(
 ) -> Float[Tensor, "B T K"]:
     """The same with einsum: the heads keep an axis of their own and nothing is transposed."""
     b, t, k = queries.shape
+    _check_divisible(k, heads)
     q, key, v = (x.reshape(b, t, heads, k // heads) for x in (queries, keys, values))
     scores = torch.einsum("bihs,bjhs->bhij", q, key)
     weights = torch.softmax(scores / math.sqrt(k // heads), dim=-1)

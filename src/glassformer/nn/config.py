@@ -164,6 +164,10 @@ class PositionConfig(_Checked):
     base: float = 10_000.0
     """The longest wavelength of sinusoids and rotations is 2π times this."""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._require(self.base > 0, f"base must be above 0, got {self.base}")
+
 
 @dataclass(frozen=True, kw_only=True)
 class EmbeddingConfig(_Checked):
@@ -175,6 +179,10 @@ class EmbeddingConfig(_Checked):
     """Segment types with a vector each (BERT has 2)."""
     norm: bool = False
     """A norm on the sum of token, position and type vectors (BERT)."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._require(self.n_types >= 0, f"n_types must not be negative, got {self.n_types}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,6 +203,15 @@ class OutputConfig(_Checked):
     """One prediction from all positions joined into one row: max_len·d_model numbers through one
     map, as in the by-hand text. It fixes the length and cannot be trained in parallel; the paper
     maps each position alone."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _positive(self, "n_classes")
+        self._require(
+            self.tied == "none" or not self.flattened,
+            "a flattened output layer is wider than the token table and cannot be tied to it, got "
+            f"flattened=True and tied={self.tied!r}",
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -365,7 +382,7 @@ def _probability(config: object, name: str) -> None:
 
 
 def _known_field(config: Any, name: str) -> None:
-    known = [f.name for f in fields(config)]
+    known = [f.name for f in fields(config)] if is_dataclass(config) else []
     if name not in known:
         raise UnknownNameError("setting", name, known)
 

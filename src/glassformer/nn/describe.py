@@ -37,8 +37,7 @@ def count_parameters(model: nn.Module, *, embeddings: bool = True) -> int:
     if not embeddings:
         tables = [m for m in model.modules() if isinstance(m, TokenEmbedding | LearnedPositions)]
         outputs = [m for n, m in model.named_modules() if n in ("to_vocabulary", "to_classes")]
-        tables_of_types = [m for n, m in model.named_modules() if n.endswith(".types")]
-        for part in (*tables, *outputs, *tables_of_types):
+        for part in (*tables, *outputs):
             left_out |= {id(p) for p in part.parameters()}
     return sum(p.numel() for p in model.parameters() if id(p) not in left_out)
 

@@ -132,9 +132,12 @@ class FeedForward(nn.Module):
 class TokenEmbedding(nn.Module):
     """From ids to vectors, by looking up rows of a learned table."""
 
-    def __init__(self, vocab_size: int, d_model: int, scale: bool = False) -> None:
+    def __init__(
+        self, vocab_size: int, d_model: int, scale: bool = False, what: str = "token"
+    ) -> None:
         super().__init__()
         self.vocab_size = vocab_size
+        self.what = what  # the ids, in messages
         self.factor = math.sqrt(d_model) if scale else None
         self.weight = nn.Parameter(torch.empty(vocab_size, d_model))
         nn.init.normal_(self.weight, std=d_model**-0.5)
@@ -148,10 +151,10 @@ class TokenEmbedding(nn.Module):
         return scaled
 
     def _look_up(self, ids: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
-        if ids.dim() != 2 or ids.is_floating_point() or ids.dtype is torch.bool:
+        if ids.dim() != 2 or ids.dtype not in (torch.int64, torch.int32):
             raise InputError(
-                f"token ids must be whole numbers of shape (batch, positions), got {ids.dtype} "
-                f"of shape {tuple(ids.shape)}"
+                f"{self.what} ids must be whole numbers (int64 or int32) of shape "
+                f"(batch, positions), got {ids.dtype} of shape {tuple(ids.shape)}"
             )
         if ids.size(1) == 0:
             raise InputError("the text is empty: a model needs at least one token")
@@ -161,8 +164,9 @@ class TokenEmbedding(nn.Module):
             return F.embedding(ids, self.weight)
         except IndexError:  # found by the lookup itself: checking before would cost every call
             raise InputError(
-                f"token ids must be in 0..{self.vocab_size - 1}, got ids from {int(ids.min())} "
-                f"to {int(ids.max())}; was the text encoded with this model's tokenizer?"
+                f"{self.what} ids must be in 0..{self.vocab_size - 1}, got ids from "
+                f"{int(ids.min())} to {int(ids.max())}; was the text encoded with this model's "
+                "tokenizer?"
             ) from None
 
     def extra_repr(self) -> str:

@@ -64,6 +64,8 @@ class DecodingCache:
 
     self_attention: list[KeyValueCache] = field(default_factory=list)
     cross_attention: list[KeyValueCache] = field(default_factory=list)
+    length: int = 0
+    """Positions so far (a stack without blocks counts them, too)."""
     is_token: Bool[Tensor, "B K"] | None = None
     """True at tokens, False at (left) padding; None while there was none."""
 
@@ -74,23 +76,16 @@ class DecodingCache:
             [KeyValueCache() for _ in range(n_layers)], [KeyValueCache() for _ in range(n_layers)]
         )
 
-    @property
-    def length(self) -> int:
-        """Positions so far."""
-        return self.self_attention[0].length if self.self_attention else 0
-
-    def extend_mask(
-        self, is_token: Bool[Tensor, "B N"] | None, new_ids: Int[Tensor, "B N"]
-    ) -> None:
-        """Note which of the newest positions are padding (none, if no mask is given)."""
-        if is_token is None and self.is_token is None:
-            return
-        past, new = self.is_token, is_token
-        if past is None:
-            past = new_ids.new_ones((new_ids.size(0), self.length), dtype=torch.bool)
-        if new is None:
-            new = torch.ones_like(new_ids, dtype=torch.bool)
-        self.is_token = torch.cat([past, new], dim=1)
+    def extend(self, new_ids: Int[Tensor, "B N"], is_token: Bool[Tensor, "B N"] | None) -> None:
+        """Count the newest positions, and note which are padding (none, if no mask is given)."""
+        if is_token is not None or self.is_token is not None:
+            past, new = self.is_token, is_token
+            if past is None:
+                past = new_ids.new_ones((new_ids.size(0), self.length), dtype=torch.bool)
+            if new is None:
+                new = torch.ones_like(new_ids, dtype=torch.bool)
+            self.is_token = torch.cat([past, new], dim=1)
+        self.length += new_ids.size(1)
 
     def select(self, rows: Int[Tensor, " N"]) -> None:
         """Keep these batch rows, in this order."""

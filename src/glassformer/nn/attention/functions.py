@@ -163,7 +163,7 @@ def attend_fused(
         queries,
         keys,
         values,
-        attn_mask=visible,
+        attn_mask=None if visible is None else torch.atleast_2d(visible),  # it wants two axes
         dropout_p=dropout,
         is_causal=square,
         scale=1.0 / _divisor(divisor, queries),
@@ -195,6 +195,11 @@ def share_heads(x: Float[Tensor, "... G K E"], n_heads: int) -> Float[Tensor, ".
 
 
 def _check_widths(queries: Tensor, keys: Tensor, values: Tensor) -> None:
+    if min(queries.dim(), keys.dim(), values.dim()) < 3:
+        raise ShapeError(
+            "queries, keys and values must have shape (..., heads, positions, width), got "
+            f"{tuple(queries.shape)}, {tuple(keys.shape)} and {tuple(values.shape)}"
+        )
     if queries.size(-1) != keys.size(-1):
         raise ShapeError(
             "queries and keys must be equally wide, since they are multiplied, got "

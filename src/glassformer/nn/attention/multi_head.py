@@ -190,13 +190,18 @@ def record_attention(module: nn.Module) -> Iterator[dict[str, list[Float[Tensor,
     recorded: dict[str, list[Tensor]] = defaultdict(list)
     attentions = {n: m for n, m in module.named_modules() if isinstance(m, MultiHeadAttention)}
 
+    before = {name: attention.observer for name, attention in attentions.items()}
+
     def note(name: str, weights: Tensor) -> None:
         recorded[name].append(weights.detach())
+        outer = before[name]
+        if outer is not None:  # recordings may be nested
+            outer(weights)
 
     try:
         for name, attention in attentions.items():
             attention.observer = partial(note, name)
         yield recorded
     finally:
-        for attention in attentions.values():
-            attention.observer = None
+        for name, attention in attentions.items():
+            attention.observer = before[name]

@@ -85,11 +85,18 @@ _LLAMA: Table = {
 
 def load_hugging_face_bert(model: MaskedLanguageModel | TextEncoder, state: State) -> None:
     """From a BertModel or BertForMaskedLM. The pooler, which neither of ours has, is left out."""
-    plain = {name.removeprefix("bert."): tensor for name, tensor in state.items()}
+    plain = {_modern(name.removeprefix("bert.")): tensor for name, tensor in state.items()}
     unused = ["pooler.", "embeddings.position_ids", "cls.predictions.decoder.", "cls.seq_relation"]
     if isinstance(model, TextEncoder):
         unused.append("cls.")
     fill(model, rename(without(plain, unused), _BERT))
+
+
+def _modern(name: str) -> str:
+    """The first BERT files, bert-base-uncased among them, name a norm's parameters otherwise."""
+    return name.replace("LayerNorm.gamma", "LayerNorm.weight").replace(
+        "LayerNorm.beta", "LayerNorm.bias"
+    )
 
 
 def load_hugging_face_gpt2(model: LanguageModel, state: State) -> None:
@@ -138,7 +145,13 @@ def config_from_hugging_face(config: Mapping[str, Any]) -> ModelConfig:
 
 
 def _bert_config(c: Mapping[str, Any]) -> ModelConfig:
-    _refuse_others(c, hidden_act=("gelu",), position_embedding_type=("absolute", None))
+    _refuse_others(
+        c,
+        hidden_act=("gelu",),
+        position_embedding_type=("absolute", None),
+        is_decoder=(False, None),
+        tie_word_embeddings=(True, None),
+    )
     ours = presets.bert(
         vocab_size=c["vocab_size"],
         d_model=c["hidden_size"],
@@ -164,6 +177,8 @@ def _gpt2_config(c: Mapping[str, Any]) -> ModelConfig:
         n_inner=(4 * c["n_embd"], None),
         scale_attn_weights=(True, None),
         scale_attn_by_inverse_layer_idx=(False, None),
+        add_cross_attention=(False, None),
+        tie_word_embeddings=(True, None),
     )
     return presets.gpt2(
         vocab_size=c["vocab_size"],
@@ -178,7 +193,8 @@ def _gpt2_config(c: Mapping[str, Any]) -> ModelConfig:
 def _llama_config(c: Mapping[str, Any]) -> ModelConfig:
     rope = c.get("rope_parameters") or c.get("rope_scaling") or {}
     _refuse_others(c, hidden_act=("silu",), attention_bias=(False, None), mlp_bias=(False, None))
-    _refuse_others(rope, rope_type=("default", None))
+    _refuse_others(rope, rope_type=("default", None), type=("default", None))  # new and old name
+    _refuse_others({**c, **rope}, partial_rotary_factor=(1.0, None))
     return presets.llama(
         vocab_size=c["vocab_size"],
         d_model=c["hidden_size"],

@@ -43,7 +43,13 @@ def rename(state: State, table: Table) -> dict[str, Tensor]:
         match, targets = next(((m, t) for p, t in patterns if (m := p.fullmatch(name))), (None, ()))
         if match is None:
             raise CheckpointError(f"the weights hold {name!r}, which our module has no place for")
-        for target, piece in zip(targets, tensor.chunk(len(targets)), strict=True):
+        if len(targets) > 1 and (tensor.dim() == 0 or tensor.size(0) % len(targets)):
+            raise CheckpointError(
+                f"the weights do not fit the module: {name} must hold {len(targets)} equal parts, "
+                f"got {tuple(tensor.shape)}"
+            )
+        pieces = tensor.chunk(len(targets)) if len(targets) > 1 else (tensor,)
+        for target, piece in zip(targets, pieces, strict=True):
             renamed[_put_in(target, match.groups())] = piece
     return renamed
 
@@ -76,6 +82,7 @@ def fill(module: nn.Module, renamed: State, keep: tuple[str, ...] = ()) -> None:
                 f"the weights do not fit the module: {name} is {tuple(ours[name].shape)} here and "
                 f"{tuple(tensor.shape)} there"
             )
+    for name, tensor in renamed.items():  # all of them fit: nothing is ever half loaded
         ours[name].copy_(tensor)
 
 

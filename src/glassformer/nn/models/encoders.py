@@ -22,20 +22,22 @@ __all__ = ["Classifier", "ImageClassifier", "MaskedLanguageModel", "TextEncoder"
 def pool(
     x: Float[Tensor, "B T D"], how: str, is_token: Bool[Tensor, "B T"] | None = None
 ) -> Float[Tensor, "B D"]:
-    """One vector for each sequence: mean, max or first of its tokens; padding is left out."""
-    if how == "first":
-        if is_token is None:
-            return x[:, 0]
-        first = is_token.int().argmax(dim=1)
-        return x.take_along_dim(first[:, None, None], dim=1).squeeze(1)
+    """One vector for each sequence: mean, max or first of its tokens; padding is left out.
+
+    A sequence of padding alone gives zeros.
+    """
     if is_token is None:
-        return x.mean(dim=1) if how == "mean" else x.amax(dim=1)
+        return x[:, 0] if how == "first" else x.mean(dim=1) if how == "mean" else x.amax(dim=1)
     present = is_token.unsqueeze(-1)
+    tokens = x.masked_fill(~present, 0.0)
+    if how == "first":
+        first = is_token.int().argmax(dim=1)
+        return tokens.take_along_dim(first[:, None, None], dim=1).squeeze(1)
     if how == "max":
-        return x.masked_fill(~present, -math.inf).amax(dim=1)
+        largest = x.masked_fill(~present, -math.inf).amax(dim=1)
+        return largest.masked_fill(~present.any(dim=1), 0.0)
     counts = present.sum(dim=1).clamp(min=1)
-    totals = x.masked_fill(~present, 0.0).sum(dim=1)
-    return totals / counts
+    return tokens.sum(dim=1) / counts
 
 
 class _Reader(nn.Module):
