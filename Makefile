@@ -31,8 +31,8 @@ lint: setup  ## ruff and mypy (strict, tests included)
 	$(BIN)/mypy
 
 bench: setup  ## measure: parity with other implementations, speed beside torch.nn
-	$(BIN)/python -m glassformer.nn.parity
-	$(BIN)/python benchmarks/attention.py
+	$(BIN)/python benchmarks/parity.py
+	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/start_up.py
 
 web:  ## build the page (comes with the explorer)

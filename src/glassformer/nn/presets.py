@@ -177,14 +177,14 @@ def bloem_2019(
 
 
 def by_hand_2024(
-    *, vocab_size: int = 26, d_model: int = 6, d_head: int = 4, max_len: int = 6, n_heads: int = 1
+    *, vocab_size: int = 27, d_model: int = 6, d_head: int = 4, max_len: int = 6, n_heads: int = 1
 ) -> ModelConfig:
     """The Transformer computed by hand: width 6, one head of width 4, six positions.
 
     As that text computes: scores divided by √d_model (the paper: √d_head), a feed-forward of one
     layer (the paper: two), norms without parameters and with epsilon outside the root, the whole
     decoder output flattened into one prediction (the paper: one for each position). The 23 words
-    have ids 1 to 23; 0 is padding, 24 and 25 start and end. Its decoder attends as the paper's,
+    have ids 1 to 23; 0 is padding, 24 unknown, 25 start, 26 end. Its decoder attends as the paper's,
     since the text's own wording (encoder output as query) cannot be computed.
     """
     return ModelConfig(

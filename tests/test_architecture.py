@@ -1,0 +1,137 @@
+"""Imports go one way. The rules are those of CONTRIBUTING.md; this file enforces them."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "src" / "glassformer"
+
+# Which of our rooms each room may import. Everything may use `errors` and the version.
+ALLOWED: dict[str, set[str]] = {
+    "errors": set(),
+    "nn": set(),
+    "text": set(),
+    "trace": set(),
+    "data": {"text"},
+    "checkpoint": {"nn", "text"},
+    "decoding": {"nn"},
+    "tasks": {"checkpoint", "text", "decoding", "nn"},
+    "training": {"nn", "text", "data", "decoding", "checkpoint"},
+    "lessons": {"nn", "text", "trace", "tasks", "training"},
+    "export": {"nn", "text", "checkpoint", "decoding"},
+    "explorer": {"trace", "lessons", "tasks"},
+    "cli": {
+        "nn", "text", "trace", "data", "checkpoint", "decoding", "tasks", "training", "lessons",
+        "export", "explorer",
+    },
+    "__main__": {"cli"},
+    "__init__": {"nn", "trace", "tasks", "checkpoint", "training", "explorer"},
+}  # fmt: skip
+
+# What the library half may need beyond the standard library: it must run where nothing else can
+# be installed. The command, the server and the plots may need more.
+LIGHT_ROOMS = {
+    "errors",
+    "nn",
+    "text",
+    "trace",
+    "data",
+    "checkpoint",
+    "decoding",
+    "tasks",
+    "training",
+}
+LIGHT = {"torch", "numpy", "safetensors", "tokenizers"}
+LAZY_ELSEWHERE = {"jaxtyping"}  # under TYPE_CHECKING and our tests
+
+
+def room_of(file: Path) -> str:
+    return file.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imports_of(file: Path, *, only_at_import: bool = False) -> set[str]:
+    """Modules that a file imports; `only_at_import` leaves out those inside functions."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    lazy = {
+        node
+        for function in ast.walk(tree)
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        for node in ast.walk(function)
+    }
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if only_at_import and node in lazy:
+            continue
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file}: imports are absolute"
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+
+def broken_rules(files: list[Path]) -> list[str]:
+    broken = []
+    for file in files:
+        room = room_of(file)
+        for module in imports_of(file):
+            parts = module.split(".")
+            if parts[0] != "glassformer" or parts[1] in (room, "errors", "__version__"):
+                continue
+            if parts[1] not in ALLOWED[room]:
+                broken.append(f"{file.relative_to(PACKAGE)} imports {module}")
+    return broken
+
+
+def test_imports_go_one_way() -> None:
+    assert broken_rules(FILES) == []
+
+
+def test_the_rule_finds_a_broken_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The check itself can fail."""
+    upside_down = tmp_path / "nn" / "wrong.py"
+    upside_down.parent.mkdir()
+    upside_down.write_text("from glassformer.cli import run\n", encoding="utf-8")
+    monkeypatch.setattr(sys.modules[__name__], "PACKAGE", tmp_path)
+    assert broken_rules([upside_down]) == ["nn/wrong.py imports glassformer.cli.run"]
+
+
+def test_the_library_half_needs_torch_numpy_safetensors_and_tokenizers_alone() -> None:
+    heavy = []
+    for file in FILES:
+        if room_of(file) not in LIGHT_ROOMS:
+            continue
+        for module in imports_of(file, only_at_import=True):
+            top = module.split(".")[0]
+            ours = top == "glassformer" or top in sys.stdlib_module_names
+            if not ours and top not in LIGHT | LAZY_ELSEWHERE:
+                heavy.append(f"{file.relative_to(PACKAGE)} imports {module}")
+    assert heavy == []
+
+
+def test_importing_the_package_or_the_text_part_does_not_import_torch() -> None:
+    code = (
+        "import sys, glassformer, glassformer.text, glassformer.cli\n"
+        "assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_every_public_name_resolves() -> None:
+    import glassformer
+
+    for name in glassformer.__all__:
+        assert getattr(glassformer, name) is not None
+    assert dir(glassformer) == sorted(glassformer.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'transformer'"):
+        glassformer.transformer  # noqa: B018  the access itself is what is tested
+
+
+def test_there_is_no_room_for_odds_and_ends() -> None:
+    assert not [file for file in FILES if file.stem in ("utils", "common", "helpers", "misc")]
