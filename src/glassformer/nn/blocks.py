@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from glassformer.errors import ShapeError
-from glassformer.nn.attention import DecodingCache, KeyValueCache, MultiHeadAttention
+from glassformer.nn.attention import Branches, DecodingCache, KeyValueCache, MultiHeadAttention
 from glassformer.nn.attention.masks import check_mask, padding_mask
 from glassformer.nn.config import ModelConfig
 from glassformer.nn.layers import FeedForward, TokenEmbedding, make_norm
@@ -51,37 +51,30 @@ class Block(nn.Module):
         cache: KeyValueCache | None = None,
         memory_cache: KeyValueCache | None = None,
     ) -> Float[Tensor, "B T D"]:
-        """One step of the residual stream; `memory` is what cross-attention reads."""
-        attention_in = self._before(resid_pre, self.attention_norm)
+        """One step of the residual stream; `memory` is what cross-attention reads.
+
+        Each sublayer reads the stream (normed first, in pre-norm), is added to it, and leaves it
+        (normed after, in post-norm).
+        """
+        attention_in = self.attention_norm(resid_pre) if self.norm_first else resid_pre
         attended = self.attention(
             attention_in, mask=mask, causal=self.causal, rotation=rotation, cache=cache
         )
-        resid_mid = self._after(resid_pre, attended, self.attention_norm)
+        attention_sum = resid_pre + self.dropout(attended)
+        resid_mid = attention_sum if self.norm_first else self.attention_norm(attention_sum)
+
         resid_cross = resid_mid
         if self.cross_attention is not None and self.cross_attention_norm is not None:
-            cross_in = self._before(resid_mid, self.cross_attention_norm)
+            cross_in = self.cross_attention_norm(resid_mid) if self.norm_first else resid_mid
             gathered = self.cross_attention(cross_in, memory, mask=memory_mask, cache=memory_cache)
-            resid_cross = self._after(resid_mid, gathered, self.cross_attention_norm)
-        feed_in = self._before(resid_cross, self.feed_forward_norm)
+            cross_sum = resid_mid + self.dropout(gathered)
+            resid_cross = cross_sum if self.norm_first else self.cross_attention_norm(cross_sum)
+
+        feed_in = self.feed_forward_norm(resid_cross) if self.norm_first else resid_cross
         fed = self.feed_forward(feed_in)
-        resid_post = self._after(resid_cross, fed, self.feed_forward_norm)
+        feed_sum = resid_cross + self.dropout(fed)
+        resid_post: Tensor = feed_sum if self.norm_first else self.feed_forward_norm(feed_sum)
         return resid_post
-
-    def _before(self, residual: Tensor, norm: nn.Module) -> Tensor:
-        """What a sublayer reads: the residual stream, normed first in pre-norm."""
-        if not self.norm_first:
-            return residual
-        normed: Tensor = norm(residual)
-        return normed
-
-    def _after(self, residual: Tensor, sublayer: Tensor, norm: nn.Module) -> Tensor:
-        """Add a sublayer's output to the stream it read; normed after in post-norm."""
-        kept = self.dropout(sublayer)
-        added: Tensor = residual + kept
-        if self.norm_first:
-            return added
-        normed: Tensor = norm(added)
-        return normed
 
 
 class Stack(nn.Module):
@@ -128,21 +121,31 @@ class Stack(nn.Module):
         memory: Float[Tensor, "B S D"] | None = None,
         memory_is_token: Bool[Tensor, "B S"] | None = None,
         cache: DecodingCache | None = None,
+        branches: Branches | None = None,
     ) -> Float[Tensor, "B T D"]:
-        """Ids (B, T) or images to vectors. Without `is_token`, every position is a token."""
+        """Ids (B, T) or images to vectors. Without `is_token`, every position is a token.
+
+        With `branches`, the ids continue the cache side by side; the caller then keeps account of
+        positions and padding, and the cache's own count stays as it is.
+        """
         tokens = self.embedding(inputs)
         _check_is_token("is_token", is_token, tokens)
         _check_is_token("the source's is_token", memory_is_token, memory)
-        start = 0 if cache is None else cache.length
-        length = start + tokens.size(1)
-        if cache is not None:
-            cache.extend(inputs, is_token)
-            is_token = cache.is_token
-        positions = _positions(is_token, start, tokens.size(1), tokens.device)
+        if branches is not None:
+            positions, length = branches.positions, branches.length
+            mask: Tensor | None = branches.visible.unsqueeze(1)  # the same for all heads
+        else:
+            start = 0 if cache is None else cache.length
+            length = start + tokens.size(1)
+            if cache is not None:
+                cache.extend(inputs, is_token)
+                is_token = cache.is_token
+            positions = _positions(is_token, start, tokens.size(1), tokens.device)
+            mask = None if is_token is None else padding_mask(is_token)
         embedded = self.embed(tokens, positions, length, types)
         return self.transform(
             embedded,
-            mask=None if is_token is None else padding_mask(is_token),
+            mask=mask,
             rotation=self._rotation(positions, length),
             memory=memory,
             memory_mask=None if memory_is_token is None else padding_mask(memory_is_token),
