@@ -6,6 +6,7 @@ Read in this order: `attention.functions` (the arithmetic), `attention.multi_hea
 
 from glassformer.nn import presets
 from glassformer.nn.attention import (
+    Branches,
     DecodingCache,
     MultiHeadAttention,
     attend_fused,
@@ -44,6 +45,7 @@ __all__ = [
     "AttentionConfig",
     "Block",
     "BlockConfig",
+    "Branches",
     "Classifier",
     "DecodingCache",
     "EmbeddingConfig",

@@ -1,6 +1,6 @@
 """Attention: pure functions first (`functions`, `masks`), then the module (`multi_head`)."""
 
-from glassformer.nn.attention.cache import DecodingCache, KeyValueCache
+from glassformer.nn.attention.cache import Branches, DecodingCache, KeyValueCache
 from glassformer.nn.attention.functions import (
     Attended,
     Implementation,
@@ -24,6 +24,7 @@ from glassformer.nn.attention.multi_head import (
 
 __all__ = [
     "Attended",
+    "Branches",
     "DecodingCache",
     "Implementation",
     "KeyValueCache",

@@ -5,12 +5,28 @@ Dims: B batch, G key/value heads, K positions so far, E and W widths of keys and
 """
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import torch
 
 from glassformer.nn.shapes import Bool, Float, Int, Tensor
 
-__all__ = ["DecodingCache", "KeyValueCache"]
+__all__ = ["Branches", "DecodingCache", "KeyValueCache"]
+
+
+class Branches(NamedTuple):
+    """New tokens that stand side by side, not one after the other: rival continuations of a text.
+
+    All continuations of one text share its cache; which cached positions belong to which of them
+    is said here, so that nothing is copied when a continuation splits or dies.
+    """
+
+    positions: Int[Tensor, "... T"]
+    """Where each new token stands in its own continuation."""
+    visible: Bool[Tensor, "B T K"]
+    """Which positions of the cache each new token may attend to, the new ones included."""
+    length: int
+    """Length of the longest continuation, the new tokens included."""
 
 
 class KeyValueCache:
@@ -43,6 +59,15 @@ class KeyValueCache:
         """Keep these batch rows, in this order: beams that survive, sentences that go on."""
         if self._keys is not None and self._values is not None:
             self._keys, self._values = self._keys[rows], self._values[rows]
+
+    def gather(self, positions: Int[Tensor, "B N"]) -> None:
+        """Keep these positions of each batch row, in this order, and forget the others."""
+        if self._keys is not None and self._values is not None:
+            rows = torch.arange(positions.size(0), device=positions.device)[:, None]
+            # Indexed with the heads last, one position is one contiguous copy.
+            self._keys = self._keys.transpose(1, 2)[rows, positions].transpose(1, 2)
+            self._values = self._values.transpose(1, 2)[rows, positions].transpose(1, 2)
+            self.length = positions.size(1)
 
 
 def _write(room: Tensor | None, new: Tensor, start: int) -> Tensor:
