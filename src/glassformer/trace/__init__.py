@@ -1,0 +1,53 @@
+"""Any number of any model, back to the arithmetic that made it.
+
+    from glassformer.trace import trace
+    t = trace(model, ids, labels={"ids": ["I", "am"]})   # any nn.Module or function, on the CPU
+    t.steps, t.parameters, t.inputs, t.constants, t.outputs, t.views, t.names, t.notes
+    t.tree()                                             # Branch(name, path, steps, branches)
+    step = t["blocks.0.attention.scores"]                # name, op, rule, role, module, shape,
+                                                         # dtype, value, labels, line, operands
+    cell = step[0, 1, 2]                                 # value, role, formula, numbers, operands,
+                                                         # terms, definitions, expression, source
+    print(cell.explain(depth=2)); cell.to_dict()
+    cell.dependents(), cell.path(), cell.at_precisions(decimals=2)
+    t.verify(sample=20_000).ok                           # recomputed in float64 from what is shown
+    u = t.edit({cell: 0.5, ("embedding.weight", (3, 1)): 0.0})
+    print(diff(t, u))
+
+The files, in reading order: `memory` (storages, versions, views), `calls` (one operator),
+`recorder` (the dispatch mode), `source` and `names` (what a step is called), `expressions` and
+`rules/` (the arithmetic of a cell), `evaluate` and `text` (walks over it), `steps`, `cells`,
+`trace`, then what is asked of them: `verification`, `replay`, `difference`, `influence`,
+`labels`, `precision`, `explanation`. Nothing here knows any model.
+"""
+
+from glassformer.trace.cells import Cell, Term
+from glassformer.trace.difference import Difference, StepDifference, diff
+from glassformer.trace.influence import Dependent
+from glassformer.trace.precision import Precisions
+from glassformer.trace.record import trace
+from glassformer.trace.replay import replay
+from glassformer.trace.source import Line
+from glassformer.trace.steps import Operand, Role, Step
+from glassformer.trace.trace import Branch, Trace
+from glassformer.trace.verification import Report, RuleReport
+
+__all__ = [
+    "Branch",
+    "Cell",
+    "Dependent",
+    "Difference",
+    "Line",
+    "Operand",
+    "Precisions",
+    "Report",
+    "Role",
+    "RuleReport",
+    "Step",
+    "StepDifference",
+    "Term",
+    "Trace",
+    "diff",
+    "replay",
+    "trace",
+]

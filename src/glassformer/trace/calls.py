@@ -1,0 +1,155 @@
+"""One executed operator: what was called, on which views, and what came out.
+
+Rules read the arguments through the typed accessors here, by the names of the operator's schema.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from glassformer.trace.expressions import Scalar
+from glassformer.trace.memory import Version, View
+
+if TYPE_CHECKING:
+    from glassformer.trace.source import Origin
+    from glassformer.trace.steps import Step
+
+__all__ = ["Call", "Operator", "operator_of"]
+
+
+@dataclass(frozen=True, eq=False)
+class Operator:
+    """What the recorder needs to know of an operator, worked out once from its schema."""
+
+    func: torch._ops.OpOverload
+    name: str
+    """Its plain name, in-place mark removed: `add` for `aten::add_.Tensor`."""
+    overload: str
+    written: tuple[tuple[int, str], ...]
+    """The arguments it writes to, by position and name."""
+    parameters: tuple[str, ...]
+    defaults: dict[str, Any]
+    random: bool
+
+    @property
+    def in_place(self) -> bool:
+        """Whether it writes to an argument."""
+        return bool(self.written)
+
+
+@cache
+def operator_of(func: torch._ops.OpOverload) -> Operator:
+    """The operator's facts."""
+    schema = func._schema
+    name = schema.name.rpartition("::")[2]
+    written = tuple(
+        (position, argument.name)
+        for position, argument in enumerate(schema.arguments)
+        if argument.alias_info is not None and argument.alias_info.is_write
+    )
+    plain = name[:-1] if written and name.endswith("_") and not name.endswith("__") else name
+    return Operator(
+        func=func,
+        name=plain,
+        overload=func._overloadname,
+        written=written,
+        parameters=tuple(argument.name for argument in schema.arguments),
+        defaults={a.name: a.default_value for a in schema.arguments if a.has_default_value()},
+        random=torch.Tag.nondeterministic_seeded in func.tags,
+    )
+
+
+@dataclass(eq=False, slots=True)
+class Call:
+    """One executed operator. Tensors among its arguments stand as views of recorded versions."""
+
+    number: int
+    operator: Operator
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    origin: Origin
+    outputs: tuple[View | None, ...] = ()
+    """The tensors it returned; None for those that only alias an argument."""
+    writes: tuple[tuple[Version, Version], ...] = ()
+    """The versions it overwrote, each with the version it made."""
+    result: Scalar | None = None
+    """The number that left for Python (`item()`, `if tensor:`), for a guard."""
+    expanded: bool = False
+    """Whether the trace wrote out a fused operator here."""
+    without_onednn: bool = False
+    """Whether it ran inside a larger operator's decomposition, where the oneDNN kernels are off."""
+    steps: tuple[Step, ...] = ()
+    _bound: dict[str, Any] | None = field(default=None, repr=False)
+
+    @property
+    def bound(self) -> dict[str, Any]:
+        """The arguments by name, defaults filled in."""
+        if self._bound is None:
+            given = dict(zip(self.operator.parameters, self.args, strict=False))
+            self._bound = {**self.operator.defaults, **given, **self.kwargs}
+        return self._bound
+
+    def view(self, name: str) -> View:
+        """A tensor argument."""
+        value = self.bound[name]
+        assert isinstance(value, View), f"{self.operator.name}: {name} is no tensor"
+        return value
+
+    def maybe_view(self, name: str) -> View | None:
+        """A tensor argument that may be absent."""
+        value = self.bound.get(name)
+        return value if isinstance(value, View) else None
+
+    def views(self, name: str) -> list[View]:
+        """A list of tensors."""
+        return list(self.bound[name])
+
+    def operand(self, name: str) -> View | Scalar:
+        """A tensor or a number."""
+        value: View | Scalar = self.bound[name]
+        return value
+
+    def number_of(self, name: str) -> Scalar:
+        """A number."""
+        value: Scalar = self.bound[name]
+        return value
+
+    def integer(self, name: str) -> int:
+        """A whole number."""
+        return int(self.bound[name])
+
+    def flag(self, name: str) -> bool:
+        """A switch."""
+        return bool(self.bound.get(name))
+
+    def axis(self, name: str, ndim: int) -> int:
+        """An axis, counted from the front."""
+        axis = int(self.bound[name])
+        return axis + ndim if axis < 0 else axis
+
+    def axes(self, name: str, ndim: int) -> tuple[int, ...]:
+        """Axes, counted from the front; none given means all of them."""
+        value = self.bound.get(name)
+        if value is None or (not isinstance(value, int) and len(value) == 0):
+            return tuple(range(ndim))
+        given = [value] if isinstance(value, int) else value
+        return tuple(sorted(axis + ndim if axis < 0 else axis for axis in given))
+
+    def inputs(self) -> list[View]:
+        """Every tensor among the arguments."""
+        found: list[View] = []
+
+        def look(value: Any) -> None:
+            if isinstance(value, View):
+                found.append(value)
+            elif isinstance(value, list | tuple):
+                for part in value:
+                    look(part)
+
+        look(self.args)
+        look(tuple(self.kwargs.values()))
+        return found

@@ -1,0 +1,243 @@
+"""A cell: one number of a trace, and the arithmetic that made it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+from glassformer.trace import text
+from glassformer.trace.evaluate import Evaluation, evaluate, gathered
+from glassformer.trace.expressions import (
+    Axis,
+    Choose,
+    Entry,
+    Expression,
+    Lookup,
+    Operation,
+    Reduce,
+    Scalar,
+    children,
+    fix,
+    walk,
+)
+from glassformer.trace.memory import Index, View
+
+if TYPE_CHECKING:
+    from glassformer.trace.influence import Dependent
+    from glassformer.trace.precision import Precisions
+    from glassformer.trace.source import Line
+    from glassformer.trace.steps import Role, Step
+
+__all__ = ["Cell", "Term"]
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One summand of a cell: its value, its arithmetic, and the cells it multiplies."""
+
+    value: float
+    expression: Expression
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """The operands of this term."""
+        return tuple(leaves(self.expression))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Cell:
+    """One number. Its operands are cells again, down to parameters and inputs."""
+
+    step: Step
+    index: Index
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Cell) and (self.step, self.index) == (other.step, other.index)
+
+    def __hash__(self) -> int:
+        return hash((id(self.step), self.index))
+
+    def __repr__(self) -> str:
+        return f"<cell {self.name} = {text.number(self.value)}>"
+
+    @property
+    def name(self) -> str:
+        """Where it stands: `scores[0, 1]`."""
+        return (
+            f"{self.step.name}[{', '.join(map(str, self.index))}]" if self.index else self.step.name
+        )
+
+    @property
+    def value(self) -> Scalar:
+        """The number, as the run computed it."""
+        value: Scalar = self.step.view.array[self.index].item()
+        return value
+
+    @property
+    def role(self) -> Role:
+        """parameter, input, activation or constant."""
+        return self.step.role
+
+    @property
+    def source(self) -> Line | None:
+        """The source line that made it."""
+        return self.step.line
+
+    @property
+    def expression(self) -> Expression | None:
+        """Its arithmetic as a tree; None for what is given, or made by an operator without rule."""
+        return self.step.expression(self.index)
+
+    @property
+    def formula(self) -> str:
+        """Its arithmetic in symbols."""
+        expression = self.expression
+        if expression is None:
+            return f"{self.step.op}(…)" if self.step.is_opaque else self.name
+        return text.symbols(expression, self._shorten)
+
+    @property
+    def numbers(self) -> str:
+        """Its arithmetic in numbers."""
+        expression = self.expression
+        return text.number(self.value) if expression is None else text.numbers(expression)
+
+    @property
+    def definitions(self) -> dict[str, tuple[str, str, float]]:
+        """The symbols of the formula that stand for parts (μ, m): in symbols, numbers, value."""
+        expression = self.expression
+        if expression is None:
+            return {}
+        return {
+            part.symbol: (
+                text.symbols(part.body, self._shorten),
+                text.numbers(part.body),
+                evaluate(part.body),
+            )
+            for part in text.definitions(expression)
+        }
+
+    @property
+    def recomputed(self) -> float:
+        """Its value in float64 from the operands shown."""
+        expression = self.expression
+        return float(self.value) if expression is None else evaluate(expression)
+
+    @property
+    def difference(self) -> float:
+        """|value − recomputed|, relative to max(|value|, Σ|terms|, largest |operand|)."""
+        expression = self.expression
+        if expression is None:
+            return 0.0
+        evaluation = Evaluation(expression)
+        return evaluation.relative_difference(float(self.value))
+
+    @property
+    def operands(self) -> tuple[Cell, ...]:
+        """The cells it was made from, each once, in the order of the formula."""
+        expression = self.expression
+        if expression is not None:
+            return tuple(dict.fromkeys(leaves(expression)))
+        return ()
+
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        """The summands, if it is a sum; otherwise none."""
+        expression = self.expression
+        return () if expression is None else tuple(_terms(expression))
+
+    def dependents(self) -> list[Dependent]:
+        """The cells that were made directly from this one, by step."""
+        from glassformer.trace.influence import dependents
+
+        return dependents(self)
+
+    def path(self) -> list[Cell]:
+        """From this cell back along the largest contributions to a parameter or input."""
+        from glassformer.trace.influence import path
+
+        return path(self)
+
+    def at_precisions(self, decimals: int = 2) -> Precisions:
+        """The cell in float32, in bfloat16, and from operands rounded to so many decimals."""
+        from glassformer.trace.precision import at_precisions
+
+        return at_precisions(self, decimals)
+
+    def explain(self, depth: int = 1, terms: int = text.MOST_TERMS, digits: int = 4) -> str:
+        """The arithmetic as plain text; `depth` levels of operands below it."""
+        from glassformer.trace.explanation import explain
+
+        return explain(self, depth, terms, digits)
+
+    def to_dict(self, depth: int = 1) -> dict[str, Any]:
+        """Everything about the cell as data."""
+        from glassformer.trace.explanation import to_dict
+
+        return to_dict(self, depth)
+
+    def _shorten(self, name: str) -> str:
+        """A step's name as seen from this cell's module."""
+        inside = f"{self.step.module}." if self.step.module else ""
+        return name.removeprefix(inside) if name != inside else name
+
+
+def leaves(expression: Expression) -> Iterator[Cell]:
+    """The cells that an expression reads, in order; of a choice, the chosen side."""
+    match expression:
+        case Entry(view=view, index=index):
+            yield from _entry_cells(view, index)
+        case Lookup():
+            yield from _lookup_cells(expression)
+        case Choose(condition=condition, yes=yes, no=no):
+            yield from leaves(condition)
+            chosen = yes if evaluate(condition) else no
+            yield from leaves(chosen)
+        case Reduce(body=body, axes=axes) if _needs_unrolling(body):
+            for places in product(*(range(axis.size) for axis in axes)):
+                letters = [axis.letter for axis in axes]
+                yield from leaves(fix(body, dict(zip(letters, places, strict=True))))
+        case _:
+            for part in children(expression):
+                yield from leaves(part)
+
+
+def _needs_unrolling(body: Expression) -> bool:
+    """Whether a reduction's body reads cells that depend on other cells."""
+    return any(isinstance(part, Lookup | Choose) for part in walk(body))
+
+
+def _entry_cells(view: View, index: tuple[int | Axis, ...]) -> Iterator[Cell]:
+    ranges = [
+        [part.at(place) for place in range(part.size)] if isinstance(part, Axis) else [part]
+        for part in index
+    ]
+    for place in product(*ranges):
+        yield Cell(*view.owner(place))
+
+
+def _lookup_cells(lookup: Lookup) -> Iterator[Cell]:
+    at: list[int] = []
+    for part, size in zip(lookup.index, lookup.view.shape, strict=True):
+        assert not isinstance(part, Axis), "a lookup is unrolled before its cells are read"
+        place = part if isinstance(part, int) else int(evaluate(part))
+        at.append(place + size if lookup.wrap and place < 0 else place)
+    yield Cell(*lookup.view.owner(tuple(at)))
+    for part in lookup.index:
+        if not isinstance(part, int | Axis):
+            yield from leaves(part)
+
+
+def _terms(expression: Expression) -> Iterator[Term]:
+    """The summands of an expression that is a sum."""
+    match expression:
+        case Operation(operator="+", left=left, right=right):
+            yield from _terms(left)
+            yield from _terms(right)
+        case Reduce(kind="sum", body=body):
+            for place, value in enumerate(gathered(expression)):
+                yield Term(float(value), fix(body, text.places(expression, place)))
+        case _:
+            yield Term(evaluate(expression), expression)

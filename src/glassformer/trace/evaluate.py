@@ -1,0 +1,270 @@
+"""An expression's value in float64, from the operands that a reader is shown.
+
+The evaluation also notes how large the numbers were that went into it: an honest measure of the
+difference between a float32 result and its float64 recomputation is relative to
+max(|value|, Σ|terms|, largest |operand|), since terms may cancel.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from glassformer.trace.expressions import (
+    Axis,
+    Choose,
+    Convert,
+    Entry,
+    Expression,
+    Function,
+    Lookup,
+    Named,
+    Number,
+    Operation,
+    Reduce,
+)
+
+__all__ = ["FUNCTIONS", "Evaluation", "Floats", "evaluate", "gathered"]
+
+Floats = npt.NDArray[np.float64] | np.float64
+Rounding = Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]]
+
+_erf = np.vectorize(math.erf, otypes=[np.float64])
+
+
+FUNCTIONS: dict[str, Callable[..., Floats]] = {
+    "exp": np.exp,
+    "exp2": np.exp2,
+    "expm1": np.expm1,
+    "log": np.log,
+    "log2": np.log2,
+    "log10": np.log10,
+    "log1p": np.log1p,
+    "sqrt": np.sqrt,
+    "erf": _erf,
+    "sin": np.sin,
+    "cos": np.cos,
+    "tan": np.tan,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "atan2": np.arctan2,
+    "sinh": np.sinh,
+    "cosh": np.cosh,
+    "tanh": np.tanh,
+    "neg": np.negative,
+    "abs": np.abs,
+    "sign": np.sign,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "trunc": np.trunc,
+    "round": np.rint,
+    "max": np.maximum,
+    "min": np.minimum,
+    "not": np.logical_not,
+    "isnan": np.isnan,
+    "isinf": np.isinf,
+    "isfinite": np.isfinite,
+}
+
+_OPERATIONS: dict[str, Callable[..., Floats]] = {
+    "+": np.add,
+    "-": np.subtract,
+    "*": np.multiply,
+    "/": np.divide,
+    "^": np.power,
+    "//": np.floor_divide,
+    "%": np.mod,
+    "=": np.equal,
+    "≠": np.not_equal,
+    "<": np.less,
+    "≤": np.less_equal,
+    ">": np.greater,
+    "≥": np.greater_equal,
+    "and": np.logical_and,
+    "or": np.logical_or,
+    "xor": np.logical_xor,
+}
+
+# Operands this far beyond the result are a mask's fill (−1e9, the least float), not numbers that
+# were summed: counted as operands they would excuse any error.
+_FILL = 1e6
+
+
+class Evaluation:
+    """One evaluation: its value, and the sizes of what went into it."""
+
+    def __init__(self, expression: Expression, rounding: Rounding | None = None) -> None:
+        self._rounding = rounding
+        self._named: dict[int, Floats] = {}
+        self._sizes: list[float] = []
+        with np.errstate(all="ignore"):
+            self.value = float(self._of(expression, ()))
+            self._terms = self._sum_of_terms(expression)
+
+    @property
+    def scale(self) -> float:
+        """max(|value|, Σ|terms|, largest |operand|), mask fills left out."""
+        size = abs(self.value) if math.isfinite(self.value) else 0.0
+        limit = _FILL * max(1.0, size)
+        return max([size, self._terms, *(s for s in self._sizes if s < limit)])
+
+    def relative_difference(self, shown: float) -> float:
+        """|shown − value| over the scale; 0 for the same infinity or NaN, else ∞."""
+        if math.isnan(shown) and math.isnan(self.value):
+            return 0.0
+        if shown == self.value:
+            return 0.0
+        gap = abs(shown - self.value)
+        return gap / self.scale if math.isfinite(gap) and self.scale else math.inf
+
+    def _sum_of_terms(self, expression: Expression) -> float:
+        """Σ|terms| of the sum that the expression is, if it is one."""
+        match expression:
+            case Operation(operator="+" | "-", left=left, right=right):
+                return self._sum_of_terms(left) + self._sum_of_terms(right)
+            case Reduce(kind="sum", body=body, axes=axes):
+                terms = np.abs(self._of(body, axes))
+                size = float(np.sum(terms)) * math.prod(a.size for a in axes) / max(1, terms.size)
+            case _:
+                size = abs(float(self._of(expression, ())))
+        return size if math.isfinite(size) else 0.0
+
+    def _of(self, expression: Expression, scope: tuple[Axis, ...]) -> Floats:
+        """The value: a number, or an array with one axis for each letter in scope."""
+        match expression:
+            case Entry():
+                return self._entry(expression, scope)
+            case Number(value=value):
+                return np.float64(value)
+            case Operation():
+                return self._operation(expression, scope)
+            case Reduce():
+                return self._reduce(expression, scope)
+            case Function(name=name, arguments=arguments):
+                return FUNCTIONS[name](*(self._of(part, scope) for part in arguments))
+            case Named(body=body):
+                if id(expression) not in self._named:
+                    self._named[id(expression)] = self._of(body, ())
+                return self._named[id(expression)]
+            case Lookup():
+                return self._lookup(expression, scope)
+            case Choose(condition=condition, yes=yes, no=no):
+                if scope:
+                    chosen = np.not_equal(self._of(condition, scope), 0)
+                    return np.where(chosen, self._of(yes, scope), self._of(no, scope))
+                return self._of(yes if self._of(condition, scope) else no, scope)
+            case Convert(dtype=dtype, body=body):
+                return _convert(self._of(body, scope), dtype)
+
+    def _read(self, values: npt.NDArray[np.generic] | np.generic) -> Floats:
+        """Operands as float64, rounded if asked, their size noted."""
+        numbers = np.asarray(values, dtype=np.float64)
+        if self._rounding is not None:
+            numbers = self._rounding(numbers)
+        if numbers.size:
+            size = float(np.abs(numbers).max())
+            if math.isfinite(size):
+                self._sizes.append(size)
+            else:
+                finite = numbers[np.isfinite(numbers)]
+                self._sizes.append(float(np.abs(finite).max()) if finite.size else 0.0)
+        return numbers
+
+    def _entry(self, entry: Entry, scope: tuple[Axis, ...]) -> Floats:
+        index = tuple(
+            slice(part.start, part.start + part.size * part.step, part.step)
+            if isinstance(part, Axis)
+            else part
+            for part in entry.index
+        )
+        values = self._read(entry.view.array[index])
+        letters = [part.letter for part in entry.index if isinstance(part, Axis)]
+        return _align(values, letters, scope) if scope else values
+
+    def _lookup(self, lookup: Lookup, scope: tuple[Axis, ...]) -> Floats:
+        places: list[npt.NDArray[np.int64]] = []
+        for part, size in zip(lookup.index, lookup.view.shape, strict=True):
+            if isinstance(part, int):
+                place = np.asarray(part)
+            elif isinstance(part, Axis):
+                steps = part.start + part.step * np.arange(part.size)
+                place = np.asarray(_align(steps.astype(np.float64), [part.letter], scope))
+            else:
+                place = np.asarray(self._of(part, scope))
+            whole = place.astype(np.int64)
+            places.append(np.where(whole < 0, whole + size, whole) if lookup.wrap else whole)
+        return self._read(lookup.view.array[tuple(places)])
+
+    def _operation(self, operation: Operation, scope: tuple[Axis, ...]) -> Floats:
+        left = self._of(operation.left, scope)
+        right = self._of(operation.right, scope)
+        if operation.operator in ("&", "|"):
+            whole = np.asarray(left).astype(np.int64), np.asarray(right).astype(np.int64)
+            bits = whole[0] & whole[1] if operation.operator == "&" else whole[0] | whole[1]
+            return bits.astype(np.float64)
+        return _OPERATIONS[operation.operator](left, right)
+
+    def _reduce(self, reduce: Reduce, scope: tuple[Axis, ...]) -> Floats:
+        inner = scope + reduce.axes
+        shape = tuple(axis.size for axis in inner)
+        values = np.broadcast_to(self._of(reduce.body, inner), shape)
+        flat = values.reshape(*shape[: len(scope)], -1)
+        match reduce.kind:
+            case "sum":
+                return np.asarray(flat.sum(-1))
+            case "product":
+                return np.asarray(flat.prod(-1))
+            case "max":
+                return np.asarray(flat.max(-1))
+            case "min":
+                return np.asarray(flat.min(-1))
+            case "any":
+                return np.asarray((flat != 0).any(-1)).astype(np.float64)
+            case "all":
+                return np.asarray((flat != 0).all(-1)).astype(np.float64)
+            case "argmax":
+                return np.asarray(flat.argmax(-1)).astype(np.float64)
+            case "argmin":
+                return np.asarray(flat.argmin(-1)).astype(np.float64)
+            case "smallest":
+                return np.asarray(np.sort(flat, -1)[..., reduce.rank])
+            case "largest":
+                return np.asarray(np.sort(flat, -1)[..., flat.shape[-1] - 1 - reduce.rank])
+            case "place largest" | "place smallest":
+                signed = -flat if reduce.kind == "place largest" else flat
+                order = np.argsort(signed, -1, kind="stable")
+                return np.asarray(order[..., reduce.rank]).astype(np.float64)
+
+
+def _align(values: Floats, letters: list[str], scope: tuple[Axis, ...]) -> Floats:
+    """An array whose axes are `letters`, with its axes in the order of the scope."""
+    wanted = [axis.letter for axis in scope]
+    if letters == wanted:
+        return values
+    present = [letter for letter in wanted if letter in letters]
+    ordered = np.transpose(values, [letters.index(letter) for letter in present])
+    keep = tuple(slice(None) if letter in letters else None for letter in wanted)
+    return np.asarray(ordered[keep])
+
+
+def _convert(value: Floats, dtype: torch.dtype) -> Floats:
+    """The cast as torch does it: infinities to integers included."""
+    return torch.as_tensor(np.asarray(value)).to(dtype).to(torch.float64).numpy()
+
+
+def evaluate(expression: Expression, rounding: Rounding | None = None) -> float:
+    """The expression's value in float64, its operands rounded first if a rounding is given."""
+    return Evaluation(expression, rounding).value
+
+
+def gathered(reduce: Reduce) -> npt.NDArray[np.float64]:
+    """The values that a reduction gathers, in order."""
+    with np.errstate(all="ignore"):
+        values = Evaluation(Number(0))._of(reduce.body, reduce.axes)
+    shape = tuple(axis.size for axis in reduce.axes)
+    return np.array(np.broadcast_to(values, shape).reshape(-1))

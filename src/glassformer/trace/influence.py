@@ -1,0 +1,229 @@
+"""Forwards and backwards from a cell: what it influenced, and where it mostly came from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from glassformer.trace import text
+from glassformer.trace.calls import Call
+from glassformer.trace.cells import Cell, leaves
+from glassformer.trace.evaluate import evaluate, gathered
+from glassformer.trace.expressions import (
+    Choose,
+    Entry,
+    Expression,
+    Function,
+    Lookup,
+    Number,
+    Operation,
+    Reduce,
+    children,
+    fix,
+)
+from glassformer.trace.memory import Version, View
+
+if TYPE_CHECKING:
+    from glassformer.trace.steps import Step
+
+__all__ = ["Dependent", "dependents", "path"]
+
+
+@dataclass(frozen=True, slots=True)
+class Dependent:
+    """The cells of one step that were made from a cell."""
+
+    step: Step
+    mask: Tensor
+    """True where the step's cell depends on it."""
+
+    @property
+    def count(self) -> int:
+        """How many cells."""
+        return int(self.mask.sum())
+
+    def cells(self) -> Iterator[Cell]:
+        """The cells themselves."""
+        for index in self.mask.nonzero().tolist():
+            yield Cell(self.step, tuple(index))
+
+
+def dependents(cell: Cell) -> list[Dependent]:
+    """The cells made directly from one, which another number in its place would change.
+
+    Each operator that read the cell is run again with the cell poisoned: a NaN (or other whole
+    numbers) shows in the outputs that use it, so no operator needs a rule for this direction.
+    """
+    found: list[Dependent] = []
+    address, dtype = cell.step.view.address(cell.index), cell.step.dtype
+    living = {id(version) for version in _lives_in(cell, address)}
+    for call in cell.step.trace.recording.calls:
+        if call.outputs and any(
+            id(view.version) in living and view.find(address, dtype) is not None
+            for view in call.inputs()
+        ):
+            found.extend(_reached(call, living, address, dtype))
+    return found
+
+
+def _lives_in(cell: Cell, address: int) -> Iterator[Version]:
+    """The versions of the storage in which the cell still stands: until it is overwritten."""
+    version = cell.step.view.version
+    yield version
+    for call in cell.step.trace.recording.calls:
+        for old, new in call.writes:
+            if old is version:
+                hit = any(s.view.find(address, cell.step.dtype) is not None for s in new.owners)
+                if hit:
+                    return
+                version = new
+                yield version
+
+
+def _reached(call: Call, living: set[int], address: int, dtype: torch.dtype) -> Iterator[Dependent]:
+    """The outputs of one call that change with the cell."""
+    masks: dict[int, Tensor] = {}
+    for poison in _poisons(dtype, call):
+        outputs = _run_poisoned(call, living, address, dtype, poison)
+        if outputs is None:
+            continue
+        for step in call.steps:
+            before, after = step.view.tensor(), outputs[step.output]
+            changed = _differs(before, after)
+            masks[step.output] = masks.get(step.output, torch.zeros_like(changed)) | changed
+    for step in call.steps:
+        if step.output in masks and bool(masks[step.output].any()):
+            yield Dependent(step, masks[step.output])
+
+
+def _differs(before: Tensor, after: Tensor) -> Tensor:
+    if before.shape != after.shape:  # a mask's count changed: everything may have moved
+        return torch.ones(before.shape, dtype=torch.bool)
+    same = before == after
+    if before.dtype.is_floating_point:
+        same |= before.isnan() & after.isnan()
+    return ~same
+
+
+def _poisons(dtype: torch.dtype, call: Call) -> list[Any]:
+    """What to put in the cell's place; comparisons and places need more than a NaN to move."""
+    if dtype == torch.bool:
+        return ["not"]
+    if not dtype.is_floating_point:
+        return [1, -1, 1_000_000, -1_000_000]
+    floats = all(view is None or view.dtype.is_floating_point for view in call.outputs)
+    return [math.nan] if floats else [math.nan, math.inf, -math.inf]
+
+
+def _run_poisoned(
+    call: Call, living: set[int], address: int, dtype: torch.dtype, poison: Any
+) -> list[Tensor] | None:
+    """The call's outputs with the cell replaced; None where the operator refuses the number."""
+
+    def given(value: Any) -> Any:
+        if isinstance(value, View):
+            tensor = value.tensor().clone()
+            at = value.find(address, dtype) if id(value.version) in living else None
+            if at is not None:
+                # Along an expanded axis the one cell stands at every position.
+                places = tuple(
+                    slice(None) if stride == 0 else place
+                    for place, stride in zip(at, value.strides, strict=True)
+                )
+                own = tensor[places]
+                tensor[places] = ~own if poison == "not" else _shifted(own, poison)
+            return tensor
+        if isinstance(value, list | tuple):
+            return type(value)(given(part) for part in value)
+        return value
+
+    args, kwargs = given(call.args), {key: given(part) for key, part in call.kwargs.items()}
+    try:
+        with torch.no_grad():
+            result = call.operator.func(*args, **kwargs)
+    except (IndexError, RuntimeError):  # an id beyond the table: the other poison will do
+        return None
+    return list(result) if isinstance(result, list | tuple) else [result]
+
+
+def _shifted(own: Tensor, poison: float) -> Tensor:
+    return own + poison if isinstance(poison, int) else torch.full_like(own, poison)
+
+
+def path(cell: Cell) -> list[Cell]:
+    """The cell, its largest contribution, that one's largest contribution, … to a leaf."""
+    trail = [cell]
+    while (expression := trail[-1].expression) is not None:
+        below = _dominant(expression)
+        if below is None:
+            break
+        trail.append(below)
+    return trail
+
+
+_RANK = {"activation": 0, "input": 0, "parameter": 1, "constant": 2}
+
+
+def _dominant(expression: Expression) -> Cell | None:
+    """The operand that a value mostly comes from."""
+    match expression:
+        case Entry() | Lookup():
+            cells = list(leaves(expression))
+            # Of an embedding, the token that chose the row rather than the table.
+            tokens = (cell for cell in cells[1:] if path(cell)[-1].role == "input")
+            return next(tokens, cells[0])
+        case Number():
+            return None
+        case Choose(condition=condition, yes=yes, no=no):
+            return _dominant(yes if evaluate(condition) else no) or _dominant(condition)
+        case Reduce(kind=kind, body=body):
+            values = gathered(expression)
+            place = _extreme(values, kind)
+            return _dominant(fix(body, text.places(expression, place)))
+        case Operation(operator="+" | "-", left=left, right=right):
+            sides = sorted((left, right), key=lambda side: -_size(side))
+            return _best([_dominant(side) for side in sides], constants_last=True)
+        case Operation(operator="/" | "^", left=left, right=right):
+            return _dominant(left) or _dominant(right)
+        case Operation(left=left, right=right):
+            return _best([_dominant(left), _dominant(right)], constants_last=False)
+        case Function(name="max" | "min", arguments=arguments):
+            value = evaluate(expression)
+            chosen = [part for part in arguments if evaluate(part) == value]
+            found = [_dominant(part) for part in (*chosen, *arguments)]
+            return next((below for below in found if below is not None), None)
+        case _:
+            return _best([_dominant(part) for part in children(expression)], constants_last=False)
+
+
+def _extreme(values: np.ndarray[Any, np.dtype[np.float64]], kind: str) -> int:
+    if kind in ("min", "argmin", "smallest", "place smallest"):
+        return int(np.argmin(values))
+    sizes = values if kind in ("max", "argmax", "largest", "place largest") else np.abs(values)
+    return int(np.argmax(np.nan_to_num(sizes, nan=np.inf)))
+
+
+def _size(expression: Expression) -> float:
+    size = abs(evaluate(expression))
+    return math.inf if math.isnan(size) else size
+
+
+def _best(cells: list[Cell | None], constants_last: bool) -> Cell | None:
+    """Of several operands the one to follow: computed ones before parameters and constants.
+
+    Between summands (already in order of size) only constants give way.
+    """
+    found = [cell for cell in cells if cell is not None]
+    if not found:
+        return None
+
+    def rank(cell: Cell) -> int:
+        return int(cell.role == "constant") if constants_last else _RANK[cell.role]
+
+    return min(found, key=rank)

@@ -1,0 +1,90 @@
+"""What the positions of an axis are called: the tokens of a text, the numbers of heads.
+
+Labels are given for inputs. They reach a step along the operands: if moving one place along an
+axis of the output moves one place along an axis of an operand, the two axes share their labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from glassformer.errors import TraceError, UnknownNameError
+from glassformer.trace.expressions import Axis, Entry, Lookup, walk
+from glassformer.trace.memory import Index, View
+from glassformer.trace.steps import Step
+
+if TYPE_CHECKING:
+    from glassformer.trace.trace import Trace
+
+__all__ = ["AxisLabels", "check_labels", "find_labels"]
+
+AxisLabels = tuple[tuple[str, ...] | None, ...]
+_ATTENTION = ("matmul", "softmax", "_safe_softmax")
+
+
+def check_labels(trace: Trace) -> None:
+    """Refuse labels for inputs that are not there, or as many as no axis has."""
+    for name, texts in trace.recording.labels.items():
+        if name not in trace.inputs:
+            raise UnknownNameError("input", name, trace.inputs)
+        if len(texts) not in trace.inputs[name].shape:
+            raise TraceError(
+                f"{len(texts)} labels were given for input {name}, "
+                f"and no axis of its shape {trace.inputs[name].shape} has that size"
+            )
+
+
+def find_labels(trace: Trace, step: Step, known: dict[int, AxisLabels]) -> AxisLabels:
+    """The labels of a step's axes, from those of the steps before it."""
+    given = trace.recording.labels.get(step.name) if step.role == "input" else None
+    if given is not None:
+        axis = max(a for a, size in enumerate(step.shape) if size == len(given))
+        return tuple(tuple(given) if a == axis else None for a in range(len(step.shape)))
+    found = [_along(step, axis, known) for axis in range(len(step.shape))]
+    if len(found) == 4 and found[1] is None and (step.expanded or step.op in _ATTENTION):
+        found[1] = tuple(f"head {number}" for number in range(step.shape[1]))
+    return tuple(found)
+
+
+def _along(step: Step, axis: int, known: dict[int, AxisLabels]) -> tuple[str, ...] | None:
+    """The labels that an operand gives to one axis of a step."""
+    size = step.shape[axis]
+    if size < 2 or 0 in step.shape:
+        return None
+    start = (0,) * len(step.shape)
+    moved = tuple(int(a == axis) for a in range(len(step.shape)))
+    for view, here, there in _moves(step, start, moved):
+        owner, first = view.owner(here)
+        other, second = view.owner(there)
+        changed = [a for a, (x, y) in enumerate(zip(first, second, strict=False)) if x != y]
+        if other is not owner or len(changed) != 1:
+            continue
+        labels = known.get(id(owner), ())
+        texts = labels[changed[0]] if labels else None
+        if texts is not None and len(texts) == size and second[changed[0]] == 1:
+            return texts
+    return None
+
+
+def _moves(step: Step, start: Index, moved: Index) -> Iterator[tuple[View, Index, Index]]:
+    """The operand cells that two neighbouring output cells read in the same place."""
+    if step.is_view:
+        yield step.view, start, moved
+        return
+    here, there = step.expression(start), step.expression(moved)
+    if here is None or there is None:
+        return
+    for one, other in zip(walk(here), walk(there), strict=False):
+        if not (isinstance(one, Entry | Lookup) and isinstance(other, Entry | Lookup)):
+            continue
+        if one.view is other.view and one.index != other.index:
+            yield one.view, _whole(one), _whole(other)
+
+
+def _whole(entry: Entry | Lookup) -> Index:
+    """An index in numbers; a running or looked-up position counts as 0."""
+    return tuple(
+        part if isinstance(part, int) else part.start if isinstance(part, Axis) else 0
+        for part in entry.index
+    )

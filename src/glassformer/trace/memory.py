@@ -1,0 +1,157 @@
+"""Where a number lives: storages, their versions, and tensors as windows on them.
+
+A cell's address is a place in a storage. Two tensors that share a storage (a view and its base)
+therefore share cells, and no operator that only makes views needs a rule. A storage that is
+written in place gets a new version; the old version keeps a copy of the old numbers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from glassformer.errors import TraceError
+
+if TYPE_CHECKING:
+    from glassformer.trace.steps import Step
+
+__all__ = ["Array", "Index", "Version", "View"]
+
+Index = tuple[int, ...]
+Array = npt.NDArray[np.generic]
+
+
+class Version:
+    """The content of one storage between two writes.
+
+    `owners` are the steps that wrote (parts of) it; what none of them wrote came from `base`,
+    the version before.
+    """
+
+    __slots__ = ("base", "owners", "stamp", "storage")
+
+    def __init__(self, storage: torch.UntypedStorage, base: Version | None = None) -> None:
+        self.storage = storage
+        self.base = base
+        self.owners: list[Step] = []
+        # A tensor of the user's with its version counter: it may be trained after the trace.
+        self.stamp: tuple[Tensor, int] | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that this version holds."""
+        return self.storage.nbytes()
+
+    def freeze(self) -> None:
+        """Keep a copy of the numbers, since the storage is about to be overwritten."""
+        self.storage = self.storage.clone()
+        self.stamp = None
+
+    def check(self) -> None:
+        """Refuse to show numbers that were changed behind the trace's back."""
+        if self.stamp is not None and self.stamp[0]._version != self.stamp[1]:
+            name = self.owners[0].name if self.owners else "a tensor"
+            raise TraceError(
+                f"{name} was changed in place after the trace was made (by training, perhaps); "
+                "its numbers in this trace are gone: trace again"
+            )
+
+
+class View:
+    """A tensor as a window (shape, strides, offset, dtype) on one version of a storage."""
+
+    __slots__ = ("_array", "dtype", "offset", "shape", "strides", "version")
+
+    def __init__(
+        self,
+        version: Version,
+        shape: Index,
+        strides: Index,
+        offset: int,
+        dtype: torch.dtype,
+    ) -> None:
+        self.version = version
+        self.shape = shape
+        self.strides = strides
+        self.offset = offset
+        self.dtype = dtype
+        self._array: Array | None = None
+
+    @classmethod
+    def of(cls, tensor: Tensor, version: Version) -> View:
+        """The window through which `tensor` sees its storage."""
+        offset = int(tensor.storage_offset())
+        return cls(version, tuple(tensor.shape), tensor.stride(), offset, tensor.dtype)
+
+    def on(self, version: Version) -> View:
+        """The same window on another version."""
+        return View(version, self.shape, self.strides, self.offset, self.dtype)
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def numel(self) -> int:
+        """The number of cells."""
+        count = 1
+        for size in self.shape:
+            count *= size
+        return count
+
+    def tensor(self) -> Tensor:
+        """The numbers, as a tensor that shares the recorded storage: read, never write."""
+        self.version.check()
+        empty = torch.empty(0, dtype=self.dtype)
+        return empty.set_(self.version.storage, self.offset, self.shape, self.strides)
+
+    @property
+    def array(self) -> Array:
+        """The numbers as numpy sees them (bfloat16, which it has not, as float32)."""
+        if self._array is None:
+            tensor = self.tensor()
+            if self.dtype == torch.bfloat16:
+                tensor = tensor.float()
+            self._array = tensor.numpy()
+        else:
+            self.version.check()
+        return self._array
+
+    def address(self, index: Index) -> int:
+        """The byte at which the cell begins."""
+        place = self.offset
+        for position, stride in zip(index, self.strides, strict=True):
+            place += position * stride
+        return place * self.dtype.itemsize
+
+    def find(self, address: int, dtype: torch.dtype) -> Index | None:
+        """The index of the cell at that address, or None where this window does not hold it."""
+        if dtype.itemsize != self.dtype.itemsize or address % dtype.itemsize:
+            return None
+        rest = address // dtype.itemsize - self.offset
+        if rest < 0 or 0 in self.shape:
+            return None
+        index = [0] * self.ndim
+        for axis in sorted(range(self.ndim), key=lambda a: -self.strides[a]):
+            if self.shape[axis] > 1 and self.strides[axis] > 0:
+                index[axis], rest = divmod(rest, self.strides[axis])
+                if index[axis] >= self.shape[axis]:
+                    return None
+        return None if rest else tuple(index)
+
+    def owner(self, index: Index) -> tuple[Step, Index]:
+        """The step that wrote the cell, and the cell's index there."""
+        address = self.address(index)
+        version: Version | None = self.version
+        while version is not None:
+            for step in reversed(version.owners):
+                found = step.view.find(address, self.dtype)
+                if found is not None:
+                    return step, found
+            version = version.base
+        raise TraceError(f"no recorded step wrote cell {list(index)} of a tensor {self.shape}")

@@ -1,0 +1,176 @@
+"""`trace(module, *inputs)`: run a module once and keep every number it computed."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from torch import Tensor, nn
+
+from glassformer.errors import TraceError
+from glassformer.trace.budget import DEFAULT_BYTES, Budget
+from glassformer.trace.modules import ModulePaths
+from glassformer.trace.names import join
+from glassformer.trace.recorder import Overrides, Recorder, recording
+from glassformer.trace.recording import Labels, Program, Recording, Source
+from glassformer.trace.trace import Trace
+
+__all__ = ["trace"]
+
+Prepare = Callable[[Recorder, list[Source]], None]
+
+
+def trace(
+    module_or_function: Callable[..., Any],
+    /,
+    *args: Any,
+    labels: Labels | None = None,
+    max_bytes: int = DEFAULT_BYTES,
+    **kwargs: Any,
+) -> Trace:
+    """Run a module (or a plain function on tensors) once on the CPU and record every operator.
+
+    The module runs in evaluation mode, without gradients; it is left as it was. `labels` gives
+    the texts of an input's positions: `{"input_ids": ["I", "am"]}`. A trace that would keep more
+    than `max_bytes` of computed numbers is refused.
+    """
+    program = Program(_unwrapped(module_or_function), args, kwargs, max_bytes)
+    return Trace(run(program, labels or {}))
+
+
+def run(
+    program: Program,
+    labels: Labels,
+    overrides: Overrides | None = None,
+    prepare: Prepare | None = None,
+) -> Recording:
+    """One recorded run; `prepare` may replace sources, `overrides` edit outputs on the way."""
+    function = program.function
+    root = function if isinstance(function, nn.Module) else None
+    budget = Budget(program.max_bytes)
+    recorder = Recorder(ModulePaths(budget), budget, _call.__code__)
+    recorder.overrides = overrides or {}
+    sources = list(_sources(recorder, program, root))
+    if prepare is not None:
+        prepare(recorder, sources)
+    notes: list[str] = []
+    with _evaluating(root, notes), recording(recorder, root):
+        result = _call(function, program.args, program.kwargs)
+    outputs = {name: recorder.view_of(tensor) for name, tensor in _tensors(result, "")}
+    if not outputs:
+        raise TraceError(
+            f"{_title(function)} returned {type(result).__name__}, in which there is no tensor: "
+            "there is nothing to trace"
+        )
+    if any(call.expanded for call in recorder.calls):
+        notes.append(
+            "fused attention was written out as scores, scaled, masked, weights, context: "
+            "its result may differ from the fused kernel's in the last digits"
+        )
+    return Recording(
+        program, sources, recorder.found, recorder.calls, recorder.views, outputs, labels, notes
+    )
+
+
+def _call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The outermost frame of a run: names are looked for inside it."""
+    return function(*args, **kwargs)
+
+
+def _unwrapped(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The module or function behind torch.compile."""
+    for attribute in ("_orig_mod", "_torchdynamo_orig_callable"):
+        function = getattr(function, attribute, function)
+    if not callable(function):
+        raise TraceError(f"expected a module or a function, got {type(function).__name__}")
+    return function
+
+
+def _title(function: Callable[..., Any]) -> str:
+    return (
+        type(function).__name__
+        if isinstance(function, nn.Module)
+        else str(getattr(function, "__name__", function))
+    )
+
+
+@contextmanager
+def _evaluating(root: nn.Module | None, notes: list[str]) -> Iterator[None]:
+    """Evaluation mode for the run; every module's own mode afterwards."""
+    training = [m for m in root.modules() if m.training] if root is not None else []
+    if training:
+        notes.append("the module was in training mode; it was traced in evaluation mode")
+    for module in training:
+        module.training = False
+    try:
+        yield
+    finally:
+        for module in training:
+            module.training = True
+
+
+def _sources(recorder: Recorder, program: Program, root: nn.Module | None) -> Iterator[Source]:
+    """The tensors that are there before the run, by name: inputs, parameters, buffers."""
+    for name, tensor in _named_inputs(program):
+        yield Source(name, recorder.adopt(_on_cpu(tensor, f"input {name}")), "input")
+    if root is None:
+        return
+    for name, parameter in root.named_parameters(remove_duplicate=False):
+        view = recorder.adopt(_on_cpu(parameter, f"parameter {name}"))
+        yield Source(name, view, "parameter")
+    for name, buffer in root.named_buffers(remove_duplicate=False):
+        yield Source(name, recorder.adopt(_on_cpu(buffer, f"buffer {name}")), "constant")
+    for path, module in root.named_modules():
+        for name, value in vars(module).items():
+            if isinstance(value, Tensor) and value.device.type == "cpu":
+                yield Source(join(path, name), recorder.adopt(value), "constant")
+
+
+def _on_cpu(tensor: Tensor, what: str) -> Tensor:
+    if tensor.device.type != "cpu":
+        raise TraceError(
+            f"{what} is on {tensor.device}: a trace runs on the CPU; "
+            "move the module and its inputs there with .to('cpu')"
+        )
+    return tensor
+
+
+def _named_inputs(program: Program) -> Iterator[tuple[str, Tensor]]:
+    """The tensors among the arguments, by the names of the function's parameters."""
+    target = program.function
+    forward = target.forward if isinstance(target, nn.Module) else target
+    try:
+        bound = inspect.signature(forward).bind(*program.args, **program.kwargs)
+    except ValueError:  # a builtin without a signature
+        given: dict[str, Any] = {f"input{n}": value for n, value in enumerate(program.args)}
+        given.update(program.kwargs)
+    except TypeError as error:
+        raise TraceError(f"{_title(target)} cannot be called with these inputs: {error}") from None
+    else:
+        given = {}
+        for name, value in bound.arguments.items():
+            kind = inspect.signature(forward).parameters[name].kind
+            given.update(value if kind is inspect.Parameter.VAR_KEYWORD else {name: value})
+    for name, value in given.items():
+        yield from _tensors(value, name)
+
+
+def _tensors(value: Any, path: str) -> Iterator[tuple[str, Tensor]]:
+    """The tensors in nested containers, by dotted paths; a lone one is called `output`."""
+    if isinstance(value, Tensor):
+        yield path or "output", value
+    elif isinstance(value, Mapping):
+        for key, part in value.items():
+            yield from _tensors(part, join(path, str(key)))
+    elif isinstance(value, tuple) and hasattr(value, "_fields"):
+        for key, part in zip(value._fields, value, strict=True):
+            yield from _tensors(part, join(path, str(key)))
+    elif isinstance(value, list | tuple):
+        for place, part in enumerate(value):
+            yield from _tensors(part, join(path or "output", str(place)))
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        for item in dataclasses.fields(value):
+            yield from _tensors(getattr(value, item.name), join(path, item.name))

@@ -1,0 +1,326 @@
+"""Recording: every operator that a module runs, with its real values.
+
+A dispatch mode below autograd sees each operator as the model's author wrote it (`linear`,
+`softmax`, `layer_norm` whole) and the tensors it reads and writes. This file knows storages,
+versions and calls; it knows neither rules' arithmetic nor cells.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from types import CodeType, FrameType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from glassformer.errors import TraceError
+from glassformer.trace import attention, rules
+from glassformer.trace.budget import Budget
+from glassformer.trace.calls import Call, Operator, operator_of
+from glassformer.trace.memory import Version, View
+from glassformer.trace.modules import ModulePaths
+from glassformer.trace.source import Line, Origin, find_origin
+
+__all__ = ["Found", "Overrides", "Recorder", "recording", "without_onednn"]
+
+# In-place operators that change how a tensor is seen, and no number.
+_METADATA = frozenset(
+    [
+        "detach",
+        "requires_grad",
+        "retain_grad",
+        "squeeze",
+        "unsqueeze",
+        "transpose",
+        "swapaxes",
+        "swapdims",
+        "t",
+    ]
+)
+
+Overrides = Mapping[int, Callable[[str, list[Tensor]], None]]
+"""What to do to the outputs of the call with that number: an edit, during a rerun."""
+
+
+class Found:
+    """A tensor that was neither parameter nor input nor computed: made outside, or by Python."""
+
+    def __init__(self, view: View, origin: Origin, literal: bool) -> None:
+        self.view = view
+        self.origin = origin
+        self.literal = literal
+        """Whether Python numbers became a tensor here (`torch.tensor(…)`)."""
+
+
+class Recorder(TorchDispatchMode):
+    """The dispatch mode. After it has run, `calls` holds every operator in order."""
+
+    def __init__(self, paths: ModulePaths, budget: Budget, stop: CodeType) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        self.calls: list[Call] = []
+        self.views: list[Call] = []
+        self.found: list[Found] = []
+        self.overrides: Overrides = {}
+        self.replaced: dict[int, torch.UntypedStorage] = {}
+        self.replaced_by: set[int] = set()
+        self._paths = paths
+        self._budget = budget
+        self._stop = stop
+        self._versions: dict[int, Version] = {}
+        self._visit = 0
+        self._last: tuple[FrameType | None, Line | None] = (None, None)
+        self._forced: str | None = None
+
+    # --- what the recorder is told before the run ---
+
+    def adopt(self, tensor: Tensor) -> View:
+        """Make a tensor of the user's known: a parameter, a buffer, an input."""
+        version = self._versions.get(_key(tensor))
+        if version is None:
+            version = Version(tensor.untyped_storage())
+            version.stamp = None if tensor.is_inference() else (tensor, tensor._version)
+            self._versions[_key(tensor)] = version
+        return View.of(tensor, version)
+
+    def replace(self, view: View, storage: torch.UntypedStorage) -> None:
+        """Let the run read `storage` wherever it would read the storage of an adopted view."""
+        self.replaced[view.version.storage._cdata] = storage
+        self.replaced_by.add(storage._cdata)
+        view.version.storage, view.version.stamp = storage, None
+
+    def view_of(self, tensor: Tensor) -> View:
+        """The view of a tensor of this run, as it is now."""
+        version = self._versions.get(_key(tensor))
+        if version is None:
+            raise TraceError("the model returned a tensor that no recorded operator made")
+        return View.of(tensor, version)
+
+    @contextmanager
+    def named(self, name: str) -> Iterator[None]:
+        """Give the operators run inside a name of the trace's own."""
+        self._forced = name
+        try:
+            yield
+        finally:
+            self._forced = None
+
+    def forget_frames(self) -> None:
+        """Drop the last reference into the model's frames."""
+        self._last = (None, None)
+
+    # --- the run ---
+
+    def __torch_dispatch__(
+        self,
+        func: torch._ops.OpOverload,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func.namespace == "prim":
+            return func(*args, **kwargs)
+        operator = operator_of(func)
+        if operator.name == "scaled_dot_product_attention":
+            with self:
+                return attention.expand(self.named, *args, **kwargs)
+        if rules.must_decompose(operator):
+            result = self._decompose(func, args, kwargs)
+            if result is not NotImplemented:
+                return result
+        return self._record(operator, args, kwargs)
+
+    def _decompose(
+        self, func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """Run the operator as the smaller operators it is made of; each of them is recorded."""
+        with self, without_onednn():
+            return func.decompose(*args, **kwargs)
+
+    def _record(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        origin = self._origin(sys._getframe(2))
+        seen = len(self.found)
+        viewed = self._views(args, origin), self._views(kwargs, origin)
+        for found in self.found[seen:]:
+            found.literal = operator.name == "lift_fresh"
+        call = Call(len(self.calls), operator, *viewed, origin)
+        call.expanded = self._forced is not None
+        call.without_onednn = not torch._C._get_mkldnn_enabled()
+        if self.replaced:
+            args, kwargs = self._substitute(args), self._substitute(kwargs)
+        renewed = {} if operator.name in _METADATA else self._renew(operator, args, kwargs)
+        result = operator.func(*args, **kwargs)
+        self._note_result(call, result, renewed)
+        if call.outputs or call.writes or call.result is not None:
+            self.calls.append(call)
+            self._override(call, result)
+        else:
+            results = result if isinstance(result, list | tuple) else [result]
+            tensors = [tensor for tensor in results if isinstance(tensor, Tensor)]
+            call.outputs = tuple(View.of(t, self._versions[_key(t)]) for t in tensors)
+            self.views.append(call)
+        return result
+
+    def _renew(
+        self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> dict[int, tuple[Version, Version]]:
+        """New versions of the storages that the operator will overwrite; the old ones copied."""
+        renewed: dict[int, tuple[Version, Version]] = {}
+        for position, name in operator.written:
+            target = args[position] if position < len(args) else kwargs.get(name)
+            for tensor in target if isinstance(target, list | tuple) else [target]:
+                if isinstance(tensor, Tensor) and _key(tensor) not in renewed:
+                    old = self._versions[_key(tensor)]
+                    live = old.storage
+                    old.freeze()
+                    self._budget.spend(old.nbytes)
+                    new = Version(live, base=old)
+                    self._versions[_key(tensor)] = new
+                    renewed[_key(tensor)] = (old, new)
+        return renewed
+
+    def _note_result(
+        self, call: Call, result: Any, renewed: dict[int, tuple[Version, Version]]
+    ) -> None:
+        """File the call's outputs: new storages, rewritten ones, mere views, Python numbers."""
+        call.writes = tuple(renewed.values())
+        if isinstance(result, bool | int | float):
+            call.result = result
+            return
+        results = result if isinstance(result, list | tuple) else (result,)
+        outputs: list[View | None] = []
+        fresh: set[int] = set()
+        for tensor in results:
+            if not isinstance(tensor, Tensor):
+                outputs.append(None)
+                continue
+            key = _key(tensor)
+            if key not in self._versions:
+                self._versions[key] = Version(tensor.untyped_storage())
+                self._budget.spend(tensor.untyped_storage().nbytes())
+                fresh.add(key)
+            made = key in fresh or key in renewed
+            outputs.append(View.of(tensor, self._versions[key]) if made else None)
+        if any(output is not None for output in outputs):
+            call.outputs = tuple(outputs)
+        elif renewed:  # an operator that writes and returns nothing
+            targets = [call.bound[name] for _, name in call.operator.written]
+            views = [v for t in targets for v in (t if isinstance(t, list) else [t])]
+            newest = {id(old): new for old, new in renewed.values()}
+            call.outputs = tuple(view.on(newest[id(view.version)]) for view in views)
+
+    def _override(self, call: Call, result: Any) -> None:
+        """Apply an edit to the number just made."""
+        edit = self.overrides.get(call.number)
+        if edit is not None:
+            outputs = list(result) if isinstance(result, list | tuple) else [result]
+            edit(call.operator.name, outputs)
+
+    def _views(self, value: Any, origin: Origin) -> Any:
+        """The arguments, each tensor as a view; a tensor seen for the first time is a constant."""
+        if isinstance(value, Tensor):
+            known = self._versions.get(_key(value))
+            if known is None:
+                view = self.adopt(value)
+                self.found.append(Found(view, origin, literal=False))
+                return view
+            return View.of(value, known)
+        if isinstance(value, list | tuple):
+            return type(value)(self._views(part, origin) for part in value)
+        if isinstance(value, dict):
+            return {key: self._views(part, origin) for key, part in value.items()}
+        return value
+
+    def _substitute(self, value: Any) -> Any:
+        """The arguments with edited storages in the place of the user's."""
+        if isinstance(value, Tensor):
+            storage = self.replaced.get(_key(value))
+            if storage is None:
+                return value
+            size, stride = value.size(), value.stride()
+            return torch.empty(0, dtype=value.dtype).set_(
+                storage, value.storage_offset(), size, stride
+            )
+        if isinstance(value, list | tuple):
+            return type(value)(self._substitute(part) for part in value)
+        if isinstance(value, dict):
+            return {key: self._substitute(part) for key, part in value.items()}
+        return value
+
+    def _origin(self, frame: FrameType | None) -> Origin:
+        """Where the operator was called, and on behalf of which module."""
+        seen = find_origin(frame, self._stop)
+        if seen.callee is None or (seen.callee, seen.line) != self._last:
+            self._visit += 1
+        self._last = (seen.callee, seen.line)
+        return Origin(
+            line=seen.line,
+            targets=seen.targets,
+            owner=self._paths.at(seen.depth),
+            module=self._paths.at(0),
+            visit=self._visit,
+            output=seen.output,
+            forced=self._forced,
+        )
+
+
+def _key(tensor: Tensor) -> int:
+    """The identity of a tensor's storage."""
+    try:
+        return int(tensor.untyped_storage()._cdata)
+    except NotImplementedError as error:
+        raise TraceError(
+            f"a tensor of layout {tensor.layout} has no plain storage: convert it with .to_dense()"
+        ) from error
+
+
+@contextmanager
+def without_onednn(off: bool = True) -> Iterator[None]:
+    """Run the block without the oneDNN kernels: they would swallow a whole recurrent layer."""
+    enabled = torch._C._get_mkldnn_enabled()
+    torch._C._set_mkldnn_enabled(enabled and not off)
+    try:
+        yield
+    finally:
+        torch._C._set_mkldnn_enabled(enabled)
+
+
+@contextmanager
+def recording(recorder: Recorder, root: nn.Module | None) -> Iterator[None]:
+    """Run the block under the recorder, with the settings that keep operators whole and visible."""
+    if _BUSY.thread == threading.get_ident():
+        raise TraceError("a model that is being traced cannot start a trace of its own")
+    _ONE_AT_A_TIME.acquire()
+    _BUSY.thread = threading.get_ident()
+    fast_path = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        with (
+            torch.no_grad(),
+            torch.autocast("cpu", enabled=False),
+            recorder._paths.followed(root),
+            torch._C._AutoDispatchBelowAutograd(),
+            recorder,
+        ):
+            yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast_path)
+        recorder.forget_frames()
+        _BUSY.thread = None
+        _ONE_AT_A_TIME.release()
+
+
+class _Busy:
+    """Which thread is recording."""
+
+    thread: int | None = None
+
+
+_BUSY = _Busy()
+# The fast-path switch and the module hooks belong to the process, not to one thread.
+_ONE_AT_A_TIME = threading.Lock()

@@ -1,0 +1,49 @@
+"""One rule per operator, by family. Importing this package fills the table in `registry`."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from glassformer.trace.calls import Operator
+from glassformer.trace.rules import (
+    activations,
+    convolution,
+    creation,
+    elementwise,
+    indexing,
+    layout,
+    loss,
+    normalisation,
+    products,
+    reductions,
+    selection,
+)
+from glassformer.trace.rules.registry import Rule, find, is_given, of_call, rule, swapped
+
+__all__ = ["Rule", "find", "is_given", "must_decompose", "of_call", "rule", "swapped"]
+
+FAMILIES = (
+    activations,
+    convolution,
+    creation,
+    elementwise,
+    indexing,
+    layout,
+    loss,
+    normalisation,
+    products,
+    reductions,
+    selection,
+)
+
+
+@cache
+def must_decompose(operator: Operator) -> bool:
+    """Whether an operator is to be run as the smaller ones it is made of: no rule explains it.
+
+    Operators that may return a view, or that return no tensor, are run as they are.
+    """
+    returns = operator.func._schema.returns
+    views = any(item.alias_info is not None and not item.alias_info.is_write for item in returns)
+    tensors = any("Tensor" in str(item.type) for item in returns)
+    return tensors and not views and not is_given(operator) and find(operator) is None

@@ -1,0 +1,86 @@
+"""Tensors made from settings alone, and those whose numbers are taken as they come."""
+
+from __future__ import annotations
+
+from glassformer.trace.calls import Call
+from glassformer.trace.expressions import Expression, Number, Scalar
+from glassformer.trace.memory import Index, View
+from glassformer.trace.rules.operands import broadcast
+from glassformer.trace.rules.registry import Build, given, rule
+
+__all__: list[str] = []
+
+# Uninitialised memory, and Python numbers that became a tensor.
+given(
+    "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted",
+    "lift_fresh", "lift_fresh_copy", "tensor", "_efficientzerotensor",
+)  # fmt: skip
+
+
+def _constant(value: Scalar) -> Build:
+    def build(_call: Call, _index: Index) -> Expression:
+        return Number(value)
+
+    return build
+
+
+rule("zeros", "zeros_like", "new_zeros", "zero", constant=True)(_constant(0))
+rule("ones", "ones_like", "new_ones", constant=True)(_constant(1))
+
+
+@rule("full", "full_like", "new_full", constant=True)
+def full(call: Call, _index: Index) -> Expression:
+    """The fill value."""
+    return Number(call.number_of("fill_value"))
+
+
+@rule("scalar_tensor", constant=True)
+def scalar_tensor(call: Call, _index: Index) -> Expression:
+    """The number itself."""
+    return Number(call.number_of("s"))
+
+
+@rule("fill")
+def fill(call: Call, _index: Index) -> Expression:
+    """The fill value: a number, or the one cell of a tensor."""
+    value = call.operand("value")
+    return broadcast(value, ()) if isinstance(value, View) else Number(value)
+
+
+@rule("arange", "range", constant=True)
+def arange(call: Call, index: Index) -> Expression:
+    """start + i · step."""
+    start, step = call.bound.get("start", 0), call.bound.get("step", 1)
+    return Number(start + index[0] * step)
+
+
+@rule("linspace", constant=True)
+def linspace(call: Call, index: Index) -> Expression:
+    """start + i · (end − start) / (steps − 1)."""
+    start, end = float(call.number_of("start")), float(call.number_of("end"))
+    return Number(start + index[0] * (end - start) / max(1, call.integer("steps") - 1))
+
+
+@rule("eye", constant=True)
+def eye(_call: Call, index: Index) -> Expression:
+    """1 on the diagonal, 0 elsewhere."""
+    return Number(int(index[0] == index[1]))
+
+
+def _triangle_indices(lower: bool) -> Build:
+    def build(call: Call, index: Index) -> Expression:
+        rows, columns = call.integer("row"), call.integer("col")
+        offset = call.integer("offset")
+        places = [
+            (i, j)
+            for i in range(rows)
+            for j in range(columns)
+            if (j - i <= offset if lower else j - i >= offset)
+        ]
+        return Number(places[index[1]][index[0]])
+
+    return build
+
+
+rule("tril_indices", constant=True)(_triangle_indices(lower=True))
+rule("triu_indices", constant=True)(_triangle_indices(lower=False))

@@ -1,0 +1,170 @@
+"""Softmax and the norms: a cell against the others of its row."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from glassformer.trace.calls import Call
+from glassformer.trace.expressions import (
+    Axis,
+    Choose,
+    Entry,
+    Expression,
+    Function,
+    Named,
+    Number,
+    Operation,
+    Reduce,
+    add,
+    divide,
+    multiply,
+    power,
+    subtract,
+    total,
+)
+from glassformer.trace.memory import Index, View
+from glassformer.trace.rules.operands import LETTERS, cell
+from glassformer.trace.rules.registry import rule
+
+__all__: list[str] = []
+
+
+def _softmax_parts(call: Call, index: Index) -> tuple[Expression, Expression, Named, Named]:
+    """The cell, its exponential, the row's maximum m, and the sum Z of the exponentials."""
+    x = call.view("self")
+    axes: tuple[Axis, ...] = ()
+    if not index:
+        own = body = cell(x)
+        largest = Named("m", own)
+    else:
+        axis = call.axis("dim", x.ndim)
+        j = Axis("j", x.shape[axis])
+        parts: list[int | Axis] = list(index)
+        parts[axis] = j
+        own, body, axes = cell(x, *index), Entry(x, tuple(parts)), (j,)
+        largest = Named("m", Reduce("max", body, axes))
+    exponentials = Function("exp", (subtract(body, largest),))
+    z = Named("Z", Reduce("sum", exponentials, axes) if axes else exponentials)
+    return own, Function("exp", (subtract(own, largest),)), largest, z
+
+
+@rule("softmax", "_softmax")
+def softmax(call: Call, index: Index) -> Expression:
+    """exp(xᵢ − m) / Σⱼ exp(xⱼ − m), m the row's maximum."""
+    _, exponential, _, z = _softmax_parts(call, index)
+    return divide(exponential, z)
+
+
+@rule("_safe_softmax")
+def safe_softmax(call: Call, index: Index) -> Expression:
+    """Softmax, and 0 for a row in which everything is masked."""
+    _, exponential, largest, z = _softmax_parts(call, index)
+    nothing = Operation("=", largest, Number(-math.inf))
+    return Choose(nothing, Number(0), divide(exponential, z))
+
+
+@rule("log_softmax", "_log_softmax")
+def log_softmax(call: Call, index: Index) -> Expression:
+    """xᵢ − m − log Σⱼ exp(xⱼ − m)."""
+    own, _, largest, z = _softmax_parts(call, index)
+    return subtract(subtract(own, largest), Function("log", (z,)))
+
+
+def _row(view: View, index: Index, axes: range) -> tuple[Entry, tuple[Axis, ...]]:
+    """The cells over the normalised axes that a cell is compared with."""
+    running = tuple(Axis(LETTERS[place], view.shape[axis]) for place, axis in enumerate(axes))
+    lead = index[: view.ndim - len(running)]
+    return Entry(view, (*lead, *running)), running
+
+
+def _moments(row: Entry, axes: tuple[Axis, ...]) -> tuple[Named, Named]:
+    """The mean μ and the biased variance σ² of a row."""
+    count = math.prod(axis.size for axis in axes)
+    mean = Named("μ", divide(total(row, *axes), count))
+    variance = Named("σ²", divide(total(power(subtract(row, mean), 2), *axes), count))
+    return mean, variance
+
+
+def _scaled(value: Expression, parameter: View | None, bias: View | None, at: Index) -> Expression:
+    if parameter is not None:
+        value = multiply(value, cell(parameter, *at))
+    return value if bias is None else add(value, cell(bias, *at))
+
+
+@rule("layer_norm", "native_layer_norm")
+def layer_norm(call: Call, index: Index) -> Expression:
+    """(x − μ) / √(σ² + ε) · γ + β, σ² biased."""
+    x = call.view("input")
+    count = len(call.bound["normalized_shape"])
+    row, axes = _row(x, index, range(x.ndim - count, x.ndim))
+    mean, variance = _moments(row, axes)
+    root = Function("sqrt", (add(variance, float(call.number_of("eps"))),))
+    normed = divide(subtract(cell(x, *index), mean), root)
+    at = index[x.ndim - count :]
+    return _scaled(normed, call.maybe_view("weight"), call.maybe_view("bias"), at)
+
+
+@rule("native_layer_norm", output=1)
+def layer_norm_mean(call: Call, index: Index) -> Expression:
+    """μ of the row."""
+    x = call.view("input")
+    count = len(call.bound["normalized_shape"])
+    row, axes = _row(x, index, range(x.ndim - count, x.ndim))
+    return _moments(row, axes)[0].body
+
+
+@rule("native_layer_norm", output=2)
+def layer_norm_scale(call: Call, index: Index) -> Expression:
+    """1 / √(σ² + ε) of the row."""
+    x = call.view("input")
+    count = len(call.bound["normalized_shape"])
+    row, axes = _row(x, index, range(x.ndim - count, x.ndim))
+    variance = _moments(row, axes)[1]
+    return divide(1, Function("sqrt", (add(variance, float(call.number_of("eps"))),)))
+
+
+@rule("rms_norm", "_fused_rms_norm")
+def rms_norm(call: Call, index: Index) -> Expression:
+    """x / √(mean of x² + ε) · γ."""
+    x = call.view("input")
+    count = len(call.bound["normalized_shape"])
+    row, axes = _row(x, index, range(x.ndim - count, x.ndim))
+    size = math.prod(axis.size for axis in axes)
+    eps = call.bound.get("eps")
+    eps = torch.finfo(x.dtype).eps if eps is None else float(eps)
+    mean_square = Named("s", divide(total(power(row, 2), *axes), size))
+    normed = divide(cell(x, *index), Function("sqrt", (add(mean_square, eps),)))
+    return _scaled(normed, call.maybe_view("weight"), None, index[x.ndim - count :])
+
+
+@rule("batch_norm", "native_batch_norm", "_native_batch_norm_legit_no_training")
+def batch_norm(call: Call, index: Index) -> Expression:
+    """(x − μ) / √(σ² + ε) · γ + β with the channel's μ and σ²: running, or of the batch."""
+    x = call.view("input")
+    channel = index[1]
+    mean: Expression
+    variance: Expression
+    running_mean, running_variance = call.maybe_view("running_mean"), call.maybe_view("running_var")
+    if call.flag("training") or running_mean is None or running_variance is None:
+        axes = tuple(Axis(LETTERS[axis], size) for axis, size in enumerate(x.shape) if axis != 1)
+        mean, variance = _moments(Entry(x, (axes[0], channel, *axes[1:])), axes)
+    else:
+        mean, variance = cell(running_mean, channel), cell(running_variance, channel)
+    root = Function("sqrt", (add(variance, float(call.number_of("eps"))),))
+    normed = divide(subtract(cell(x, *index), mean), root)
+    return _scaled(normed, call.maybe_view("weight"), call.maybe_view("bias"), (channel,))
+
+
+@rule("group_norm")
+def group_norm(call: Call, index: Index) -> Expression:
+    """Layer norm over the channels of one group and all positions."""
+    x, groups = call.view("input"), call.integer("num_groups")
+    width = x.shape[1] // groups
+    channels = Axis("c", width, start=index[1] // width * width)
+    rest = tuple(Axis(LETTERS[place], size) for place, size in enumerate(x.shape[2:]))
+    mean, variance = _moments(Entry(x, (index[0], channels, *rest)), (channels, *rest))
+    root = Function("sqrt", (add(variance, float(call.number_of("eps"))),))
+    normed = divide(subtract(cell(x, *index), mean), root)
+    return _scaled(normed, call.maybe_view("weight"), call.maybe_view("bias"), (index[1],))

@@ -1,0 +1,135 @@
+"""Sums of products: linear layers, the matrix products, einsum."""
+
+from __future__ import annotations
+
+from glassformer.trace.calls import Call
+from glassformer.trace.expressions import Axis, Entry, Expression, Lookup, add, multiply, total
+from glassformer.trace.memory import Index, View
+from glassformer.trace.rules.operands import LETTERS, broadcast, cell
+from glassformer.trace.rules.registry import rule
+
+__all__: list[str] = []
+
+
+@rule("linear")
+def linear(call: Call, index: Index) -> Expression:
+    """Σₖ x[…, k] · W[o, k] + b[o]."""
+    x, parameter, bias = call.view("input"), call.view("weight"), call.maybe_view("bias")
+    k = Axis("k", x.shape[-1])
+    rows = index[: x.ndim - 1]
+    out = index[x.ndim - 1 :]
+    product = total(multiply(cell(x, *rows, k), cell(parameter, *out, k)), k)
+    return product if bias is None else add(product, cell(bias, *out))
+
+
+@rule("matmul", "mm", "bmm", "mv", "dot", "vdot", "inner")
+def matmul(call: Call, index: Index) -> Expression:
+    """Σₖ A[β, i, k] · B[β, k, j], the batch axes β broadcast."""
+    names = call.operator.parameters
+    return _product(call.view(names[0]), call.view(names[1]), index)
+
+
+def _product(a: View, b: View, index: Index) -> Expression:
+    k = Axis("k", a.shape[-1])
+    rest = list(index)
+    column = [rest.pop()] if b.ndim > 1 else []
+    line = [rest.pop()] if a.ndim > 1 else []
+    left = cell(a, *_batch(a, rest), *line, k)
+    right = cell(b, *_batch(b, rest), k, *column)
+    return total(multiply(left, right), k)
+
+
+def _batch(view: View, batch: list[int]) -> list[int]:
+    """The leading indices of an operand, by broadcasting."""
+    sizes = view.shape[:-2]
+    places = batch[len(batch) - len(sizes) :]
+    return [0 if size == 1 else place for size, place in zip(sizes, places, strict=True)]
+
+
+@rule("addmm", "addmv", "baddbmm", "addbmm")
+def addmm(call: Call, index: Index) -> Expression:
+    """β · c + α · Σₖ A[i, k] · B[k, j]."""
+    _, first, second = call.operator.parameters[:3]
+    product = _product(call.view(first), call.view(second), index)
+    if call.operator.name == "addbmm":
+        product = _summed_product(call.view(first), call.view(second), index)
+    product = multiply(call.number_of("alpha"), product)
+    beta = call.number_of("beta")
+    if beta == 0:  # torch then does not even read c
+        return product
+    return add(product, multiply(beta, broadcast(call.operand("self"), index)))
+
+
+def _summed_product(a: View, b: View, index: Index) -> Expression:
+    batch, k = Axis("b", a.shape[0]), Axis("k", a.shape[-1])
+    return total(multiply(cell(a, batch, index[0], k), cell(b, batch, k, index[1])), batch, k)
+
+
+@rule("outer", "ger")
+def outer(call: Call, index: Index) -> Expression:
+    """a[i] · b[j]."""
+    return multiply(cell(call.view("self"), index[0]), cell(call.view("vec2"), index[1]))
+
+
+@rule("einsum")
+def einsum(call: Call, index: Index) -> Expression:
+    """The product of the operands' cells, summed over the letters that the output lacks."""
+    operands = call.views("tensors")
+    inputs, output = _letters(str(call.bound["equation"]), operands)
+    places: dict[str, int | Axis] = dict(zip(output, index, strict=True))
+    sizes: dict[str, int] = {}
+    for letters, view in zip(inputs, operands, strict=True):
+        for letter, size in zip(letters, view.shape, strict=True):
+            sizes[letter] = max(size, sizes.get(letter, 1))
+    running = [letter for letter in sizes if letter not in places]
+    axes = [
+        Axis(LETTERS[place] if place < len(LETTERS) else f"k{place}", sizes[letter])
+        for place, letter in enumerate(running)
+    ]
+    places.update(zip(running, axes, strict=True))
+    product: Expression | None = None
+    for letters, view in zip(inputs, operands, strict=True):
+        factor = _factor(view, letters, places)
+        product = factor if product is None else multiply(product, factor)
+    assert product is not None
+    return total(product, *axes) if axes else product
+
+
+def _factor(view: View, letters: list[str], places: dict[str, int | Axis]) -> Expression:
+    parts = tuple(
+        0 if size == 1 else places[letter] for letter, size in zip(letters, view.shape, strict=True)
+    )
+    letters_used = [part.letter for part in parts if isinstance(part, Axis)]
+    if len(set(letters_used)) < len(letters_used):  # a diagonal: no slice of the operand
+        return Lookup(view, parts)
+    return Entry(view, parts)
+
+
+def _letters(equation: str, operands: list[View]) -> tuple[list[list[str]], list[str]]:
+    """The letters of each operand's axes and of the output's; `…` becomes numbered letters."""
+    left, arrow, right = equation.replace(" ", "").partition("->")
+    parts = left.split(",")
+    widest = (
+        max(
+            view.ndim - len(part.replace("...", ""))
+            for part, view in zip(parts, operands, strict=True)
+            if "..." in part
+        )
+        if "..." in left
+        else 0
+    )
+
+    def spread(part: str, dots: int) -> list[str]:
+        before, mark, after = part.partition("...")
+        names = [f"…{place}" for place in range(widest - dots, widest)] if mark else []
+        return [*before, *names, *after]
+
+    inputs = [
+        spread(part, view.ndim - len(part.replace("...", "")))
+        for part, view in zip(parts, operands, strict=True)
+    ]
+    if arrow:
+        return inputs, spread(right, widest)
+    counts = left.replace(",", "").replace("...", "")
+    once = sorted(letter for letter in set(counts) if counts.count(letter) == 1)
+    return inputs, [f"…{place}" for place in range(widest)] + once

@@ -1,0 +1,156 @@
+"""Many cells into one: sums, means, extremes and their places, running sums, spreads, norms."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from glassformer.trace.calls import Call
+from glassformer.trace.expressions import (
+    Axis,
+    Entry,
+    Expression,
+    Function,
+    Named,
+    Number,
+    Operation,
+    Reduce,
+    ReduceKind,
+    add,
+    divide,
+    power,
+    subtract,
+    total,
+)
+from glassformer.trace.memory import Index
+from glassformer.trace.rules.operands import row
+from glassformer.trace.rules.registry import Build, rule
+
+__all__: list[str] = []
+
+
+def _gathered(call: Call, index: Index) -> tuple[Expression, tuple[Axis, ...], int]:
+    """The cells that the call reduces for one output cell, and their number."""
+    x = call.view("self")
+    name = "dim" if "dim" in call.operator.parameters else "dims"
+    entry, axes = row(x, index, call.axes(name, x.ndim), call.flag("keepdim"))
+    return entry, tuple(axes), math.prod(axis.size for axis in axes)
+
+
+def _reduction(kind: ReduceKind) -> Build:
+    def build(call: Call, index: Index) -> Expression:
+        cells, axes, _ = _gathered(call, index)
+        return Reduce(kind, cells, axes) if axes else _alone(kind, cells)
+
+    return build
+
+
+def _alone(kind: ReduceKind, value: Expression) -> Expression:
+    """A reduction of a tensor without axes: the number itself, or place 0."""
+    if kind in ("argmax", "argmin"):
+        return Number(0)
+    return Operation("≠", value, Number(0)) if kind in ("any", "all") else value
+
+
+_KINDS: dict[ReduceKind, str] = {
+    "sum": "sum",
+    "product": "prod",
+    "max": "amax max max.dim",
+    "min": "amin min min.dim",
+    "any": "any",
+    "all": "all",
+    "argmax": "argmax",
+    "argmin": "argmin",
+}
+for _kind, _operators in _KINDS.items():
+    rule(*_operators.split())(_reduction(_kind))
+rule("max.dim", output=1)(_reduction("argmax"))
+rule("min.dim", output=1)(_reduction("argmin"))
+
+
+@rule("mean")
+def mean(call: Call, index: Index) -> Expression:
+    """The sum over the number of cells."""
+    cells, axes, count = _gathered(call, index)
+    return divide(total(cells, *axes), count) if axes else cells
+
+
+@rule("logsumexp")
+def logsumexp(call: Call, index: Index) -> Expression:
+    """m + log Σ exp(x − m)."""
+    cells, axes, _ = _gathered(call, index)
+    largest = Named("m", Reduce("max", cells, axes) if axes else cells)
+    exponentials = Function("exp", (subtract(cells, largest),))
+    gathered = total(exponentials, *axes) if axes else exponentials
+    return add(largest, Function("log", (gathered,)))
+
+
+@rule("count_nonzero")
+def count_nonzero(call: Call, index: Index) -> Expression:
+    """How many cells are not 0."""
+    cells, axes, _ = _gathered(call, index)
+    body = Operation("≠", cells, Number(0))
+    return total(body, *axes) if axes else body
+
+
+def _running(kind: ReduceKind) -> Build:
+    def build(call: Call, index: Index) -> Expression:
+        x = call.view("self")
+        if not index:
+            return Entry(x, ())
+        axis = call.axis("dim", x.ndim)
+        k = Axis("k", index[axis] + 1)
+        parts: list[int | Axis] = list(index)
+        parts[axis] = k
+        return Reduce(kind, Entry(x, tuple(parts)), (k,))
+
+    return build
+
+
+rule("cumsum")(_running("sum"))
+rule("cumprod")(_running("product"))
+rule("cummax")(_running("max"))
+rule("cummin")(_running("min"))
+
+
+def _variance(call: Call, index: Index) -> tuple[Expression, Expression]:
+    """The mean, and Σ (x − μ)² / (n − correction)."""
+    cells, axes, count = _gathered(call, index)
+    correction = call.bound.get("correction", 1 if call.bound.get("unbiased", True) else 0)
+    correction = 1 if correction is None else correction
+    centre = Named("μ", divide(total(cells, *axes), count))
+    squares = total(power(subtract(cells, centre), 2), *axes)
+    return centre.body, divide(squares, count - correction)
+
+
+def _spread(part: int, root: bool) -> Callable[[Call, Index], Expression]:
+    def build(call: Call, index: Index) -> Expression:
+        value = _variance(call, index)[part]
+        return Function("sqrt", (value,)) if root else value
+
+    return build
+
+
+rule("var")(_spread(1, root=False))
+rule("std")(_spread(1, root=True))
+rule("var_mean")(_spread(1, root=False))
+rule("std_mean")(_spread(1, root=True))
+rule("var_mean", "std_mean", output=1)(_spread(0, root=False))
+
+
+@rule("norm", "linalg_vector_norm")
+def norm(call: Call, index: Index) -> Expression:
+    """(Σ |x|ᵖ)^(1/p); the largest |x| for p = ∞."""
+    cells, axes, _ = _gathered(call, index)
+    order = call.bound.get("ord", call.bound.get("p", 2))
+    order = 2.0 if order is None else float(order)
+    size = Function("abs", (cells,))
+    if math.isinf(order):
+        return Reduce("max" if order > 0 else "min", size, axes) if axes else size
+    if order == 0:
+        return total(Operation("≠", cells, Number(0)), *axes)
+    if order == 1:
+        return total(size, *axes)
+    if order == 2:
+        return Function("sqrt", (total(power(cells, 2), *axes),))
+    return power(total(power(size, order), *axes), 1 / order)

@@ -1,0 +1,69 @@
+"""Cells chosen by a condition, by position, or by their size."""
+
+from __future__ import annotations
+
+from glassformer.trace.calls import Call
+from glassformer.trace.expressions import Axis, Choose, Entry, Expression, Number, Reduce
+from glassformer.trace.memory import Index
+from glassformer.trace.rules.operands import broadcast, cell
+from glassformer.trace.rules.registry import Build, rule
+
+__all__: list[str] = []
+
+
+@rule("where")
+def where(call: Call, index: Index) -> Expression:
+    """The first value where the condition holds, else the second."""
+    return Choose(
+        broadcast(call.operand("condition"), index),
+        broadcast(call.operand("self"), index),
+        broadcast(call.operand("other"), index),
+    )
+
+
+@rule("masked_fill")
+def masked_fill(call: Call, index: Index) -> Expression:
+    """The fill value where the operator's mask is True, else the cell."""
+    return Choose(
+        broadcast(call.operand("mask"), index),
+        broadcast(call.operand("value"), index),
+        broadcast(call.operand("self"), index),
+    )
+
+
+@rule("tril", "triu")
+def triangle(call: Call, index: Index) -> Expression:
+    """The cell on this side of the diagonal, 0 on the other."""
+    beyond = index[-1] - index[-2] - call.integer("diagonal")
+    keeps = beyond <= 0 if call.operator.name == "tril" else beyond >= 0
+    return cell(call.view("self"), *index) if keeps else Number(0)
+
+
+def _ranked(place_of: bool) -> Build:
+    """The value of a given rank along an axis, or the place where it stands."""
+
+    def build(call: Call, index: Index) -> Expression:
+        x = call.view("self")
+        if not index:
+            return Number(0) if place_of else Entry(x, ())
+        axis = call.axis("dim", x.ndim)
+        parts: list[int | Axis] = list(index)
+        rank = index[axis]
+        j = Axis("j", x.shape[axis])
+        parts[axis] = j
+        descending = call.flag("largest") or call.flag("descending")
+        if place_of:
+            return Reduce(
+                "place largest" if descending else "place smallest",
+                Entry(x, tuple(parts)),
+                (j,),
+                rank,
+            )
+        return Reduce("largest" if descending else "smallest", Entry(x, tuple(parts)), (j,), rank)
+
+    return build
+
+
+rule("topk", "sort")(_ranked(place_of=False))
+rule("topk", "sort", output=1)(_ranked(place_of=True))
+rule("argsort")(_ranked(place_of=True))

@@ -1,0 +1,281 @@
+"""Which line of source made a number, and which variable that line assigns it to.
+
+Python knows, for every instruction of a frame, the exact span of source it came from. The syntax
+tree says what stands around that span: `scores = q @ k` assigns the product to `scores`; in
+`x = norm(f(x) + x)` the sum is only a part. Both answers are kept per instruction, so a loop
+over layers asks once.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Literal
+
+import torch
+from torch.nn import functional
+
+__all__ = ["Line", "Origin", "Sighting", "find_origin"]
+
+_TORCH = str(Path(torch.__file__).parent)
+_HERE = str(Path(__file__).parent)
+_CALL = torch.nn.Module._call_impl.__code__
+
+# Inside torch only these read like a model's own source; everywhere else in torch the caller's
+# line is the one to show.
+_READABLE_FILES = (str(Path(_TORCH, "nn", "modules", "transformer.py")),)
+_READABLE_CODE = frozenset(
+    function.__code__
+    for function in (
+        torch.nn.MultiheadAttention.forward,
+        functional.multi_head_attention_forward,
+        getattr(functional, "_in_projection"),  # noqa: B009 - private: mypy does not know it
+        getattr(functional, "_in_projection_packed"),  # noqa: B009 - likewise
+    )
+)
+_WRAPPERS = ("einops", "jaxtyping", "beartype", "typeguard", "functools", "contextlib")
+
+# Methods that lay a tensor out anew and leave its numbers alone: `c = (w @ v).transpose(1, 2)`
+# gives the name to the product.
+_LAYOUT = frozenset(
+    [
+        "contiguous",
+        "expand",
+        "expand_as",
+        "flatten",
+        "mT",
+        "permute",
+        "reshape",
+        "squeeze",
+        "swapaxes",
+        "T",
+        "to",
+        "transpose",
+        "unflatten",
+        "unsqueeze",
+        "view",
+        "view_as",
+        "clone",
+        "type_as",
+        "float",
+    ]
+)
+_VARIADIC = 0x04 | 0x08  # *args and **kwargs, as in code.co_flags
+
+Kind = Literal["assigned", "returned", "part", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What the source says about one instruction."""
+
+    file: str
+    number: int
+    kind: Kind
+    end: int = 0
+    """The last line of the expression."""
+    targets: tuple[str | None, ...] = ()
+    """The variables assigned; several for `values, indices = …`, None for what has no name."""
+
+    @property
+    def text(self) -> str:
+        """The source itself, an expression of several lines on one; empty where there is none."""
+        lines = range(self.number, min(max(self.end, self.number), self.number + 5) + 1)
+        return " ".join(linecache.getline(self.file, line).strip() for line in lines).strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where an operator was called."""
+
+    line: Line | None
+    """The line a reader is shown: the innermost one outside torch."""
+    targets: tuple[str | None, ...]
+    """The variables that the result was assigned to, directly or as a function's result."""
+    owner: str
+    """The module whose `forward` holds the assignment."""
+    module: str
+    """The innermost module running."""
+    visit: int
+    """Equal for the operators of one call from that line: only the last gives its result."""
+    output: bool = False
+    """Whether the result is what the traced function itself returns."""
+    forced: str | None = None
+    """A name that the trace gives (a fused operator written out)."""
+
+
+@dataclass(slots=True)
+class Sighting:
+    """What the walk over the frames found."""
+
+    line: Line | None
+    targets: tuple[str | None, ...]
+    depth: int
+    """Module calls between the operator and the frame that assigns."""
+    callee: FrameType | None
+    """The frame that the line called, None if the line called the operator itself."""
+    output: bool
+
+
+@cache
+def _is_shown(code: CodeType) -> bool:
+    """Whether a frame's source is a model's own."""
+    file = code.co_filename
+    if file.startswith(_TORCH):
+        return file in _READABLE_FILES or code in _READABLE_CODE
+    if file.startswith((_HERE, "<frozen")):
+        return False
+    return not any(part in _WRAPPERS for part in Path(file).with_suffix("").parts)
+
+
+@cache
+def _passes_on(code: CodeType) -> bool:
+    """Whether a function is a decorator's wrapper: it takes anything and is nobody's forward."""
+    variadic = code.co_flags & _VARIADIC == _VARIADIC
+    return variadic and code.co_argcount <= 1 and code.co_name not in ("forward", "__call__")
+
+
+def find_origin(frame: FrameType | None, stop: CodeType) -> Sighting:
+    """Walk outwards to the line that called the operator, and on while lines only return it."""
+    shown: Line | None = None
+    depth = 0
+    assigned_depth = 0
+    callee: FrameType | None = None
+    inner: FrameType | None = None
+    while frame is not None:
+        code = frame.f_code
+        if code is stop:
+            return Sighting(shown, (), assigned_depth, callee, output=shown is not None)
+        if code is _CALL:
+            depth += 1
+        elif _is_shown(code) and not (shown is not None and _passes_on(code)):
+            line = _line(code, frame.f_lasti)
+            if shown is None:
+                shown, callee, assigned_depth = line, inner, depth
+            if line.kind == "assigned":
+                return Sighting(shown, line.targets, depth, callee, output=False)
+            if line.kind != "returned":
+                break
+        inner = frame
+        frame = frame.f_back
+    return Sighting(shown, (), assigned_depth, callee, output=False)
+
+
+@cache
+def _line(code: CodeType, instruction: int) -> Line:
+    """What the source says about one instruction of a function."""
+    first = code.co_firstlineno
+    positions = list(code.co_positions())[instruction // 2]
+    number, end, column, end_column = positions
+    if number is None or end is None or column is None or end_column is None:
+        return Line(code.co_filename, number or first, "unknown")
+    around = _syntax(code.co_filename).get((number, column, end, end_column))
+    if around is None:
+        return Line(code.co_filename, number, "unknown")
+    kind, targets = _use(around)
+    if kind == "returned" and code.co_name.startswith("<"):
+        kind = "part"  # a lambda or comprehension: its value goes who knows where
+    return Line(code.co_filename, number, kind, end, targets)
+
+
+@dataclass(slots=True)
+class _Node:
+    """A syntax node that knows what stands around it."""
+
+    node: ast.AST
+    parent: _Node | None
+
+
+_Span = tuple[int, int, int, int]
+
+
+@lru_cache(maxsize=256)
+def _syntax(file: str) -> dict[_Span, _Node]:
+    """Every expression and assignment of a file, by its span; empty where there is no source."""
+    text = "".join(linecache.getlines(file))
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:  # not Python: a notebook cell with magics, a template
+        return {}
+    spans: dict[_Span, _Node] = {}
+    stack = [_Node(tree, None)]
+    while stack:
+        around = stack.pop()
+        node = around.node
+        if isinstance(node, ast.expr | ast.stmt) and node.end_lineno is not None:
+            end_column = node.end_col_offset or 0
+            span = (node.lineno, node.col_offset, node.end_lineno, end_column)
+            # An expression statement has its expression's span: the outer one comes first.
+            if not (span in spans and isinstance(node, ast.stmt)):
+                spans[span] = around
+        stack.extend(_Node(child, around) for child in ast.iter_child_nodes(node))
+    return spans
+
+
+def _use(around: _Node) -> tuple[Kind, tuple[str | None, ...]]:
+    """What becomes of the value of an expression."""
+    node = around.node
+    if isinstance(node, ast.AugAssign):
+        return "assigned", (_target_name(node.target),)
+    if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
+        return "assigned", (_target_name(node.value),)
+    if _is_layout(node) and _computes(_laid_out(node)):
+        return "part", ()
+    parent = around.parent
+    while parent is not None and _is_layout(parent.node, below=node):
+        node, parent = parent.node, parent.parent
+    match parent.node if parent is not None else None:
+        case ast.Assign(targets=[ast.Tuple(elts=names)]):
+            return "assigned", tuple(_target_name(name) for name in names)
+        case ast.Assign(targets=targets) if len(targets) == 1:
+            return "assigned", (_target_name(targets[0]),)
+        case ast.AnnAssign(target=target) | ast.NamedExpr(target=target):
+            return "assigned", (_target_name(target),)
+        case ast.Return():
+            return "returned", ()
+        case ast.Lambda():
+            return "returned", ()
+        case _:
+            return "part", ()
+
+
+def _target_name(target: ast.AST) -> str | None:
+    """The word for a target: `scores`, `cache` for `self.cache`, `x` for `x[0]`."""
+    match target:
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(attr=name):
+            return name
+        case ast.Subscript(value=value):
+            return _target_name(value)
+        case _:
+            return None
+
+
+def _is_layout(node: ast.AST, below: ast.AST | None = None) -> bool:
+    """Whether a node only lays out anew (the value of `below`, if given)."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr=name, value=value) as function):
+            return name in _LAYOUT and (below is None or below is value or below is function)
+        case ast.Attribute(attr=name, value=value):
+            return name in _LAYOUT and (below is None or below is value)
+        case _:
+            return False
+
+
+def _laid_out(node: ast.AST) -> ast.AST:
+    """The expression under a chain of layout methods."""
+    while _is_layout(node):
+        match node:
+            case ast.Call(func=ast.Attribute(value=value)) | ast.Attribute(value=value):
+                node = value
+    return node
+
+
+def _computes(node: ast.AST) -> bool:
+    """Whether an expression runs an operator that deserves the name."""
+    return isinstance(node, ast.Call | ast.BinOp | ast.UnaryOp)

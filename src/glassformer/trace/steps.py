@@ -1,0 +1,181 @@
+"""A step: one tensor of a trace, with its name and what made it."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import torch
+from torch import Tensor
+
+from glassformer.errors import TraceError
+from glassformer.trace import rules
+from glassformer.trace.memory import Index, View
+
+if TYPE_CHECKING:
+    from glassformer.trace.calls import Call
+    from glassformer.trace.cells import Cell
+    from glassformer.trace.expressions import Expression
+    from glassformer.trace.labels import AxisLabels
+    from glassformer.trace.source import Line
+    from glassformer.trace.trace import Trace
+
+__all__ = ["Operand", "Role", "Step"]
+
+Role = Literal["parameter", "input", "activation", "constant"]
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A tensor that a step was made from: the argument's name, the window, and who wrote it."""
+
+    argument: str
+    view: View
+    step: Step | None
+    """The step that wrote it; None where several did, or where it is empty."""
+
+    @property
+    def value(self) -> Tensor:
+        """The numbers, in the shape in which the operator saw them."""
+        return self.view.tensor().clone()
+
+
+class Step:
+    """One tensor of a trace: a parameter, an input, a constant, or an operator's output.
+
+    `step[i, j]` is one of its cells; a leading batch index of size 1 may be left out.
+    """
+
+    __slots__ = (
+        "call",
+        "is_view",
+        "line",
+        "module",
+        "name",
+        "number",
+        "output",
+        "role",
+        "trace",
+        "view",
+    )
+
+    def __init__(
+        self,
+        trace: Trace,
+        name: str,
+        view: View,
+        role: Role,
+        *,
+        module: str = "",
+        call: Call | None = None,
+        output: int = 0,
+        line: Line | None = None,
+        is_view: bool = False,
+    ) -> None:
+        self.trace = trace
+        self.name = name
+        self.view = view
+        self.role: Role = role
+        self.module = module
+        self.call = call
+        self.output = output
+        self.line = line
+        self.is_view = is_view
+        self.number = -1
+
+    def __repr__(self) -> str:
+        shape = "×".join(map(str, self.shape)) or "one number"
+        return f"<step {self.name}: {self.op}, {shape}, {self.role}>"
+
+    @property
+    def op(self) -> str:
+        """The operator that made it; for what no operator made, its role."""
+        return self.call.operator.name if self.call is not None else self.role
+
+    @property
+    def rule(self) -> str | None:
+        """The rule that explains its cells, None where there is none (`is_opaque`, or given)."""
+        rule = rules.of_call(self.call, self.output) if self.call is not None else None
+        return rule.name if rule is not None else None
+
+    @property
+    def is_opaque(self) -> bool:
+        """Whether it was computed from other tensors by an operator that has no rule."""
+        return self.call is not None and self.role == "activation" and self.rule is None
+
+    @property
+    def expanded(self) -> bool:
+        """Whether the trace wrote it out in the place of a fused operator."""
+        return self.call is not None and self.call.expanded
+
+    @property
+    def shape(self) -> Index:
+        """Its sizes."""
+        return self.view.shape
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type of its numbers."""
+        return self.view.dtype
+
+    @property
+    def value(self) -> Tensor:
+        """Its numbers: a copy, so that writing to it changes no trace."""
+        return self.view.tensor().clone()
+
+    @property
+    def labels(self) -> AxisLabels:
+        """For each axis the labels of its positions (token texts, head numbers), or None."""
+        return self.trace.labels_of(self)
+
+    @property
+    def operands(self) -> tuple[Operand, ...]:
+        """The tensors it was made from, by the operator's argument names."""
+        if self.call is None:
+            return ()
+        found = []
+        for argument, value in self.call.bound.items():
+            parts = value if isinstance(value, list | tuple) else [value]
+            for place, part in enumerate(parts):
+                if isinstance(part, View):
+                    several = isinstance(value, list | tuple)
+                    name = f"{argument}.{place}" if several else argument
+                    found.append(Operand(name, part, _sole_owner(part)))
+        return tuple(found)
+
+    def expression(self, index: Index) -> Expression | None:
+        """The arithmetic of one cell; None for what is given or opaque."""
+        rule = rules.of_call(self.call, self.output) if self.call is not None else None
+        if rule is None or self.call is None:
+            return None
+        return rule.build(self.call, index)
+
+    def __getitem__(self, index: int | tuple[int, ...]) -> Cell:
+        return self.trace.cell(self, self.full_index(index))
+
+    def full_index(self, index: int | tuple[int, ...]) -> Index:
+        """The index with leading axes of size 1 and negative positions filled in."""
+        given = (index,) if isinstance(index, int) else tuple(index)
+        missing = len(self.shape) - len(given)
+        if missing > 0 and all(size == 1 for size in self.shape[:missing]):
+            given = (0,) * missing + given
+        fits = len(given) == len(self.shape) and all(
+            -size <= place < size for place, size in zip(given, self.shape, strict=True)
+        )
+        if not fits:
+            asked = ", ".join(map(str, index)) if isinstance(index, tuple) else index
+            raise TraceError(f"{self.name} has no cell [{asked}]: its shape is {tuple(self.shape)}")
+        return tuple(
+            place + size if place < 0 else place
+            for place, size in zip(given, self.shape, strict=True)
+        )
+
+
+def _sole_owner(view: View) -> Step | None:
+    """The step that wrote all of a view, judged by its corners."""
+    if view.numel == 0:
+        return None
+    ends = itertools.product(*({0, size - 1} for size in view.shape))
+    owners = {id(step): step for step, _ in map(view.owner, ends)}
+    return next(iter(owners.values())) if len(owners) == 1 else None

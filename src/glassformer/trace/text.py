@@ -1,0 +1,298 @@
+"""Expressions as plain text: in symbols (`Σₖ x[0, k]·W[2, k]`) and in numbers (`1×0 + 2×1`).
+
+A cell of an operand is written under the name of the step that wrote it, wherever views have
+taken it since. A long sum shows its largest terms and one number for the rest.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from glassformer.trace.evaluate import evaluate, gathered
+from glassformer.trace.expressions import (
+    Axis,
+    Choose,
+    Convert,
+    Entry,
+    Expression,
+    Function,
+    Lookup,
+    Named,
+    Number,
+    Operation,
+    Reduce,
+    ReduceKind,
+    Scalar,
+    fix,
+    walk,
+)
+from glassformer.trace.memory import Index
+
+__all__ = [
+    "MOST_TERMS",
+    "definitions",
+    "entry_name",
+    "largest_terms",
+    "number",
+    "numbers",
+    "places",
+    "symbols",
+]
+
+MOST_TERMS = 8
+
+_STRENGTH = {"or": 0, "xor": 0, "and": 0, "|": 0, "&": 0, "+": 2, "-": 2, "*": 3, "/": 3, "//": 3}
+_STRENGTH |= {"%": 3, "^": 4}
+_COMPARISON, _ATOM = 1, 9
+_SUBSCRIPTS = {"k": "ₖ", "l": "ₗ", "m": "ₘ", "n": "ₙ", "j": "ⱼ", "p": "ₚ", "s": "ₛ"}
+_KINDS = {"sum": "Σ", "product": "Π", "any": "any", "all": "all"}
+
+
+def number(value: Scalar, digits: int = 4) -> str:
+    """A number for readers: `digits` significant digits, whole numbers as such."""
+    if isinstance(value, bool):
+        return str(value)
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "∞" if value > 0 else "-∞"
+    if value == int(value) and abs(value) < 10 ** max(digits, 6):
+        return str(int(value))
+    return f"{value:.{digits}g}"
+
+
+class _Writer:
+    """The walk that both texts share; they differ in how leaves and sums are written."""
+
+    times = "·"
+
+    def write(self, expression: Expression, outer: int = 0) -> str:
+        """The text, in brackets where it binds weaker than what stands around it."""
+        text, strength = self._piece(expression)
+        return f"({text})" if strength < outer else text
+
+    def _piece(self, expression: Expression) -> tuple[str, int]:
+        match expression:
+            case Number(value=value):
+                return self.constant(value)
+            case Entry():
+                return self.entry(expression)
+            case Lookup():
+                return self.lookup(expression)
+            case Operation():
+                return self._operation(expression)
+            case Function(name="neg", arguments=(inner,)):
+                return f"−{self.write(inner, 3)}", 2
+            case Function(name="sqrt", arguments=(inner,)):
+                return f"√({self.write(inner)})", _ATOM
+            case Function(name="abs", arguments=(inner,)):
+                return f"|{self.write(inner)}|", _ATOM
+            case Function(name=name, arguments=arguments):
+                return f"{name}({', '.join(map(self.write, arguments))})", _ATOM
+            case Reduce():
+                return self.reduce(expression)
+            case Choose():
+                return self.choose(expression)
+            case Convert(dtype=dtype, body=body):
+                return f"{str(dtype).removeprefix('torch.')}({self.write(body)})", _ATOM
+            case Named():
+                return self.named(expression)
+
+    def _operation(self, operation: Operation) -> tuple[str, int]:
+        sign = {"*": self.times, "-": "−", "//": "÷", "%": "mod"}.get(
+            operation.operator, operation.operator
+        )
+        strength = _STRENGTH.get(operation.operator, _COMPARISON)
+        left = self.write(operation.left, strength)
+        tight = operation.operator in ("-", "/", "//", "%", "^")
+        right = self.write(operation.right, strength + tight)
+        spaced = sign not in ("^", "·")
+        return (f"{left} {sign} {right}" if spaced else f"{left}{sign}{right}"), strength
+
+    def constant(self, value: Scalar) -> tuple[str, int]:
+        text = number(value)
+        return text, _ATOM if not text.startswith("-") else 2
+
+    def entry(self, entry: Entry) -> tuple[str, int]:
+        raise NotImplementedError
+
+    def lookup(self, lookup: Lookup) -> tuple[str, int]:
+        raise NotImplementedError
+
+    def reduce(self, reduce: Reduce) -> tuple[str, int]:
+        raise NotImplementedError
+
+    def choose(self, choose: Choose) -> tuple[str, int]:
+        raise NotImplementedError
+
+    def named(self, part: Named) -> tuple[str, int]:
+        raise NotImplementedError
+
+
+class _Symbols(_Writer):
+    def __init__(self, rename: Callable[[str], str]) -> None:
+        self._rename = rename
+
+    def entry(self, entry: Entry) -> tuple[str, int]:
+        return entry_name(entry, self._rename), _ATOM
+
+    def lookup(self, lookup: Lookup) -> tuple[str, int]:
+        parts = [
+            _axis_text(part)
+            if isinstance(part, Axis)
+            else str(part)
+            if isinstance(part, int)
+            else self.write(part)
+            for part in lookup.index
+        ]
+        owner, _ = lookup.view.owner((0,) * lookup.view.ndim)
+        return f"{self._rename(owner.name)}[{', '.join(parts)}]", _ATOM
+
+    def reduce(self, reduce: Reduce) -> tuple[str, int]:
+        letters = "".join(_SUBSCRIPTS.get(axis.letter, f"_{axis.letter}") for axis in reduce.axes)
+        kind = _KINDS.get(reduce.kind, reduce.kind)
+        rank = f" #{reduce.rank + 1}" if "est" in reduce.kind else ""
+        if reduce.kind in ("sum", "product"):
+            return f"{kind}{letters} {self.write(reduce.body, 3)}", 2
+        return f"{kind}{rank}{letters}({self.write(reduce.body)})", _ATOM
+
+    def choose(self, choose: Choose) -> tuple[str, int]:
+        condition = self.write(choose.condition)
+        yes, no = self.write(choose.yes), self.write(choose.no)
+        return f"if {condition}: {yes}, else {no}", 0
+
+    def named(self, part: Named) -> tuple[str, int]:
+        return part.symbol, _ATOM
+
+
+class _Numbers(_Writer):
+    times = "×"
+
+    def __init__(self, digits: int, most: int) -> None:
+        self._digits = digits
+        self._most = most
+
+    def constant(self, value: Scalar) -> tuple[str, int]:
+        text = number(value, self._digits)
+        return text, 2 if text.startswith("-") else _ATOM
+
+    def entry(self, entry: Entry) -> tuple[str, int]:
+        return self._value(entry)
+
+    def lookup(self, lookup: Lookup) -> tuple[str, int]:
+        return self._value(lookup)
+
+    def named(self, part: Named) -> tuple[str, int]:
+        return self._value(part.body)
+
+    def _value(self, expression: Expression) -> tuple[str, int]:
+        text = number(evaluate(expression), self._digits)
+        # A negative number needs brackets after any operator.
+        return (text, _ATOM) if not text.startswith("-") else (f"({text})", _ATOM)
+
+    def choose(self, choose: Choose) -> tuple[str, int]:
+        return self._piece(choose.yes if evaluate(choose.condition) else choose.no)
+
+    def reduce(self, reduce: Reduce) -> tuple[str, int]:
+        values = gathered(reduce)
+        shown = largest_terms(values, self._most, reduce.kind)
+        joint = {"sum": " + ", "product": " × "}.get(reduce.kind, ", ")
+        parts = [self.write(fix(reduce.body, places(reduce, place)), 3) for place in shown]
+        if len(shown) < len(values):
+            rest = np.delete(values, shown)
+            if reduce.kind == "sum":
+                with np.errstate(invalid="ignore"):  # ∞ − ∞ is NaN, and is shown as such
+                    parts.append(f"({len(rest)} others: {number(float(rest.sum()), self._digits)})")
+            else:
+                parts.append(f"… {len(rest)} others")
+        text = joint.join(parts)
+        if reduce.kind in ("sum", "product"):
+            return text, 2 if len(parts) > 1 else 3
+        return f"{reduce.kind}({text})", _ATOM
+
+
+def largest_terms(
+    values: npt.NDArray[np.float64], most: int, kind: ReduceKind = "sum"
+) -> list[int]:
+    """The places of the values that matter most, in their own order; all if they are few.
+
+    In a sum those are the largest by size, for an extreme those nearest to it.
+    """
+    if len(values) <= most:
+        return list(range(len(values)))
+    known = np.nan_to_num(values, nan=np.inf)
+    sizes = {"min": -known, "argmin": -known, "smallest": -known, "place smallest": -known}
+    upwards = kind in ("max", "argmax", "largest", "place largest")
+    order = np.argsort(-(known if upwards else sizes.get(kind, np.abs(known))), kind="stable")
+    return sorted(int(place) for place in order[:most])
+
+
+def places(reduce: Reduce, place: int) -> dict[str, int]:
+    """The letters' values for the n-th term."""
+    at = np.unravel_index(place, [axis.size for axis in reduce.axes])
+    return {axis.letter: int(p) for axis, p in zip(reduce.axes, at, strict=True)}
+
+
+def entry_name(entry: Entry, rename: Callable[[str], str]) -> str:
+    """The operand's cell (or row) by the name and the axes of the step that wrote it."""
+    running = [part for part in entry.index if isinstance(part, Axis)]
+    first = _at(entry, {})
+    owner, base = entry.view.owner(first)
+    parts = [str(place) for place in base]
+    for axis in running:
+        if axis.size < 2:
+            continue
+        other, moved = entry.view.owner(_at(entry, {axis.letter: 1}))
+        far, end = entry.view.owner(_at(entry, {axis.letter: axis.size - 1}))
+        changed = [a for a, (x, y) in enumerate(zip(base, moved, strict=False)) if x != y]
+        steady = other is owner and far is owner and len(changed) == 1
+        if not steady or end[changed[0]] - base[changed[0]] != (axis.size - 1) * (
+            moved[changed[0]] - base[changed[0]]
+        ):
+            return _own_window(entry, rename)
+        at = changed[0]
+        step = moved[at] - base[at]
+        parts[at] = _axis_text(Axis(axis.letter, axis.size, base[at], step))
+    inside = f"[{', '.join(parts)}]" if parts else ""
+    return f"{rename(owner.name)}{inside}"
+
+
+def _own_window(entry: Entry, rename: Callable[[str], str]) -> str:
+    """A row that runs over several steps or axes: in the shape the operator saw."""
+    owner, _ = entry.view.owner(_at(entry, {}))
+    parts = [_axis_text(p) if isinstance(p, Axis) else str(p) for p in entry.index]
+    return f"view({rename(owner.name)})[{', '.join(parts)}]"
+
+
+def _axis_text(axis: Axis) -> str:
+    step = "" if axis.step == 1 else str(axis.step)
+    return f"{axis.start}+{step}{axis.letter}" if axis.start else f"{step}{axis.letter}"
+
+
+def _at(entry: Entry, places: dict[str, int]) -> Index:
+    return tuple(
+        part.at(places.get(part.letter, 0)) if isinstance(part, Axis) else part
+        for part in entry.index
+    )
+
+
+def symbols(expression: Expression, rename: Callable[[str], str] = str) -> str:
+    """The formula in symbols; `rename` shortens the names of steps."""
+    return _Symbols(rename).write(expression)
+
+
+def numbers(expression: Expression, digits: int = 4, most: int = MOST_TERMS) -> str:
+    """The formula with the operands' numbers in place."""
+    written = _Numbers(digits, most).write(expression)
+    alone = written.startswith("(-") and written.find(")") == len(written) - 1
+    return written[1:-1] if alone else written
+
+
+def definitions(expression: Expression) -> list[Named]:
+    """The named parts (μ, σ², m), each after those it needs."""
+    found = {part.symbol: part for part in walk(expression) if isinstance(part, Named)}
+    return sorted(found.values(), key=lambda part: len(list(walk(part.body))))

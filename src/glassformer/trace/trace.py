@@ -1,0 +1,239 @@
+"""A trace: the steps of one run, by name, and everything that can be asked of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from glassformer.errors import UnknownNameError
+from glassformer.trace import rules
+from glassformer.trace.calls import Call
+from glassformer.trace.cells import Cell
+from glassformer.trace.expressions import Scalar
+from glassformer.trace.labels import AxisLabels, check_labels, find_labels
+from glassformer.trace.memory import Index, View
+from glassformer.trace.names import Names, join, name_calls
+from glassformer.trace.recording import Recording
+from glassformer.trace.steps import Role, Step
+
+if TYPE_CHECKING:
+    from glassformer.trace.verification import Report
+
+__all__ = ["Branch", "Trace"]
+
+
+@dataclass(slots=True)
+class Branch:
+    """A module in the tree: its own steps, and the modules inside it."""
+
+    name: str
+    path: str
+    steps: list[Step] = field(default_factory=list)
+    branches: list[Branch] = field(default_factory=list)
+
+
+class Trace:
+    """The steps of one run. `trace[name]` is a step, `trace[name][i, j]` a cell."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.recording = recording
+        self.steps: list[Step] = []
+        """What operators computed, in order."""
+        self.views: list[Step] = []
+        """Other shapes of steps that the source gave a name to."""
+        self.parameters: dict[str, Step] = {}
+        self.inputs: dict[str, Step] = {}
+        self.constants: dict[str, Step] = {}
+        self.outputs: dict[str, Step] = {}
+        self._names = Names()
+        self._by_name: dict[str, Step] = {}
+        self._labels: dict[int, AxisLabels] = {}
+        self._add_sources()
+        self._add_steps()
+        self._add_views()
+        self._add_outputs()
+        for number, step in enumerate(dict.fromkeys(self._by_name.values())):
+            step.number = number
+        check_labels(self)
+
+    # --- asking ---
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader should know about how this trace was made."""
+        return self.recording.notes
+
+    @property
+    def names(self) -> list[str]:
+        """Every name that `trace[name]` knows."""
+        return list(self._by_name)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._by_name
+
+    def __iter__(self) -> Iterator[Step]:
+        return iter(self.steps)
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def __getitem__(self, name: str) -> Step:
+        if name not in self._by_name:
+            raise UnknownNameError("step", name, self._by_name)
+        return self._by_name[name]
+
+    def __repr__(self) -> str:
+        return f"<trace of {len(self.steps)} steps, {len(self.parameters)} parameters>"
+
+    def cell(self, step: Step, index: Index) -> Cell:
+        """A cell; of a view, the cell that it shows."""
+        if step.is_view:
+            step, index = step.view.owner(index)
+        return Cell(step, index)
+
+    def tree(self) -> Branch:
+        """The steps by module."""
+        root = Branch("", "")
+        known = {"": root}
+        for step in self.steps:
+            path = ""
+            for name in step.module.split(".") if step.module else []:
+                outer, path = known[path], join(path, name)
+                if path not in known:
+                    known[path] = Branch(name, path)
+                    outer.branches.append(known[path])
+            known[path].steps.append(step)
+        return root
+
+    def labels_of(self, step: Step) -> AxisLabels:
+        """For each axis of a step the labels of its positions, or None."""
+        if not self._labels:  # in order, so that each finds its operands' labels known
+            for known in dict.fromkeys([*self._by_name.values()]):
+                self._labels[id(known)] = find_labels(self, known, self._labels)
+        return self._labels[id(step)]
+
+    def verify(self, sample: int | None = None, seed: int = 0) -> Report:
+        """Recompute cells in float64 from the operands shown; `sample` of them, or all."""
+        from glassformer.trace.verification import verify
+
+        return verify(self, sample, seed)
+
+    def edit(self, edits: Mapping[Cell | tuple[str, int | tuple[int, ...]], Scalar]) -> Trace:
+        """A new trace in which these cells have other values and all that follows is recomputed."""
+        from glassformer.trace.replay import edit
+
+        return edit(self, edits)
+
+    # --- building ---
+
+    def _add(self, step: Step, table: dict[str, Step] | None = None) -> None:
+        self._by_name[step.name] = step
+        if table is not None:
+            table[step.name] = step
+
+    def _add_sources(self) -> None:
+        tables = {
+            "parameter": self.parameters, "input": self.inputs, "constant": self.constants
+        }  # fmt: skip
+        for source in self.recording.sources:
+            name = self._names.take(source.name)
+            tied = _same_window(source.view)
+            if tied is not None:
+                self._by_name[name] = tables[source.role][name] = tied
+                continue
+            step = Step(self, name, source.view, source.role, module=name.rpartition(".")[0])
+            source.view.version.owners.append(step)
+            self._add(step, tables[source.role])
+        for found in self.recording.found:
+            origin = found.origin
+            target = origin.targets[0] if found.literal and len(origin.targets) == 1 else None
+            name = self._names.take(join(origin.owner, target or "constant"))
+            step = Step(self, name, found.view, "constant", module=origin.owner, line=origin.line)
+            found.view.version.owners.append(step)
+            self._add(step, self.constants)
+
+    def _add_steps(self) -> None:
+        made = [call for call in self.recording.calls if call.outputs]
+        for call, (wanted, module) in zip(made, name_calls(made), strict=True):
+            steps = []
+            for output, view in enumerate(call.outputs):
+                if view is None:
+                    continue
+                name = self._names.take(wanted[min(output, len(wanted) - 1)])
+                step = Step(
+                    self,
+                    name,
+                    view,
+                    _role(call),
+                    module=module,
+                    call=call,
+                    output=output,
+                    line=call.origin.line,
+                )
+                view.version.owners.append(step)
+                self._add(step)
+                steps.append(step)
+            call.steps = tuple(steps)
+            self.steps.extend(steps)
+
+    def _add_views(self) -> None:
+        """Name the views that a source line assigned; of a chain of them, the last."""
+        chosen: dict[tuple[object, ...], tuple[str, Call, int]] = {}
+        for call in self.recording.views:
+            origin = call.origin
+            if len(origin.targets) != len(call.outputs) or origin.forced is not None:
+                continue
+            for output, target in enumerate(origin.targets):
+                view = call.outputs[output]
+                if target is None or view is None or view.numel == 0:
+                    continue
+                owner, _ = view.owner((0,) * view.ndim)
+                key = (id(owner), origin.owner, target, origin.line)
+                chosen[key] = (join(origin.owner, target), call, output)
+        for wanted, call, output in chosen.values():
+            view = call.outputs[output]
+            assert view is not None
+            self._add_view(wanted, view, call)
+
+    def _add_view(self, wanted: str, view: View, call: Call | None) -> Step:
+        owner, _ = view.owner((0,) * view.ndim)
+        step = Step(
+            self,
+            self._names.take(wanted),
+            view,
+            owner.role,
+            module=call.origin.owner if call is not None else owner.module,
+            line=call.origin.line if call is not None else owner.line,
+            is_view=True,
+        )
+        self._add(step)
+        self.views.append(step)
+        return step
+
+    def _add_outputs(self) -> None:
+        for name, view in self.recording.outputs.items():
+            step = _same_window(view)
+            if step is None:
+                step = self._add_view(name, view, None)
+            elif name not in self._by_name:
+                self._by_name[name] = step
+            self.outputs[name] = step
+
+
+def _role(call: Call) -> Role:
+    """Whether a call's numbers were computed from others, or stand for themselves."""
+    rule = rules.find(call.operator)
+    constant = rules.is_given(call.operator) or not call.inputs()
+    return "constant" if constant or (rule is not None and rule.constant) else "activation"
+
+
+def _same_window(view: View) -> Step | None:
+    """The step that is exactly this view, if there is one."""
+    for step in reversed(view.version.owners):
+        own = step.view
+        if (own.shape, own.strides, own.offset, own.dtype) == (
+            view.shape, view.strides, view.offset, view.dtype
+        ):  # fmt: skip
+            return step
+    return None

@@ -1,0 +1,129 @@
+"""Are the numbers shown the numbers that the arithmetic shown gives?
+
+Cells are recomputed in float64 from the very operands and formula that a reader sees. The
+difference is measured against max(|value|, Σ|terms|, largest |operand|): float32 cannot do better
+where terms cancel.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from glassformer.trace.evaluate import Evaluation
+from glassformer.trace.memory import Index
+from glassformer.trace.steps import Step
+
+if TYPE_CHECKING:
+    from glassformer.trace.trace import Trace
+
+__all__ = ["Report", "RuleReport", "verify"]
+
+# What a correct result may differ by: a little over the rounding of the dtype.
+_TOLERANCES = {torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
+_TOLERANCE = 1e-6
+
+
+@dataclass(slots=True)
+class RuleReport:
+    """The worst cell of one rule. `excess` is its difference over what its dtype allows."""
+
+    rule: str
+    cells: int = 0
+    worst: float = 0.0
+    excess: float = 0.0
+    cell: str = ""
+
+    def note(self, difference: float, tolerance: float, cell: str) -> None:
+        """Count one cell."""
+        self.cells += 1
+        if difference > self.worst or not self.cell:
+            self.worst, self.cell = difference, cell
+        self.excess = max(self.excess, difference / tolerance)
+
+
+@dataclass(slots=True)
+class Report:
+    """What a verification found."""
+
+    rules: dict[str, RuleReport] = field(default_factory=dict)
+    opaque: list[str] = field(default_factory=list)
+    """The steps that no rule explains."""
+
+    @property
+    def cells(self) -> int:
+        """How many cells were recomputed."""
+        return sum(rule.cells for rule in self.rules.values())
+
+    @property
+    def worst(self) -> float:
+        """The largest relative difference."""
+        return max((rule.worst for rule in self.rules.values()), default=0.0)
+
+    @property
+    def worst_cell(self) -> str:
+        """Where it was found."""
+        worst = max(self.rules.values(), key=lambda rule: rule.worst, default=None)
+        return worst.cell if worst is not None else ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether every cell agrees, to 1e-6 in float32."""
+        return all(rule.excess <= 1 for rule in self.rules.values())
+
+    def __str__(self) -> str:
+        lines = [f"{self.cells} cells, worst {self.worst:.1e} at {self.worst_cell}"]
+        for rule in sorted(self.rules.values(), key=lambda rule: -rule.worst):
+            mark = "" if rule.excess <= 1 else "  WRONG"
+            lines.append(
+                f"  {rule.rule:24} {rule.cells:7} cells  {rule.worst:.1e}{mark}  {rule.cell}"
+            )
+        if self.opaque:
+            lines.append(f"  no rule: {', '.join(self.opaque)}")
+        return "\n".join(lines)
+
+
+def verify(trace: Trace, sample: int | None, seed: int) -> Report:
+    """Recompute cells of every step; of large steps a random part, the same for a seed."""
+    report = Report()
+    steps = []
+    for step in trace.steps:
+        if step.is_opaque:
+            report.opaque.append(step.name)
+        elif step.rule is not None and step.view.numel:
+            steps.append(step)
+    chance = random.Random(seed)  # noqa: S311 - a sample, not a secret
+    for step, count in zip(steps, _shares([s.view.numel for s in steps], sample), strict=True):
+        _check(step, count, chance, report)
+    return report
+
+
+def _shares(sizes: list[int], sample: int | None) -> list[int]:
+    """How many cells of each step: all of the small ones, equally many of the others."""
+    if sample is None or sum(sizes) <= sample:
+        return sizes
+    shares = [0] * len(sizes)
+    left, waiting = sample, len(sizes)
+    for place in sorted(range(len(sizes)), key=lambda p: sizes[p]):
+        shares[place] = min(sizes[place], -(-left // waiting))
+        left, waiting = left - shares[place], waiting - 1
+    return shares
+
+
+def _check(step: Step, count: int, chance: random.Random, report: Report) -> None:
+    rule = step.rule
+    assert rule is not None
+    entry = report.rules.setdefault(rule, RuleReport(rule))
+    tolerance = _TOLERANCES.get(step.dtype, _TOLERANCE)
+    values = step.view.array
+    for flat in sorted(chance.sample(range(step.view.numel), count)):
+        index: Index = tuple(int(place) for place in np.unravel_index(flat, step.shape))
+        expression = step.expression(index)
+        assert expression is not None
+        difference = Evaluation(expression).relative_difference(float(values[index]))
+        place = f"[{', '.join(map(str, index))}]"
+        entry.note(difference, tolerance, step.name + place)
