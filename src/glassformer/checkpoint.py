@@ -137,6 +137,7 @@ def _write_files(
         for name, parameter in checkpoint.model.named_parameters()
     }
     save_file(tensors, work / WEIGHTS, metadata={"format": "pt"})
+    (work / WEIGHTS).chmod(0o644)  # the library writes it for its owner alone
     config = {
         "model_type": "glassformer",
         "architectures": [type(checkpoint.model).__name__],

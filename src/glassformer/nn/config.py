@@ -138,8 +138,8 @@ class FeedForwardConfig(_Checked):
 class BlockConfig(_Checked):
     """How sublayers are joined: norms, their place, dropout."""
 
-    norm: Literal["layer", "rms", "plain"] = "layer"
-    """LayerNorm, RMSNorm, or plain (x − mean) / (std + eps) without parameters."""
+    norm: Literal["layer", "rms", "plain", "none"] = "layer"
+    """LayerNorm, RMSNorm, plain (x − mean) / (std + eps) without parameters, or no norm."""
     norm_first: bool = False
     """Pre-norm, x + f(norm(x)); otherwise post-norm, norm(x + f(x)), as in the 2017 paper."""
     norm_eps: float = 1e-5

@@ -81,6 +81,8 @@ class PlainNorm(nn.Module):
 
 def make_norm(d_model: int, config: BlockConfig) -> nn.Module:
     """The norm that a config names."""
+    if config.norm == "none":
+        return nn.Identity()
     if config.norm == "plain":
         return PlainNorm(config.norm_eps)
     norm = nn.LayerNorm if config.norm == "layer" else nn.RMSNorm
