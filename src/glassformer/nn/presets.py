@@ -184,8 +184,8 @@ def by_hand_2024(
     As that text computes: scores divided by √d_model (the paper: √d_head), a feed-forward of one
     layer (the paper: two), norms without parameters and with epsilon outside the root, the whole
     decoder output flattened into one prediction (the paper: one for each position). The 23 words
-    have ids 1 to 23; 0 is padding, 24 unknown, 25 start, 26 end. Its decoder attends as the paper's,
-    since the text's own wording (encoder output as query) cannot be computed.
+    have ids 1 to 23; 0 is padding, 24 unknown, 25 start, 26 end. The decoder attends as the
+    paper's does, since the text's own wording (encoder output as query) cannot be computed.
     """
     return ModelConfig(
         architecture="seq2seq",

@@ -29,15 +29,15 @@ def pool(
     if is_token is None:
         return x[:, 0] if how == "first" else x.mean(dim=1) if how == "mean" else x.amax(dim=1)
     present = is_token.unsqueeze(-1)
-    tokens = x.masked_fill(~present, 0.0)
-    if how == "first":
-        first = is_token.int().argmax(dim=1)
-        return tokens.take_along_dim(first[:, None, None], dim=1).squeeze(1)
+    absent = ~present
     if how == "max":
-        largest = x.masked_fill(~present, -math.inf).amax(dim=1)
-        return largest.masked_fill(~present.any(dim=1), 0.0)
-    counts = present.sum(dim=1).clamp(min=1)
-    return tokens.sum(dim=1) / counts
+        without_padding = x.masked_fill(absent, -math.inf)
+        return without_padding.amax(dim=1)
+    without_padding = x.masked_fill(absent, 0.0)
+    totals = without_padding.sum(dim=1)
+    counted = present.sum(dim=1)
+    counts = counted.clamp(min=1)
+    return totals / counts
 
 
 class _Reader(nn.Module):
