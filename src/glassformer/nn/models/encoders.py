@@ -32,8 +32,12 @@ def pool(
     absent = ~present
     if how == "max":
         without_padding = x.masked_fill(absent, -math.inf)
-        return without_padding.amax(dim=1)
+        largest = without_padding.amax(dim=1)
+        return largest.masked_fill(absent.all(dim=1), 0.0)
     without_padding = x.masked_fill(absent, 0.0)
+    if how == "first":
+        first = is_token.int().argmax(dim=1)
+        return without_padding.take_along_dim(first[:, None, None], dim=1).squeeze(1)
     totals = without_padding.sum(dim=1)
     counted = present.sum(dim=1)
     counts = counted.clamp(min=1)
