@@ -7,6 +7,15 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import Tensor
+
+from glassformer.nn import (
+    attend_fused,
+    attend_written,
+    attention_weights,
+    basic_self_attention,
+)
+from glassformer.nn.attention import additive_scores, basic_self_attention_loop, softmax_over_keys
 from tests.nn.oracles import (
     FLOAT32_SHARE,
     FLOAT64_SHARE,
@@ -17,15 +26,6 @@ from tests.nn.oracles import (
     seeded,
     share,
 )
-from torch import Tensor
-
-from glassformer.nn import (
-    attend_fused,
-    attend_written,
-    attention_weights,
-    basic_self_attention,
-)
-from glassformer.nn.attention import additive_scores, basic_self_attention_loop, softmax_over_keys
 
 B, H, G, Q, K, E, W = 2, 4, 2, 5, 7, 8, 6
 
