@@ -1,0 +1,180 @@
+"""B07, B08, B11: formulas for parameters and multiply-adds, held against modules and a counter."""
+
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from glassformer.nn import (
+    AttentionConfig,
+    Block,
+    FeedForward,
+    FeedForwardConfig,
+    MultiHeadAttention,
+    count_parameters,
+    set_attention,
+)
+from glassformer.nn.bloem import SelfAttention
+from glassformer.nn.presets import bloem_2024, llama, vaswani_2017_base
+from glassformer.nn.properties import (
+    LayerKind,
+    attention_cost,
+    attention_parameters,
+    block_parameters,
+    feed_forward_parameters,
+    layer_cost,
+    make_layer,
+    parameters_by_part,
+    seconds_per_call,
+)
+
+K = 256
+
+
+def counted_multiply_adds(module: nn.Module, n_positions: int, d_model: int) -> int:
+    """What PyTorch's own counter sees, which knows nothing of our formulas."""
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        set_attention(module, "written")(torch.zeros(1, n_positions, d_model))
+    return int(counter.get_total_flops()) // 2
+
+
+@pytest.mark.parametrize("n_heads", [1, 4, 32])
+def test_heads_of_256_have_196608_parameters_and_the_output_map_65536(n_heads: int) -> None:
+    counts = attention_parameters(K, AttentionConfig(n_heads=n_heads))
+    assert counts.pop("to_output") == K**2 == 65_536
+    assert sum(counts.values()) == 3 * n_heads * K * (K // n_heads) == 196_608
+
+
+def test_the_blogs_attention_adds_the_bias_of_unifyheads() -> None:
+    assert count_parameters(SelfAttention(K, heads=4)) == 196_608 + 65_536 + K
+
+
+def test_wide_heads_have_as_many_parameters_each() -> None:
+    counts = attention_parameters(K, AttentionConfig(n_heads=4, d_head=K))
+    assert counts["to_queries"] == 4 * K**2
+    assert counts["to_output"] == 4 * K**2
+
+
+@pytest.mark.parametrize("k", [32, 128])
+def test_block_of_the_text_has_12_k_squared_plus_10_k(k: int) -> None:
+    config = bloem_2024(d_model=k)
+    counts = block_parameters(config)
+    assert sum(counts.values()) == 12 * k**2 + 10 * k
+    assert counts == parameters_by_part(Block(config))
+
+
+@given(
+    n_heads=st.sampled_from([1, 2, 4]),
+    d_head=st.sampled_from([None, 3, 8]),
+    d_value=st.sampled_from([None, 5]),
+    shared=st.booleans(),
+    score=st.sampled_from(["dot", "additive"]),
+    bias=st.booleans(),
+    output_map=st.booleans(),
+    output_bias=st.booleans(),
+)
+@settings(max_examples=60, deadline=None)
+def test_attention_formula_agrees_with_the_module(
+    n_heads: int, shared: bool, **settings: Any
+) -> None:
+    config = AttentionConfig(n_heads=n_heads, n_kv_heads=1 if shared else None, **settings)
+    assert attention_parameters(8, config) == parameters_by_part(MultiHeadAttention(8, config))
+
+
+@pytest.mark.parametrize("activation", ["relu", "swiglu"])
+@pytest.mark.parametrize("bias", [True, False])
+def test_feed_forward_formula_agrees_with_the_module(activation: Any, bias: bool) -> None:
+    config = FeedForwardConfig(d_ff=24, activation=activation, bias=bias)
+    assert feed_forward_parameters(8, config) == parameters_by_part(FeedForward(8, config))
+
+
+def test_feed_forward_of_one_layer_has_one_map() -> None:
+    config = FeedForwardConfig(n_layers=1)
+    assert feed_forward_parameters(8, config) == {"expand": 8 * 8 + 8}
+    assert feed_forward_parameters(8, config) == parameters_by_part(FeedForward(8, config))
+
+
+@pytest.mark.parametrize("norm", ["layer", "rms", "plain"])
+@pytest.mark.parametrize("cross", [False, True])
+def test_block_formula_agrees_with_the_module(norm: str, cross: bool) -> None:
+    paper = vaswani_2017_base(d_model=16, n_heads=2, d_ff=48).with_(block__norm=norm)
+    for config in (paper, llama(d_model=16, n_heads=2).with_(block__norm=norm)):
+        counts = {part: n for part, n in block_parameters(config, cross=cross).items() if n}
+        module = Block(config, cross=cross)
+        assert counts == parameters_by_part(module)
+        assert sum(counts.values()) == count_parameters(module)
+
+
+@pytest.mark.parametrize("n_positions", [1, 7])
+@pytest.mark.parametrize(
+    "config",
+    [
+        AttentionConfig(n_heads=1),
+        AttentionConfig(n_heads=4),
+        AttentionConfig(n_heads=4, d_head=16),
+        AttentionConfig(n_heads=4, d_value=3, n_kv_heads=2),
+        AttentionConfig(n_heads=2, output_map=False),
+    ],
+)
+def test_attention_cost_agrees_with_the_flop_counter(
+    config: AttentionConfig, n_positions: int
+) -> None:
+    cost = attention_cost(n_positions, 16, config)
+    counted = counted_multiply_adds(MultiHeadAttention(16, config), n_positions, 16)
+    assert cost.multiply_adds == counted
+
+
+@pytest.mark.parametrize("n_heads", [2, 4, 8])
+def test_wide_heads_cost_h_times_one_and_narrow_ones_the_same(n_heads: int) -> None:
+    one = attention_cost(50, K, AttentionConfig(n_heads=1))
+    wide = attention_cost(50, K, AttentionConfig(n_heads=n_heads, d_head=K))
+    narrow = attention_cost(50, K, AttentionConfig(n_heads=n_heads))
+    assert wide.multiply_adds == n_heads * one.multiply_adds
+    assert narrow.multiply_adds == one.multiply_adds
+    assert narrow.exponentials == wide.exponentials == n_heads * one.exponentials
+
+
+KINDS: tuple[LayerKind, ...] = ("dense", "convolution", "recurrence", "attention")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_layer_costs_agree_with_layer_and_flop_counter(kind: LayerKind) -> None:
+    cost = layer_cost(kind, n_positions=6, d_model=8, kernel_size=3)
+    layer = make_layer(kind, 6, 8, kernel_size=3)
+    assert cost.parameters == count_parameters(layer)
+    assert cost.multiply_adds == counted_multiply_adds(layer, 6, 8)
+
+
+def test_attention_saves_parameters_against_a_dense_layer_not_the_look_at_each_input() -> None:
+    """One text says that attention computes less because it looks at few inputs: it looks at all.
+
+    It is cheaper than a dense layer because all pairs share three maps. Against a convolution or a
+    recurrence it costs more once there are more positions than dimensions.
+    """
+    cost = {kind: layer_cost(kind, n_positions=1024, d_model=64) for kind in KINDS}
+    assert cost["attention"].multiply_adds < cost["dense"].multiply_adds / 10
+    assert cost["attention"].multiply_adds > 10 * cost["convolution"].multiply_adds
+    assert cost["attention"].multiply_adds > 10 * cost["recurrence"].multiply_adds
+    assert {kind: c.longest_path for kind, c in cost.items()} == {
+        "dense": 1,
+        "convolution": 1023,
+        "recurrence": 1023,
+        "attention": 1,
+    }
+    assert {kind: c.sequential_steps for kind, c in cost.items()} == {
+        "dense": 1,
+        "convolution": 1,
+        "recurrence": 1024,
+        "attention": 1,
+    }
+
+
+def test_timing_calls_as_often_as_asked() -> None:
+    calls: list[None] = []
+    seconds = seconds_per_call(lambda: calls.append(None), repeats=4, warm_up=2)
+    assert len(calls) == 6
+    assert seconds >= 0
