@@ -1,0 +1,43 @@
+"""What the studies share: seeds that leave the caller's random numbers alone, and one loop."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import nn
+
+from glassformer.nn.shapes import Float, Int, Tensor
+
+__all__ = ["accuracy", "fit", "seeded"]
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Everything random inside follows from the seed; outside, nothing has changed."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
+
+
+def fit(
+    parameters: Iterable[nn.Parameter],
+    loss: Callable[[], Float[Tensor, ""]],
+    *,
+    steps: int,
+    learning_rate: float,
+) -> float:
+    """Adam on a loss that is computed anew each step; returns the last one."""
+    optimiser = torch.optim.Adam(parameters, lr=learning_rate)
+    last = float("nan")
+    for _ in range(steps):
+        value = loss()
+        optimiser.zero_grad()
+        value.backward()
+        optimiser.step()
+        last = value.item()
+    return last
+
+
+def accuracy(logits: Float[Tensor, "... C"], answers: Int[Tensor, "..."]) -> float:
+    """Share of answers that have the largest logit."""
+    return float((logits.argmax(dim=-1) == answers).double().mean())
