@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 import torch
-from tests.trace.foreign_models import EXAMPLES
 from torch import Tensor, nn
 
 from glassformer.trace import Trace, diff, replay, trace
+from tests.trace.foreign_models import EXAMPLES
 
 # The untraced run of torch's encoder takes its fast path.
 torchs_own_warning = pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")

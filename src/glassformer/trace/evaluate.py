@@ -123,10 +123,15 @@ class Evaluation:
         return gap / self.scale if math.isfinite(gap) and self.scale else math.inf
 
     def _sum_of_terms(self, expression: Expression) -> float:
-        """Σ|terms| of the sum that the expression is, if it is one."""
+        """Σ|terms| of the sum that the expression is; factors and divisors reach every term."""
         match expression:
             case Operation(operator="+" | "-", left=left, right=right):
                 return self._sum_of_terms(left) + self._sum_of_terms(right)
+            case Operation(operator="*", left=left, right=right):
+                return self._sum_of_terms(left) * self._sum_of_terms(right)
+            case Operation(operator="/", left=left, right=right):
+                divisor = abs(float(self._of(right, ())))
+                return self._sum_of_terms(left) / divisor if divisor else 0.0
             case Reduce(kind="sum", body=body, axes=axes):
                 terms = np.abs(self._of(body, axes))
                 size = float(np.sum(terms)) * math.prod(a.size for a in axes) / max(1, terms.size)
@@ -231,6 +236,10 @@ class Evaluation:
                 return np.asarray(flat.argmax(-1)).astype(np.float64)
             case "argmin":
                 return np.asarray(flat.argmin(-1)).astype(np.float64)
+            case "last argmax":
+                return np.asarray(flat.shape[-1] - 1.0 - flat[..., ::-1].argmax(-1))
+            case "last argmin":
+                return np.asarray(flat.shape[-1] - 1.0 - flat[..., ::-1].argmin(-1))
             case "smallest":
                 return np.asarray(np.sort(flat, -1)[..., reduce.rank])
             case "largest":

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.trace import text
-from glassformer.trace.cells import Cell
+from glassformer.trace.cells import Cell, term_values
 from glassformer.trace.expressions import (
     Axis,
     Choose,
@@ -49,7 +49,8 @@ def _lines(cell: Cell, terms: int, digits: int) -> list[str]:
     if isinstance(expression, Entry):
         return lines  # a copy: the operand says the rest
     lines.append(f"  = {shown}")
-    if len(cell.terms) > 1 and shown != (sums := _sum_line(cell, terms, digits)):
+    values = term_values(expression)
+    if len(values) > 1 and shown != (sums := _sum_line(cell, values, terms, digits)):
         lines.append(f"  = {sums}")
     for symbol, (formula, numbers, part) in cell.definitions.items():
         lines.append(f"  {symbol} = {formula} = {numbers} = {text.number(part, digits)}")
@@ -62,9 +63,8 @@ def _lines(cell: Cell, terms: int, digits: int) -> list[str]:
     return lines
 
 
-def _sum_line(cell: Cell, most: int, digits: int) -> str:
+def _sum_line(cell: Cell, values: list[float], most: int, digits: int) -> str:
     """The summands multiplied out: `0 + 0 + 2 = 2`."""
-    values = [term.value for term in cell.terms]
     if len(values) > most:
         positive = sum(value for value in values if value > 0)
         negative = sum(value for value in values if value < 0)
@@ -87,24 +87,29 @@ def _shown_operands(cell: Cell, most: int) -> list[Cell]:
 
 
 def to_dict(cell: Cell, depth: int) -> dict[str, Any]:
-    """The cell as data: plain dicts, lists, strings and numbers."""
+    """The cell as data: plain dicts, lists, strings and numbers.
+
+    `depth` levels of arithmetic; at the last, operands are named with their values and roles.
+    """
     data: dict[str, Any] = {
         "cell": cell.name,
         "step": cell.step.name,
         "index": list(cell.index),
         "value": cell.value,
-        "dtype": str(cell.step.dtype).removeprefix("torch."),
         "role": cell.role,
-        "op": cell.step.op,
-        "expanded": cell.step.expanded,
-        "opaque": cell.step.is_opaque,
     }
+    if depth < 1:
+        return data
+    data["dtype"] = str(cell.step.dtype).removeprefix("torch.")
+    data["op"] = cell.step.op
+    data["expanded"] = cell.step.expanded
+    data["opaque"] = cell.step.is_opaque
     if cell.source is not None:
         data["source"] = {
             "file": cell.source.file, "line": cell.source.number, "text": cell.source.text
         }  # fmt: skip
     expression = cell.expression
-    if expression is None or depth < 1:
+    if expression is None:
         return data
     data["formula"] = cell.formula
     data["numbers"] = cell.numbers

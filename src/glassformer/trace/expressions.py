@@ -65,6 +65,8 @@ ReduceKind = Literal[
     "all",
     "argmax",
     "argmin",
+    "last argmax",
+    "last argmin",
     "largest",
     "smallest",
     "place largest",

@@ -64,7 +64,7 @@ class Version:
 class View:
     """A tensor as a window (shape, strides, offset, dtype) on one version of a storage."""
 
-    __slots__ = ("_array", "dtype", "offset", "shape", "strides", "version")
+    __slots__ = ("_array", "_digits", "dtype", "offset", "shape", "strides", "version")
 
     def __init__(
         self,
@@ -80,6 +80,7 @@ class View:
         self.offset = offset
         self.dtype = dtype
         self._array: Array | None = None
+        self._digits: list[tuple[int, int, int]] | None = None
 
     @classmethod
     def of(cls, tensor: Tensor, version: Version) -> View:
@@ -136,12 +137,18 @@ class View:
         rest = address // dtype.itemsize - self.offset
         if rest < 0 or 0 in self.shape:
             return None
+        if self._digits is None:
+            # The axes as the digits of a number, the most significant first.
+            walked = [axis for axis in range(self.ndim) if self.shape[axis] > 1]
+            walked = [axis for axis in walked if self.strides[axis] > 0]
+            walked.sort(key=lambda axis: -self.strides[axis])
+            self._digits = [(axis, self.strides[axis], self.shape[axis]) for axis in walked]
         index = [0] * self.ndim
-        for axis in sorted(range(self.ndim), key=lambda a: -self.strides[a]):
-            if self.shape[axis] > 1 and self.strides[axis] > 0:
-                index[axis], rest = divmod(rest, self.strides[axis])
-                if index[axis] >= self.shape[axis]:
-                    return None
+        for axis, stride, size in self._digits:
+            place, rest = divmod(rest, stride)
+            if place >= size:
+                return None
+            index[axis] = place
         return None if rest else tuple(index)
 
     def owner(self, index: Index) -> tuple[Step, Index]:

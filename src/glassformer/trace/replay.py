@@ -155,9 +155,21 @@ class _Replay:
 
     def _call(self, call: Call) -> Call:
         stale = any(id(view.version) in self._dirty for view in call.inputs())
-        if (stale or self._everything) and not rules.is_given(call.operator):
+        if rules.is_given(call.operator):
+            if stale:
+                self._write_given(call)
+        elif stale or self._everything:
             self._rerun(call)
         return self._mapped(call)
+
+    def _write_given(self, call: Call) -> None:
+        """Random numbers stay what they were, in whatever the edits made of their surroundings."""
+        for old, new in call.writes:
+            version = Version(self._version(old).storage.clone(), self._version(old))
+            for view in call.outputs:
+                if view is not None and view.version is new:
+                    view.on(version).tensor().copy_(view.tensor())
+            self._renew(new, version)
 
     def _rerun(self, call: Call) -> None:
         """Run the operator on the new numbers and take in what it makes."""

@@ -41,8 +41,11 @@ FAMILIES = (
 def must_decompose(operator: Operator) -> bool:
     """Whether an operator is to be run as the smaller ones it is made of: no rule explains it.
 
-    Operators that may return a view, or that return no tensor, are run as they are.
+    Operators that may return a view, or that return no tensor, are run as they are. Of those that
+    draw random numbers (dropout) only the draw itself is taken as it comes.
     """
+    if operator.random:
+        return bool(operator.func._can_decompose())
     returns = operator.func._schema.returns
     views = any(item.alias_info is not None and not item.alias_info.is_write for item in returns)
     tensors = any("Tensor" in str(item.type) for item in returns)

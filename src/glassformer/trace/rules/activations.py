@@ -120,7 +120,7 @@ def sigmoid(call: Call, index: Index) -> Expression:
     return _sigmoid(_own(call, index))
 
 
-@rule("log_sigmoid", "log_sigmoid_forward")
+@rule("log_sigmoid")
 def log_sigmoid(call: Call, index: Index) -> Expression:
     """min(x, 0) − log(1 + exp(−|x|)), which does not overflow."""
     x = _own(call, index)

@@ -47,7 +47,7 @@ def fill(call: Call, _index: Index) -> Expression:
     return broadcast(value, ()) if isinstance(value, View) else Number(value)
 
 
-@rule("arange", "range", constant=True)
+@rule("arange", constant=True)
 def arange(call: Call, index: Index) -> Expression:
     """start + i · step."""
     start, step = call.bound.get("start", 0), call.bound.get("step", 1)

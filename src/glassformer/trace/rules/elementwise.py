@@ -230,8 +230,8 @@ def _bits(logical: Operator, binary: Operator) -> Callable[[Call, Index], Expres
     return build
 
 
-rule("bitwise_and", "__and__", "__iand__")(_bits("and", "&"))
-rule("bitwise_or", "__or__", "__ior__")(_bits("or", "|"))
+rule("bitwise_and", "__and__")(_bits("and", "&"))
+rule("bitwise_or", "__or__")(_bits("or", "|"))
 
 
 @rule("bitwise_not")

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from glassformer.trace.calls import Call
-from glassformer.trace.expressions import Choose, Expression, Lookup, Number, add
+from glassformer.trace.expressions import (
+    Choose,
+    Expression,
+    Function,
+    Lookup,
+    Number,
+    add,
+    divide,
+    multiply,
+)
 from glassformer.trace.memory import Index, View
 from glassformer.trace.rules.operands import broadcast, cell
 from glassformer.trace.rules.registry import rule
@@ -106,29 +117,28 @@ def masked_select(call: Call, index: Index) -> Expression:
     return Choose(broadcast(mask, at), broadcast(source, at), Number(0))
 
 
-@rule("index_put", "_index_put_impl", "_unsafe_index_put")
+@rule("index_put")
 def index_put(call: Call, index: Index) -> Expression:
     """The value written at this position, else what stood there."""
     own, values = call.view("self"), call.view("values")
     before = cell(own, *index)
-    written = _written(own, list(call.bound["indices"]), values)
+    written = _written(own, list(call.bound["indices"]))
     places = np.argwhere(_matches(written, index))
     if not len(places):
         return before
     if call.flag("accumulate"):
-        total: Expression = before
+        result: Expression = before
         for place in places:
-            total = add(total, broadcast(values, tuple(int(p) for p in place)))
-        return total
+            result = add(result, broadcast(values, tuple(int(p) for p in place)))
+        return result
     return broadcast(values, tuple(int(p) for p in places[-1]))
 
 
-def _written(own: View, given: list[View | None], values: View) -> list[npt.NDArray[np.int64]]:
+def _written(own: View, given: list[View | None]) -> list[npt.NDArray[np.int64]]:
     """For each axis of the target, the position that every value goes to."""
     grid = np.arange(own.numel).reshape(own.shape)
     key = tuple(slice(None) if view is None else view.array for view in given)
     flat = grid[key]
-    del values
     return [np.asarray(axis) for axis in np.unravel_index(flat, own.shape)]
 
 
@@ -141,18 +151,32 @@ def _matches(written: list[npt.NDArray[np.int64]], index: Index) -> npt.NDArray[
 
 @rule("scatter", "scatter_add", "scatter_reduce")
 def scatter(call: Call, index: Index) -> Expression:
-    """The value that the index tensor sends here, else what stood there; sums if it adds."""
+    """The value that the index tensor sends here, else what stood there; joined if it reduces."""
     own, chosen = call.view("self"), call.view("index")
-    axis = call.axis("dim", own.ndim)
-    sources = _scattered(chosen, axis, index)
-    before = cell(own, *index)
     source = call.bound["src"] if "src" in call.bound else call.bound["value"]
-    if call.operator.name == "scatter_add" or call.bound.get("reduce") in ("sum", "add"):
-        result: Expression = before
-        for place in sources:
-            result = add(result, _value(source, place))
-        return result
-    return _value(source, sources[-1]) if sources else before
+    places = _scattered(chosen, call.axis("dim", own.ndim), index)
+    values = [_value(source, place) for place in places]
+    before = cell(own, *index)
+    how = "sum" if call.operator.name == "scatter_add" else call.bound.get("reduce")
+    if how is None or not values:
+        return values[-1] if values else before
+    if call.bound.get("include_self", True):
+        values.insert(0, before)
+    joined = values[0]
+    for value in values[1:]:
+        joined = _JOINS[how](joined, value)
+    return divide(joined, len(values)) if how == "mean" else joined
+
+
+_JOINS: dict[str, Callable[[Expression, Expression], Expression]] = {
+    "sum": add,
+    "add": add,
+    "mean": add,
+    "prod": multiply,
+    "multiply": multiply,
+    "amax": lambda one, other: Function("max", (one, other)),
+    "amin": lambda one, other: Function("min", (one, other)),
+}
 
 
 def _scattered(chosen: View, axis: int, index: Index) -> list[Index]:

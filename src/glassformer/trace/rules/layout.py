@@ -21,10 +21,7 @@ def _cast(value: Expression, source: View, call: Call) -> Expression:
     return Convert(made.dtype, value)
 
 
-@rule(
-    "clone", "contiguous", "to", "_to_copy", "type_as", "alias", "expand", "lift", "dropout",
-    "feature_dropout", "alpha_dropout", "native_dropout", "permute_copy", "detach_copy",
-)  # fmt: skip
+@rule("clone", "contiguous", "to", "_to_copy", "type_as")
 def copy(call: Call, index: Index) -> Expression:
     """The same cell of the source."""
     source = call.view(call.operator.parameters[0])
@@ -38,7 +35,7 @@ def copy_into(call: Call, index: Index) -> Expression:
     return _cast(broadcast(source, index), source, call)
 
 
-@rule("reshape", "flatten", "unflatten", "view_copy", "_reshape_copy", "_unsafe_view", "ravel")
+@rule("reshape", "flatten", "ravel")
 def reshape(call: Call, index: Index) -> Expression:
     """The cell at the same place when both are read row by row."""
     source, made = call.view("self"), call.outputs[0]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from glassformer.trace.calls import Call
 from glassformer.trace.expressions import (
     Axis,
@@ -12,6 +14,7 @@ from glassformer.trace.expressions import (
     Lookup,
     Number,
     Operation,
+    add,
     divide,
     multiply,
     power,
@@ -27,7 +30,7 @@ __all__: list[str] = []
 _NONE, _MEAN = 0, 1
 
 
-@rule("nll_loss", "nll_loss_nd", "nll_loss2d", "nll_loss_forward", "nll_loss2d_forward")
+@rule("nll_loss", "nll_loss_nd", "nll_loss2d")
 def nll_loss(call: Call, index: Index) -> Expression:
     """−Σ w[t] · x[…, t] / Σ w[t] over the targets t that are not ignored."""
     targets = call.view("target")
@@ -62,22 +65,52 @@ def _likelihood(call: Call, places: tuple[int | Axis, ...]) -> tuple[Expression,
     return value, weight
 
 
-def _pointwise(difference: str) -> Build:
-    """A loss that is a sum or mean over pairs of cells."""
+_Places = tuple[int | Axis, ...]
+
+
+def _pointwise(one: Callable[[Call, _Places], Expression]) -> Build:
+    """A loss that is a sum or mean, over all cells, of what `one` gives for each."""
 
     def build(call: Call, index: Index) -> Expression:
-        x, target = call.view("self"), call.view("target")
+        x = call.view("self")
         if call.integer("reduction") == _NONE:
-            gap = subtract(broadcast(x, index), broadcast(target, index))
-            return power(gap, 2) if difference == "square" else Function("abs", (gap,))
+            return one(call, index)
         axes = tuple(Axis(LETTERS[place], size) for place, size in enumerate(x.shape))
-        gap = subtract(cell(x, *axes), cell(target, *axes))
-        body = power(gap, 2) if difference == "square" else Function("abs", (gap,))
-        gathered = total(body, *axes) if axes else body
+        gathered = total(one(call, axes), *axes) if axes else one(call, axes)
         return divide(gathered, x.numel) if call.integer("reduction") == _MEAN else gathered
 
     return build
 
 
-rule("mse_loss")(_pointwise("square"))
-rule("l1_loss")(_pointwise("absolute"))
+def _gap(call: Call, places: _Places) -> Expression:
+    return subtract(cell(call.view("self"), *places), cell(call.view("target"), *places))
+
+
+@rule("mse_loss")
+@_pointwise
+def mse_loss(call: Call, places: _Places) -> Expression:
+    """(x − t)²."""
+    return power(_gap(call, places), 2)
+
+
+@rule("l1_loss")
+@_pointwise
+def l1_loss(call: Call, places: _Places) -> Expression:
+    """|x − t|."""
+    return Function("abs", (_gap(call, places),))
+
+
+@rule("binary_cross_entropy_with_logits")
+@_pointwise
+def binary_cross_entropy_with_logits(call: Call, places: _Places) -> Expression:
+    """(1 − t) · x + w · (log(1 + exp(−|x|)) + max(−x, 0)), w = 1 + (positive weight − 1) · t."""
+    x, target = cell(call.view("self"), *places), cell(call.view("target"), *places)
+    minus = Function("neg", (x,))
+    tail = Function("log1p", (Function("exp", (Function("neg", (Function("abs", (x,)),)),)),))
+    surprise = add(tail, Function("max", (minus, Number(0))))
+    positive, weight = call.maybe_view("pos_weight"), call.maybe_view("weight")
+    if positive is not None:
+        extra = multiply(subtract(broadcast(positive, places), 1), target)
+        surprise = multiply(add(extra, 1), surprise)
+    loss = add(Operation("*", subtract(1, target), x), surprise)
+    return loss if weight is None else multiply(loss, broadcast(weight, places))

@@ -125,7 +125,7 @@ def layer_norm_scale(call: Call, index: Index) -> Expression:
     return divide(1, Function("sqrt", (add(variance, float(call.number_of("eps"))),)))
 
 
-@rule("rms_norm", "_fused_rms_norm")
+@rule("rms_norm")
 def rms_norm(call: Call, index: Index) -> Expression:
     """x / √(mean of x² + ε) · γ."""
     x = call.view("input")
@@ -139,7 +139,7 @@ def rms_norm(call: Call, index: Index) -> Expression:
     return _scaled(normed, call.maybe_view("weight"), None, index[x.ndim - count :])
 
 
-@rule("batch_norm", "native_batch_norm", "_native_batch_norm_legit_no_training")
+@rule("batch_norm")
 def batch_norm(call: Call, index: Index) -> Expression:
     """(x − μ) / √(σ² + ε) · γ + β with the channel's μ and σ²: running, or of the batch."""
     x = call.view("input")

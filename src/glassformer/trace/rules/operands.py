@@ -10,7 +10,7 @@ __all__ = ["LETTERS", "broadcast", "cell", "row"]
 LETTERS = "klmnpqrs"
 
 
-def broadcast(operand: View | Scalar, index: Index) -> Expression:
+def broadcast(operand: View | Scalar, index: tuple[int | Axis, ...]) -> Expression:
     """The operand's cell for an output cell, its shape broadcast as torch does."""
     if not isinstance(operand, View):
         return Number(operand)

@@ -50,10 +50,8 @@ def _batch(view: View, batch: list[int]) -> list[int]:
 def addmm(call: Call, index: Index) -> Expression:
     """β · c + α · Σₖ A[i, k] · B[k, j]."""
     _, first, second = call.operator.parameters[:3]
-    product = _product(call.view(first), call.view(second), index)
-    if call.operator.name == "addbmm":
-        product = _summed_product(call.view(first), call.view(second), index)
-    product = multiply(call.number_of("alpha"), product)
+    make = _summed_product if call.operator.name == "addbmm" else _product
+    product = multiply(call.number_of("alpha"), make(call.view(first), call.view(second), index))
     beta = call.number_of("beta")
     if beta == 0:  # torch then does not even read c
         return product

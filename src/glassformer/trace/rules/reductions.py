@@ -97,7 +97,7 @@ def _running(kind: ReduceKind) -> Build:
     def build(call: Call, index: Index) -> Expression:
         x = call.view("self")
         if not index:
-            return Entry(x, ())
+            return Number(0) if "arg" in kind else Entry(x, ())
         axis = call.axis("dim", x.ndim)
         k = Axis("k", index[axis] + 1)
         parts: list[int | Axis] = list(index)
@@ -111,6 +111,8 @@ rule("cumsum")(_running("sum"))
 rule("cumprod")(_running("product"))
 rule("cummax")(_running("max"))
 rule("cummin")(_running("min"))
+rule("cummax", output=1)(_running("last argmax"))
+rule("cummin", output=1)(_running("last argmin"))
 
 
 def _variance(call: Call, index: Index) -> tuple[Expression, Expression]:

@@ -14,7 +14,7 @@ from glassformer.trace.calls import Call, Operator
 from glassformer.trace.expressions import Expression
 from glassformer.trace.memory import Index
 
-__all__ = ["Build", "Rule", "find", "given", "is_given", "of_call", "rule", "swapped"]
+__all__ = ["Build", "Rule", "find", "given", "is_given", "of_call", "rule", "rules", "swapped"]
 
 Build = Callable[[Call, Index], Expression]
 
@@ -76,3 +76,8 @@ def swapped(operator: str, build: Build, output: int = 0) -> Callable[[], None]:
         _RULES[key] = before
 
     return undo
+
+
+def rules() -> list[tuple[str, int]]:
+    """Every (operator, output) that has a rule."""
+    return list(_RULES)

@@ -1,0 +1,329 @@
+"""One small function for every operator that has a rule, broadcast and unbatched cases included."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+Function = Callable[..., Any]
+
+A = torch.tensor([[0.5, -1.25, 2.0], [3.0, 0.25, -0.75]])
+B = torch.tensor([[1.5, 0.75, -2.0], [-0.5, 4.0, 1.0]])
+ROW = torch.tensor([0.25, -3.0, 1.5])
+POSITIVE = A.abs() + 0.1
+WHOLE = torch.tensor([[7, -3, 12], [5, 8, -9]])
+MASK = torch.tensor([[True, False, True], [False, True, True]])
+CUBE = torch.linspace(-2, 3, 24).reshape(2, 3, 4).sin() * 3
+INFINITE = torch.tensor([[float("nan"), float("inf"), 1.0], [float("-inf"), 0.0, -1.0]])
+SQUARE = torch.linspace(-1, 2, 16).reshape(4, 4)
+IMAGE = torch.linspace(-1, 1, 2 * 4 * 6 * 6).reshape(2, 4, 6, 6).cos()
+
+ELEMENTWISE: dict[str, Function] = {
+    "add": lambda: torch.add(A, ROW, alpha=2),
+    "sub": lambda: A - ROW,
+    "rsub": lambda: torch.rsub(A, 2.0, alpha=3),
+    "mul": lambda: A * ROW,
+    "div": lambda: A / B,
+    "div.floor": lambda: torch.div(A, B, rounding_mode="floor"),
+    "div.trunc": lambda: torch.div(A, B, rounding_mode="trunc"),
+    "floor_divide": lambda: WHOLE // 4,
+    "remainder": lambda: WHOLE % 4,
+    "pow": lambda: POSITIVE**1.5,
+    "pow of a number": lambda: 2.0**A,
+    "square": lambda: A.square(),
+    "reciprocal": lambda: POSITIVE.reciprocal(),
+    "rsqrt": lambda: POSITIVE.rsqrt(),
+    "addcmul": lambda: torch.addcmul(A, B, ROW, value=0.5),
+    "addcdiv": lambda: torch.addcdiv(A, B, POSITIVE, value=-2),
+    "lerp": lambda: torch.lerp(A, B, 0.3) + torch.lerp(A, B, POSITIVE),
+    "clamp": lambda: A.clamp(-0.5, 1.0),
+    "clamp by a tensor": lambda: A.clamp(min=ROW),
+    "clamp_min": lambda: A.clamp_min(0.0) + A.clamp_max(0.5),
+    "exponentials": lambda: A.exp() + A.exp2() + A.expm1(),
+    "logarithms": lambda: POSITIVE.log() + POSITIVE.log2() + POSITIVE.log10() + POSITIVE.log1p(),
+    "roots": lambda: POSITIVE.sqrt() + A.erf() + A.abs() + A.sign(),
+    "angles": lambda: A.sin() + A.cos() + A.tan() + (A / 4).asin() + (A / 4).acos() + A.atan(),
+    "hyperbolas": lambda: A.sinh() + A.cosh() + A.tanh(),
+    "rounding": lambda: A.floor() + A.ceil() + A.trunc() + A.round() + -A,
+    "kinds": lambda: INFINITE.isnan() | INFINITE.isinf() | ~INFINITE.isfinite(),
+    "logical_not": lambda: A.logical_not(),
+    "maximum": lambda: torch.maximum(A, B) + torch.minimum(A, ROW),
+    "max.other": lambda: torch.max(A, B) + torch.min(A, B),
+    "atan2": lambda: torch.atan2(A, B),
+    "comparisons": lambda: (A < B, A <= 0.25, A > ROW, A >= B, A == 0.5, A != B),
+    "a comparison in float32": lambda: torch.tensor([0.1, 0.2]) == 0.1,
+    "logic": lambda: (A.logical_and(B), A.logical_or(B), A.logical_xor(B)),
+    "bits": lambda: (WHOLE & 6, WHOLE | 3, ~WHOLE, MASK & ~MASK, MASK | MASK),
+    "other spellings": lambda: (
+        torch.subtract(A, B) + torch.multiply(A, B) + torch.divide(A, B) + torch.true_divide(A, B),
+        torch.negative(A) + torch.absolute(A) + torch.clip(A, 0, 1),
+        torch.special.erf(A) + torch.special.expm1(A),
+        torch.bitwise_and(WHOLE, 5) + torch.bitwise_or(WHOLE, 5),
+    ),
+    "nan_to_num": lambda: (INFINITE.nan_to_num(), INFINITE.nan_to_num(1.0, 2.0, 3.0)),
+}
+
+ACTIVATIONS: dict[str, Function] = {
+    name: lambda f=function: (f(CUBE), f(torch.tensor(0.7)))
+    for name, function in {
+        "relu": F.relu,
+        "relu6": F.relu6,
+        "hardtanh": F.hardtanh,
+        "leaky_relu": F.leaky_relu,
+        "elu": F.elu,
+        "selu": F.selu,
+        "celu": lambda x: F.celu(x, 1.5),
+        "gelu": F.gelu,
+        "gelu by tanh": lambda x: F.gelu(x, approximate="tanh"),
+        "silu": F.silu,
+        "sigmoid": torch.sigmoid,
+        "log_sigmoid": F.logsigmoid,
+        "softplus": lambda x: F.softplus(x, beta=2, threshold=3),
+        "mish": F.mish,
+        "hardsigmoid": F.hardsigmoid,
+        "hardswish": F.hardswish,
+        "tanh": torch.tanh,
+    }.items()
+} | {
+    "prelu": lambda: F.prelu(CUBE, torch.tensor([0.1, 0.2, 0.3])),
+    "glu": lambda: F.glu(CUBE, dim=-1) + F.glu(CUBE, -1),
+    "far tails": lambda: (F.gelu(CUBE * 40), F.silu(CUBE * 400), F.softplus(CUBE * 100)),
+}
+
+PRODUCTS: dict[str, Function] = {
+    "linear": lambda: F.linear(CUBE, torch.ones(5, 4) * 0.3, torch.arange(5.0)),
+    "linear of a vector": lambda: F.linear(ROW, B, torch.tensor([1.0, 2.0])),
+    "matmul": lambda: CUBE @ CUBE.mT,
+    "matmul, batch broadcast": lambda: CUBE.unsqueeze(1) @ SQUARE,
+    "matrix by vector": lambda: A @ ROW,
+    "vector by matrix": lambda: ROW @ A.T,
+    "dot": lambda: ROW @ ROW + torch.dot(ROW, ROW) + torch.vdot(ROW, ROW) + torch.inner(ROW, ROW),
+    "mm": lambda: torch.mm(A, B.T) + torch.mv(SQUARE[:2, :3], ROW),
+    "bmm": lambda: torch.bmm(CUBE, CUBE.mT),
+    "addmm": lambda: torch.addmm(torch.ones(2), A, B.T, beta=0.5, alpha=2),
+    "addmm without its first": lambda: torch.addmm(torch.full((2, 2), torch.nan), A, B.T, beta=0),
+    "baddbmm": lambda: torch.baddbmm(torch.ones(1), CUBE, CUBE.mT, alpha=0.25),
+    "addbmm": lambda: torch.addbmm(torch.ones(3, 3), CUBE, CUBE.mT),
+    "addmv": lambda: torch.addmv(torch.ones(2), A, ROW),
+    "outer": lambda: torch.outer(ROW, ROW) + torch.ger(ROW, ROW),
+    "einsum": lambda: torch.einsum("bij,bkj->bik", CUBE, CUBE),
+    "einsum, dots": lambda: torch.einsum("...ij,jk->...ik", CUBE, SQUARE),
+    "einsum, implicit": lambda: torch.einsum("ij,jk", A, B.T),
+    "einsum, diagonal": lambda: (torch.einsum("ii->", SQUARE), torch.einsum("ii->i", SQUARE)),
+    "einsum, three": lambda: torch.einsum("ij,kj,k->i", A, B, torch.tensor([1.0, -2.0])),
+    "einsum, outer sum": lambda: torch.einsum("i,j->", ROW, ROW),
+}
+
+NORMS: dict[str, Function] = {
+    "softmax": lambda: CUBE.softmax(-1) + CUBE.softmax(1),
+    "softmax of one number": lambda: torch.tensor(3.0).softmax(0),
+    "_softmax": lambda: torch._softmax(CUBE, 2, False),
+    "_safe_softmax": lambda: torch.ops.aten._safe_softmax(
+        A.masked_fill(MASK[:, :1], -torch.inf), -1
+    ),
+    "softmax of nothing": lambda: torch.full((2, 3), -torch.inf).softmax(-1),
+    "log_softmax": lambda: CUBE.log_softmax(1) + torch._log_softmax(CUBE, 1, False),
+    "layer_norm": lambda: F.layer_norm(CUBE, (4,), torch.arange(4.0), torch.ones(4)),
+    "layer_norm of two axes": lambda: F.layer_norm(CUBE, (3, 4)),
+    "native_layer_norm": lambda: torch.native_layer_norm(CUBE, (4,), None, None, 1e-5),
+    "rms_norm": lambda: F.rms_norm(CUBE, (4,), torch.arange(4.0)) + F.rms_norm(CUBE, (4,), eps=0.1),
+    "batch_norm": lambda: F.batch_norm(CUBE, torch.zeros(3), torch.ones(3), torch.ones(3) * 2),
+    "group_norm": lambda: F.group_norm(IMAGE, 2, torch.arange(4.0), torch.ones(4)),
+    "norm": lambda: (CUBE.norm(), CUBE.norm(1, dim=1), CUBE.norm(float("inf"), dim=(0, 2))),
+    "old norm": lambda: torch.ops.aten.norm.ScalarOpt_dim(CUBE, 2, [1], True),
+    "vector norm": lambda: torch.linalg.vector_norm(CUBE, 3, dim=-1) + CUBE.norm(0, dim=-1),
+    "normalize": lambda: F.normalize(CUBE, dim=-1),
+}
+
+REDUCTIONS: dict[str, Function] = {
+    "sum": lambda: (CUBE.sum(), CUBE.sum(1), CUBE.sum((0, 2), keepdim=True), MASK.sum()),
+    "prod": lambda: (CUBE.prod(), CUBE.prod(1)),
+    "mean": lambda: (CUBE.mean(), CUBE.mean((0, -1)), torch.tensor(2.0).mean()),
+    "max": lambda: (CUBE.max(), CUBE.max(1), CUBE.amax((0, 1)), torch.tensor(2.0).max()),
+    "min": lambda: (CUBE.min(), CUBE.min(-1, keepdim=True), CUBE.amin(0)),
+    "argmax": lambda: (CUBE.argmax(), CUBE.argmax(1), CUBE.argmin(), CUBE.argmin(-1)),
+    "any": lambda: (MASK.any(), MASK.any(0), MASK.all(), MASK.all(1), A.any(), MASK.all((0, 1))),
+    "logsumexp": lambda: CUBE.logsumexp(-1),
+    "count_nonzero": lambda: (A.relu().count_nonzero(), A.relu().count_nonzero(1)),
+    "cumsum": lambda: (CUBE.cumsum(1), CUBE.cumprod(-1), CUBE.cummax(2)[0], CUBE.cummin(2)[0]),
+    "var": lambda: (CUBE.var(), CUBE.var(1, unbiased=False), CUBE.std(-1), CUBE.std()),
+    "var_mean": lambda: (torch.var_mean(CUBE, -1), torch.std_mean(CUBE, (0, 1))),
+}
+
+LAYOUT: dict[str, Function] = {
+    "clone": lambda: CUBE.clone() + CUBE.transpose(1, 2).contiguous().mT,
+    "casts": lambda: (A.to(torch.int64), A.to(torch.bfloat16).float(), INFINITE.to(torch.int64)),
+    "reshape": lambda: CUBE.transpose(0, 2).reshape(6, 4) + CUBE.mT.flatten(1).reshape(6, 4),
+    "cat": lambda: torch.cat([CUBE, CUBE[:, :1], CUBE * 2], dim=1),
+    "cat of two types": lambda: torch.cat([WHOLE, A]),
+    "concat": lambda: torch.concat([A, B]) + torch.concatenate([A, B]),
+    "ravel": lambda: CUBE.mT.ravel() + CUBE.mT.type_as(CUBE).flatten() + CUBE.flatten(),
+    "type_as": lambda: A.type_as(WHOLE),
+    "_to_copy": lambda: torch.ops.aten._to_copy(A, dtype=torch.float64),
+    "stack": lambda: torch.stack([A, B], dim=1),
+    "repeat": lambda: A.repeat(2, 1, 3),
+    "flip": lambda: CUBE.flip(0, 2),
+    "roll": lambda: CUBE.roll((1, -2), (0, 2)) + CUBE.roll(5),
+    "pad": lambda: F.pad(CUBE, (1, 2, 0, 1), value=0.5) + 0,
+    "cropping": lambda: F.pad(CUBE, (-1, 0)),
+    "repeat_interleave": lambda: CUBE.repeat_interleave(3, dim=1),
+    "unfold": lambda: CUBE.unfold(2, 2, 1) * 1,
+    "dropout": lambda: F.dropout(A, 0.5, training=False) + 0,
+    "dropout of nothing": lambda: torch.dropout(A, 0.0, train=True) + 0,
+    "hstack": lambda: torch.hstack([A, B]) + torch.tile(A, (2,)),
+}
+
+SELECTION: dict[str, Function] = {
+    "where": lambda: torch.where(MASK, A, B) + torch.where(MASK, A, 0.0),
+    "masked_fill": lambda: A.masked_fill(MASK, -torch.inf),
+    "tril": lambda: SQUARE.tril() + SQUARE.triu(1) + SQUARE.tril(-1),
+    "topk": lambda: (CUBE.topk(2), CUBE.topk(2, largest=False), CUBE.topk(2, dim=1)),
+    "sort": lambda: (CUBE.sort(), CUBE.sort(1, descending=True), CUBE.argsort(), A.sort()),
+    "embedding": lambda: F.embedding(torch.tensor([[1, 0], [3, 3]]), SQUARE),
+    "gather": lambda: SQUARE.gather(1, torch.tensor([[0, 2], [3, 1]])),
+    "index_select": lambda: CUBE.index_select(1, torch.tensor([2, 0, 2])),
+    "take": lambda: CUBE.take(torch.tensor([0, 5, 23])),
+    "index": lambda: CUBE[torch.tensor([1, 0]), :, torch.tensor([-1, 2])],
+    "index in the middle": lambda: CUBE[:, torch.tensor([[2, 0], [1, 1]])],
+    "index by mask": lambda: (A[MASK], CUBE[MASK], CUBE[:, torch.tensor([True, False, True])]),
+    "masked_select": lambda: CUBE.masked_select(MASK[:, :, None]),
+    "one_hot": lambda: F.one_hot(torch.tensor([2, 0]), 4),
+    "take_along_dim": lambda: torch.take_along_dim(A, WHOLE.abs() % 3, 1),
+}
+
+CREATION: dict[str, Function] = {
+    "zeros": lambda: torch.zeros(2) + torch.zeros_like(ROW[:2]) + ROW.new_zeros(2),
+    "ones": lambda: torch.ones(2) + torch.ones_like(ROW[:2]) + ROW.new_ones(2),
+    "full": lambda: torch.full((2,), 3.5) + torch.full_like(ROW[:2], 2) + ROW.new_full((2,), 1),
+    "arange": lambda: (torch.arange(4), torch.arange(1, 4), torch.arange(0.5, 3, 0.5)),
+    "linspace": lambda: torch.linspace(0, 1, 5) + torch.linspace(2, 2, 1),
+    "eye": lambda: torch.eye(3) + torch.eye(3, 3),
+    "indices": lambda: (torch.tril_indices(3, 4), torch.triu_indices(3, 3, 1)),
+    "scalar_tensor": lambda: torch.scalar_tensor(2.5) + 0,
+    "tensor": lambda: torch.tensor([1.0, 2.0]) * 2,
+}
+
+CONVOLUTION: dict[str, Function] = {
+    "conv1d": lambda: F.conv1d(CUBE, torch.ones(2, 3, 3) * 0.1, torch.ones(2), padding=1),
+    "conv1d, strided": lambda: F.conv1d(CUBE, torch.ones(2, 3, 2), stride=2, dilation=2, padding=2),
+    "conv1d, no batch": lambda: F.conv1d(CUBE[0], torch.ones(2, 3, 2)),
+    "conv1d, same": lambda: F.conv1d(CUBE, torch.arange(27.0).reshape(3, 3, 3), padding="same"),
+    "conv2d": lambda: F.conv2d(IMAGE, torch.ones(3, 4, 2, 2), stride=2),
+    "conv2d, grouped": lambda: F.conv2d(IMAGE, torch.ones(4, 2, 3, 2), padding=(1, 0), groups=2),
+    "conv3d": lambda: F.conv3d(IMAGE[:, None], torch.ones(1, 1, 2, 2, 2)),
+}
+
+
+def _accumulated() -> Tensor:
+    out = torch.zeros(4, 4)
+    out.index_put_((torch.tensor([0, 0, 2]),), torch.ones(3, 4), accumulate=True)
+    return out
+
+
+def _written() -> tuple[Tensor, ...]:
+    """Every way of writing into a tensor that already has numbers."""
+    out = torch.zeros(4, 4)
+    out[0] = 5
+    out[:, 1] += 2
+    out[1:3, 2:] = SQUARE[:2, :2]
+    out[torch.tensor([3, 0]), torch.tensor([3, 0])] = torch.tensor([7.0, 8.0])
+    out[out > 6] = -1
+    out.scatter_(1, torch.tensor([[0], [1], [2], [3]]), 9.0)
+    out.scatter_add_(0, torch.tensor([[1, 1, 2, 3]]), torch.ones(1, 4))
+    out.index_add_(0, torch.tensor([0, 0]), SQUARE[:2])
+    out.index_copy_(1, torch.tensor([2]), SQUARE[:, :1])
+    out.index_fill_(0, torch.tensor([1]), 0.5)
+    out.masked_fill_(out > 8, 8)
+    out.clamp_(max=7).mul_(2).add_(1, alpha=3)
+    before = out.clone()
+    out.zero_()
+    out.copy_(torch.arange(4)).fill_diagonal_(4)
+    return before, out, out.sum()
+
+
+WRITING: dict[str, Function] = {
+    "writes": _written,
+    "accumulated": _accumulated,
+    "fill": lambda: torch.empty(3).fill_(2.5) * 1,
+    "out=": lambda: torch.add(A, B, out=torch.empty(2, 3)),
+    "scatter_reduce": lambda: tuple(
+        torch.zeros(2, 3).scatter_reduce(1, WHOLE.abs() % 2, A, how, include_self=keep)
+        for how in ("sum", "prod", "mean", "amax", "amin")
+        for keep in (True, False)
+    ),
+    "scatter": lambda: torch.scatter(A, 1, torch.tensor([[0], [2]]), B),
+}
+
+LOSSES: dict[str, Function] = {
+    "cross_entropy": lambda: F.cross_entropy(A, torch.tensor([2, 0])),
+    "cross_entropy, ignored": lambda: F.cross_entropy(A, torch.tensor([-100, 1])),
+    "cross_entropy, weighted": lambda: F.cross_entropy(A, torch.tensor([2, 0]), POSITIVE[0]),
+    "cross_entropy, smoothed": lambda: F.cross_entropy(
+        CUBE, torch.tensor([[0, 1, 2, 0], [1, 1, 0, 2]]), label_smoothing=0.1
+    ),
+    "cross_entropy of probabilities": lambda: F.cross_entropy(A, B.softmax(-1)),
+    "nll_loss": lambda: F.nll_loss(A, torch.tensor([2, 0]), reduction="none"),
+    "nll_loss by its parts": lambda: (
+        torch.ops.aten.nll_loss(A, torch.tensor([2, 0])),
+        torch.ops.aten.nll_loss2d(IMAGE, torch.zeros(2, 6, 6, dtype=torch.int64)),
+    ),
+    "nll_loss, sum": lambda: F.nll_loss(A, torch.tensor([2, 0]), reduction="sum"),
+    "mse_loss": lambda: F.mse_loss(A, B) + F.mse_loss(A, B, reduction="none"),
+    "l1_loss": lambda: F.l1_loss(A, B) + F.l1_loss(A, B, reduction="sum"),
+    "bce": lambda: F.binary_cross_entropy_with_logits(A, A.sigmoid()),
+    "bce, weighted": lambda: F.binary_cross_entropy_with_logits(
+        A, A.sigmoid(), weight=POSITIVE, pos_weight=ROW.abs(), reduction="none"
+    ),
+}
+
+
+def _lstm() -> Any:
+    torch.manual_seed(3)
+    return torch.nn.LSTM(4, 3, num_layers=2, bidirectional=True, batch_first=True)(CUBE)
+
+
+def _gru() -> Any:
+    torch.manual_seed(4)
+    return torch.nn.GRU(4, 3)(CUBE)
+
+
+RECURRENT: dict[str, Function] = {"lstm": _lstm, "gru": _gru}
+
+ATTENTION: dict[str, Function] = {
+    "plain": lambda: F.scaled_dot_product_attention(CUBE, CUBE, CUBE),
+    "causal": lambda: F.scaled_dot_product_attention(CUBE, CUBE, CUBE, is_causal=True),
+    "causal, more keys": lambda: F.scaled_dot_product_attention(
+        CUBE[:, :2], CUBE, CUBE, is_causal=True
+    ),
+    "masked": lambda: F.scaled_dot_product_attention(
+        CUBE, CUBE, CUBE, attn_mask=torch.tensor([[True, False, True], [False] * 3, [True] * 3])
+    ),
+    "biased": lambda: F.scaled_dot_product_attention(CUBE, CUBE, CUBE, attn_mask=SQUARE[:3, :3]),
+    "scaled": lambda: F.scaled_dot_product_attention(CUBE, CUBE, CUBE, scale=0.7),
+    "grouped": lambda: F.scaled_dot_product_attention(
+        IMAGE, IMAGE[:, :2], IMAGE[:, 2:], enable_gqa=True
+    ),
+}
+
+FAMILIES: dict[str, dict[str, Function]] = {
+    "elementwise": ELEMENTWISE,
+    "activations": ACTIVATIONS,
+    "products": PRODUCTS,
+    "norms": NORMS,
+    "reductions": REDUCTIONS,
+    "layout": LAYOUT,
+    "selection": SELECTION,
+    "creation": CREATION,
+    "convolution": CONVOLUTION,
+    "writing": WRITING,
+    "losses": LOSSES,
+    "recurrent": RECURRENT,
+    "attention": ATTENTION,
+}
+EXAMPLES = {
+    f"{family}: {name}": function
+    for family, functions in FAMILIES.items()
+    for name, function in functions.items()
+}
