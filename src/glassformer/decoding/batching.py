@@ -1,0 +1,30 @@
+"""Which texts are decoded together, and when texts that are done leave.
+
+Texts of similar length share a batch, so that little is spent on padding; callers get their
+results in the order they asked. This file knows lengths alone.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from glassformer.errors import ConfigError
+from glassformer.nn.shapes import Bool, Tensor
+
+__all__ = ["by_length", "worth_leaving"]
+
+
+def by_length(lengths: Sequence[int], batch_size: int) -> Iterator[list[int]]:
+    """Indices of texts, longest first, in batches of batch_size."""
+    if batch_size < 1:
+        raise ConfigError(f"batch_size must be at least 1, got {batch_size}")
+    order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
+    for start in range(0, len(order), batch_size):
+        yield order[start : start + batch_size]
+
+
+def worth_leaving(running: Bool[Tensor, " B"]) -> bool:
+    """Whether enough texts are done for the rest to move together: an eighth of them.
+
+    Moving copies the caches of those that stay, so it must not happen at every step.
+    """
+    n_done = running.numel() - int(running.sum())
+    return n_done > 0 and 8 * n_done >= running.numel()

@@ -1,0 +1,175 @@
+"""Ids in, hypotheses out: a model, a search, and many texts in batches.
+
+`translate` is for encoder-decoders, `extend` for language models. Both put the model into
+evaluation mode while they run, track no gradients, and return results in the order of the texts.
+Nothing here knows strings.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+from torch import nn
+
+from glassformer.decoding.batching import by_length
+from glassformer.decoding.beam import Beam, beam_search
+from glassformer.decoding.greedy import Greedy, MostProbable
+from glassformer.decoding.models import ModelStepper
+from glassformer.decoding.results import Decoded, Stop
+from glassformer.decoding.sampling import Drawn, Sampling
+from glassformer.decoding.walk import Chooser, collect, steps
+from glassformer.errors import InputError
+from glassformer.nn import LanguageModel, ModelConfig, Seq2Seq
+
+__all__ = ["Search", "extend", "stream", "translate"]
+
+Search = Greedy | Beam | Sampling
+
+Ids = Sequence[int]
+
+
+def translate(
+    model: Seq2Seq,
+    sources: Sequence[Ids],
+    *,
+    start: int,
+    end: int | None,
+    search: Search | None = None,
+    prefixes: Sequence[Ids] | None = None,
+    max_new: int | None = None,
+    batch_size: int = 64,
+    ledger: bool = False,
+) -> list[Decoded]:
+    """Translate texts given as ids.
+
+    `start` and `end` are ids of the target's vocabulary; `prefixes` are ids that each translation
+    must begin with. Without `max_new`, a translation may have 50 tokens more than its source, as
+    in the 2017 paper (section 6.1). The search is a beam of 4 unless given.
+    """
+    forced = (
+        [[start, *ids] for ids in prefixes] if prefixes is not None else [[start]] * len(sources)
+    )
+    if len(forced) != len(sources):
+        raise InputError(f"got {len(sources)} sources and {len(forced)} prefixes")
+    limits = [
+        _room(model.config, len(prefix), len(source) + 50 if max_new is None else max_new)
+        for source, prefix in zip(sources, forced, strict=True)
+    ]
+
+    def decode(batch: list[int]) -> list[Decoded]:
+        begun = [forced[i] for i in batch]
+        stepper = ModelStepper(model, begun, [sources[i] for i in batch])
+        stop = Stop(end, tuple(limits[i] for i in batch))
+        return _search(stepper, search or Beam(), stop, begun, batch, ledger)
+
+    return _in_batches(model, [len(source) for source in sources], batch_size, decode)
+
+
+def extend(
+    model: LanguageModel,
+    prompts: Sequence[Ids],
+    *,
+    end: int | None,
+    search: Search | None = None,
+    max_new: int = 100,
+    batch_size: int = 64,
+    ledger: bool = False,
+) -> list[Decoded]:
+    """Continue texts given as ids; greedily unless a search is given."""
+    limits = [_room(model.config, len(prompt), max_new) for prompt in prompts]
+
+    def decode(batch: list[int]) -> list[Decoded]:
+        begun = [prompts[i] for i in batch]
+        stop = Stop(end, tuple(limits[i] for i in batch))
+        stepper = ModelStepper(model, begun)
+        return _search(stepper, search or Greedy(), stop, begun, batch, ledger)
+
+    return _in_batches(model, [len(prompt) for prompt in prompts], batch_size, decode)
+
+
+def stream(
+    model: LanguageModel,
+    prompt: Ids,
+    *,
+    end: int | None,
+    search: Greedy | Sampling | None = None,
+    max_new: int = 100,
+) -> Iterator[int]:
+    """Continue one text, id by id as they are chosen; the end token is not among them."""
+    stop = Stop(end, (_room(model.config, len(prompt), max_new),))
+    with _evaluating(model):
+        stepper = ModelStepper(model, [prompt])
+        run = steps(stepper, _chooser(search or Greedy(), stepper, [prompt], [0]), stop)
+    while True:
+        with _evaluating(model):  # for each step anew: what the caller does between is not ours
+            step = next(run, None)
+        if step is None:
+            return
+        token = int(step.choice.tokens[0, 0])
+        if token != end:
+            yield token
+
+
+def _in_batches(
+    model: nn.Module,
+    lengths: Sequence[int],
+    batch_size: int,
+    decode: Callable[[list[int]], list[Decoded]],
+) -> list[Decoded]:
+    results: dict[int, Decoded] = {}
+    with _evaluating(model):
+        for batch in by_length(lengths, batch_size):
+            results.update(zip(batch, decode(batch), strict=True))
+    return [results[i] for i in range(len(lengths))]
+
+
+def _search(
+    stepper: ModelStepper,
+    search: Search,
+    stop: Stop,
+    begun: Sequence[Ids],
+    texts: Sequence[int],
+    ledger: bool,
+) -> list[Decoded]:
+    if isinstance(search, Beam):
+        return beam_search(stepper, search, stop, ledger=ledger)
+    n_samples = search.n_samples if isinstance(search, Sampling) else 1
+    run = steps(stepper, _chooser(search, stepper, begun, texts), stop, n_samples)
+    return collect(run, stop, n_samples, ledger=ledger)
+
+
+def _chooser(
+    search: Greedy | Sampling, stepper: ModelStepper, begun: Sequence[Ids], texts: Sequence[int]
+) -> Chooser:
+    if isinstance(search, Greedy):
+        return MostProbable()
+    table = stepper.model.to_vocabulary.weight
+    return Drawn(search, begun, table.size(0), texts, table.device)
+
+
+def _room(config: ModelConfig, n_prefix: int, wanted: int) -> int:
+    """How many tokens may be produced: learned positions end somewhere, the others do not.
+
+    The last token produced is never read again, so it needs no position.
+    """
+    if config.positions.kind != "learned":
+        return wanted
+    room = config.max_len - n_prefix + 1
+    if room < 1:
+        raise InputError(
+            f"the text has {n_prefix} tokens, the model has learned {config.max_len} positions; "
+            "cut the text"
+        )
+    return min(wanted, room)
+
+
+@contextmanager
+def _evaluating(model: nn.Module) -> Iterator[None]:
+    """No dropout and no gradients inside; the model's mode is as it was afterwards."""
+    was_training = model.training
+    model.eval()
+    try:
+        with torch.inference_mode():
+            yield
+    finally:
+        model.train(was_training)

@@ -1,0 +1,111 @@
+"""Scores of a model's answers: BLEU, accuracy, perplexity, RMSE. Plain functions on plain data.
+
+BLEU is sacrebleu's, over the whole corpus and on raw text, and always comes with its signature: a
+BLEU without one cannot be compared with another. sacrebleu is imported when it is first asked for.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Literal
+
+from glassformer.errors import ConfigError, InputError
+
+__all__ = ["Score", "accuracy", "bleu", "chrf", "perplexity", "perplexity_per_byte", "rmse"]
+
+
+@dataclass(frozen=True)
+class Score:
+    """A corpus score from 0 to 100, and the signature that says how it was counted."""
+
+    value: float
+    signature: str
+
+    def __str__(self) -> str:
+        return f"{self.value:.2f} ({self.signature})"
+
+
+def bleu(
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    *,
+    form: Literal["cased", "lower", "tokenised"] = "cased",
+    language: str | None = None,
+) -> Score:
+    """Corpus BLEU of translations against one raw reference each.
+
+    `cased`: sacrebleu's default. `lower`: the same, ignoring case. `tokenised`: the texts are
+    taken as tokens separated by spaces and are lowercased, as the literature on Multi30k reports
+    it (tokenise both with sacremoses first). `language` is that of the translations: Chinese and
+    Japanese are split by rules of their own.
+    """
+    _check_pairs(hypotheses, references)
+    if form not in ("cased", "lower", "tokenised"):
+        raise ConfigError(f"form must be 'cased', 'lower' or 'tokenised', got {form!r}")
+    metric = _sacrebleu().BLEU(
+        lowercase=form != "cased",
+        tokenize="none" if form == "tokenised" else None,
+        trg_lang=language or "",
+        force=form == "tokenised",  # tokenised texts are what was asked for, not a mistake
+    )
+    score = metric.corpus_score(list(hypotheses), [list(references)])
+    return Score(float(score.score), str(metric.get_signature()))
+
+
+def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+    """Corpus chrF: agreement of character sequences, kinder to inflected languages."""
+    _check_pairs(hypotheses, references)
+    metric = _sacrebleu().CHRF()
+    score = metric.corpus_score(list(hypotheses), [list(references)])
+    return Score(float(score.score), str(metric.get_signature()))
+
+
+def accuracy(predicted: Sequence[object], expected: Sequence[object]) -> float:
+    """Share of predictions that are right."""
+    _check_pairs(predicted, expected)
+    return sum(p == e for p, e in zip(predicted, expected, strict=True)) / len(expected)
+
+
+def perplexity(total_loss: float, n_tokens: int) -> float:
+    """exp of the mean loss: the sum over all tokens of a corpus divided by their number, once.
+
+    A mean of batch means would depend on the batch size.
+    """
+    if n_tokens < 1:
+        raise InputError(f"perplexity needs at least one token, got {n_tokens}")
+    return math.exp(total_loss / n_tokens)
+
+
+def perplexity_per_byte(total_loss: float, n_bytes: int) -> float:
+    """The same per byte of the text, which compares models with different vocabularies."""
+    if n_bytes < 1:
+        raise InputError(f"perplexity needs at least one byte, got {n_bytes}")
+    return math.exp(total_loss / n_bytes)
+
+
+def rmse(predicted: Sequence[float], expected: Sequence[float]) -> float:
+    """Root of the mean squared error."""
+    _check_pairs(predicted, expected)
+    squares = ((p - e) ** 2 for p, e in zip(predicted, expected, strict=True))
+    return math.sqrt(sum(squares) / len(expected))
+
+
+def _sacrebleu() -> ModuleType:
+    try:
+        import sacrebleu
+    except ImportError:
+        raise ConfigError("BLEU and chrF need sacrebleu: pip install sacrebleu") from None
+    return sacrebleu
+
+
+def _check_pairs(answers: Sequence[object], references: Sequence[object]) -> None:
+    if isinstance(answers, str) or isinstance(references, str):
+        raise InputError("expected lists of texts, got one string; put it in a list")
+    if len(answers) != len(references):
+        raise InputError(
+            f"each answer needs one reference, got {len(answers)} answers and "
+            f"{len(references)} references"
+        )
+    if not references:
+        raise InputError("a score needs at least one answer, got none")

@@ -1,0 +1,151 @@
+"""Our models as steppers: the one place in decoding that knows caches and masks.
+
+The rivals of a text share its cache, the encoder's part and the decoder's. Each step writes one
+cache position for each rival; which positions are a rival's own past is a mask, and a beam that
+splits or dies changes the mask, not the cache. Positions that no rival looks back to are cleared
+out from time to time. Nothing here knows how tokens are chosen.
+Dims: B texts, R rivals of each, S source, T prefix and K cached positions, V vocabulary.
+"""
+
+from collections.abc import Sequence
+
+import torch
+
+from glassformer.errors import ConfigError, InputError
+from glassformer.nn import Branches, LanguageModel, Seq2Seq
+from glassformer.nn.shapes import Bool, Float, Int, Tensor
+
+__all__ = ["ModelStepper", "pad"]
+
+
+def pad(
+    batch: Sequence[Sequence[int]], device: torch.device
+) -> tuple[Int[Tensor, "B T"], Bool[Tensor, "B T"] | None]:
+    """Lists of ids as one tensor, padded on the right; the mask is None if nothing is padding."""
+    longest = max(map(len, batch))
+    rows = [[*ids, *[0] * (longest - len(ids))] for ids in batch]
+    padded = torch.tensor(rows, dtype=torch.long)
+    lengths = torch.tensor([len(ids) for ids in batch])
+    if int(lengths.min()) == longest:
+        return padded.to(device), None
+    is_token = torch.arange(longest) < lengths[:, None]
+    return padded.to(device), is_token.to(device)
+
+
+class ModelStepper:
+    """A `Stepper` over a language model, or over an encoder-decoder with its source read."""
+
+    def __init__(
+        self,
+        model: LanguageModel | Seq2Seq,
+        prefixes: Sequence[Sequence[int]],
+        sources: Sequence[Sequence[int]] | None = None,
+    ) -> None:
+        _check(prefixes, "prefix")
+        device = model.to_vocabulary.weight.device
+        self.model = model
+        self.memory: Tensor | None = None
+        self.memory_is_token: Tensor | None = None
+        if isinstance(model, Seq2Seq):
+            if model.config.output.flattened:
+                raise ConfigError(
+                    "a model with a flattened output layer predicts all positions at once and "
+                    "cannot be decoded step by step; set output.flattened = false"
+                )
+            assert sources is not None, "an encoder-decoder reads a source"
+            _check(sources, "source")
+            source, self.memory_is_token = pad(sources, device)
+            self.memory = model.encoder(source, is_token=self.memory_is_token)
+        self.cache = model.start_cache()
+        self._prefix, self._prefix_is_token = pad(prefixes, device)
+        self._lengths = torch.tensor([len(ids) for ids in prefixes], device=device)
+        self._longest = int(self._lengths.max())
+        self._visible: Tensor | None = None  # (B, R, K); None: every position is every rival's
+        self._look_for_dead_at = 0
+
+    def start(self) -> Float[Tensor, "B 1 V"]:
+        """Read the prefixes; logits of what follows each."""
+        is_token = self._prefix_is_token
+        vectors = self.model.decoder(
+            self._prefix, is_token=is_token, cache=self.cache, **self._source()
+        )
+        if is_token is not None:
+            self._visible = is_token.unsqueeze(1)
+            self.cache.is_token = None  # from here on, the account is kept in _visible
+        last = vectors.take_along_dim((self._lengths - 1)[:, None, None], dim=1)
+        logits: Tensor = self.model.to_vocabulary(last)
+        return logits
+
+    def step(
+        self, tokens: Int[Tensor, "B R"], parents: Int[Tensor, "B R"] | None = None
+    ) -> Float[Tensor, "B R V"]:
+        """Logits after these tokens; each continues the rival `parents` names (None: its own)."""
+        branches = None
+        if self._visible is not None or tokens.size(1) > 1:
+            branches = self._branch(tokens, parents)
+        vectors = self.model.decoder(tokens, cache=self.cache, branches=branches, **self._source())
+        self._lengths += 1
+        self._longest += 1
+        logits: Tensor = self.model.to_vocabulary(vectors)
+        return logits
+
+    def keep(self, texts: Int[Tensor, " M"]) -> None:
+        """Go on with these texts alone, in this order."""
+        self.cache.select(texts)
+        self._lengths = self._lengths[texts]
+        if self._visible is not None:
+            self._visible = self._visible[texts]
+        if self.memory is not None:
+            self.memory = self.memory[texts]
+        if self.memory_is_token is not None:
+            self.memory_is_token = self.memory_is_token[texts]
+
+    def _source(self) -> dict[str, Tensor | None]:
+        if self.memory is None:
+            return {}
+        return {"memory": self.memory, "memory_is_token": self.memory_is_token}
+
+    def _branch(self, tokens: Tensor, parents: Tensor | None) -> Branches:
+        """Give each new token a cache position of its own, and the past of its parent."""
+        n_texts, n_rivals = tokens.shape
+        past = self._visible
+        if past is None:
+            past = tokens.new_ones((n_texts, 1, self._longest), dtype=torch.bool)
+        if parents is not None:
+            past = past.take_along_dim(parents.unsqueeze(-1), dim=1)
+        past = self._without_dead(past)
+        own = torch.eye(n_rivals, dtype=torch.bool, device=tokens.device)
+        self._visible = torch.cat([past, own.expand(n_texts, -1, -1)], dim=-1)
+        positions = self._lengths.unsqueeze(-1).expand(-1, n_rivals)
+        return Branches(positions, self._visible, self._longest + 1)
+
+    def _without_dead(self, past: Bool[Tensor, "B R K"]) -> Bool[Tensor, "B R J"]:
+        """Clear out positions that no rival looks back to, once they are a third of the cache.
+
+        Rivals soon descend from one of them, so what lives is little more than one text; clearing
+        seldom makes the copying cheap, however long the texts become.
+        """
+        n_rivals, n_cached = past.shape[1:]
+        if n_rivals == 1 or n_cached < self._look_for_dead_at:
+            return past
+        alive = past.any(dim=1)
+        n_alive = int(alive.sum(dim=-1).max())
+        self._look_for_dead_at = n_alive + n_alive // 2 + 4 * n_rivals
+        if n_cached < self._look_for_dead_at:
+            return past
+        # A stable sort keeps the living in their order; rows with fewer carry some dead along.
+        positions = alive.byte().argsort(dim=-1, descending=True, stable=True)[:, :n_alive]
+        for layer in self.cache.self_attention:
+            layer.gather(positions)
+        return past.take_along_dim(positions.unsqueeze(1), dim=-1)
+
+
+def _check(texts: Sequence[Sequence[int]], what: str) -> None:
+    if not texts:
+        raise InputError("there is nothing to decode: no texts were given")
+    empty = next((i for i, ids in enumerate(texts) if not len(ids)), None)
+    if empty is not None:
+        raise InputError(
+            f"the {what} of text {empty} is empty; a model needs at least one token, such as the "
+            "start or end token"
+        )

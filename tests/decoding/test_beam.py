@@ -1,0 +1,172 @@
+"""Beam search: right by brute force, the same with and without cache, alone and in a batch."""
+
+from dataclasses import replace
+from typing import Literal
+
+import pytest
+import torch
+
+from glassformer.decoding import (
+    Beam,
+    Decoded,
+    Greedy,
+    ModelStepper,
+    Stop,
+    beam_search,
+    extend,
+    translate,
+)
+from glassformer.errors import ConfigError
+from glassformer.nn import LanguageModel, Seq2Seq
+from tests.decoding.tiny import (
+    END,
+    START,
+    Uncached,
+    all_texts,
+    language_model,
+    sources,
+    total_of,
+    translator,
+)
+
+
+def texts(decoded: list[Decoded]) -> list[list[tuple[int, ...]]]:
+    return [[hypothesis.tokens for hypothesis in one.hypotheses] for one in decoded]
+
+
+@pytest.mark.parametrize("stop", ["first", "exact"])
+@pytest.mark.parametrize("length_penalty", [0.0, 1.0, 2.0])
+def test_trap_26_a_beam_of_1_is_greedy(
+    stop: Literal["first", "exact"], length_penalty: float
+) -> None:
+    model = translator()
+    beam = Beam(size=1, length_penalty=length_penalty, stop=stop)
+    by_beam, by_greedy = (
+        translate(model, sources(), start=START, end=END, search=search, max_new=12)
+        for search in (beam, Greedy())
+    )
+    assert texts(by_beam) == texts(by_greedy)
+    for one, other in zip(by_beam, by_greedy, strict=True):
+        assert one.best.log_probability == pytest.approx(other.best.log_probability, abs=1e-9)
+        assert one.best.ended == other.best.ended
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    ("length_penalty", "penalty"), [(0.0, "power"), (1.0, "power"), (-1.0, "power"), (0.6, "gnmt")]
+)
+def test_trap_26_a_beam_that_covers_everything_is_brute_force(
+    seed: int, length_penalty: float, penalty: Literal["power", "gnmt"]
+) -> None:
+    vocab_size, max_new, source = 4, 4, [3, 0, 3]
+    model = translator(vocab_size, seed)
+    beam = Beam(
+        size=4**4,
+        n_best=5,
+        length_penalty=length_penalty,
+        penalty=penalty,
+        stop="exact",
+    )
+    found = translate(model, [source], start=START, end=END, search=beam, max_new=max_new)[0]
+    scores = {
+        tokens: beam.score(total_of(model, [START], tokens, source), len(tokens))
+        for tokens in all_texts(vocab_size, END, max_new)
+    }
+    best = sorted(scores, key=lambda tokens: -scores[tokens])[:5]
+    for hypothesis, tokens in zip(found.hypotheses, best, strict=True):
+        assert (*hypothesis.tokens, *[END] * hypothesis.ended) == tokens
+        assert hypothesis.score == pytest.approx(scores[tokens], abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("length_penalty", [0.0, 1.0])
+def test_exact_stopping_finds_what_never_stopping_finds(seed: int, length_penalty: float) -> None:
+    model = language_model(seed=seed)
+    exact = Beam(size=3, length_penalty=length_penalty, stop="exact")
+    # With all of the beam asked for, and then only the first looked at, nothing stops early.
+    patient = replace(exact, n_best=3)
+    prompts = sources(5)
+    quick = extend(model, prompts, end=END, search=exact, max_new=15)
+    slow = extend(model, prompts, end=END, search=patient, max_new=15)
+    for one, other in zip(quick, slow, strict=True):
+        assert one.best.score == pytest.approx(other.best.score, abs=1e-9)
+
+
+@pytest.mark.parametrize("model", [translator(), language_model(), language_model(kind="llama")])
+@pytest.mark.parametrize("size", [2, 5])
+def test_trap_12_cached_beams_are_uncached_beams(model: LanguageModel | Seq2Seq, size: int) -> None:
+    """Caches follow the beams, and clearing dead positions out changes nothing."""
+    read = sources(4) if isinstance(model, Seq2Seq) else None
+    begun = [[START]] * 4 if read else sources(4, seed=3)
+    beam, stop = Beam(size=size, n_best=size), Stop.after(END, 20, 4)
+    with torch.no_grad():
+        fast = beam_search(ModelStepper(model, begun, read), beam, stop, ledger=True)
+        slow = beam_search(Uncached(model, begun, read), beam, stop, ledger=True)
+    assert texts(fast) == texts(slow)
+    for one, other in zip(fast, slow, strict=True):
+        assert [h.score for h in one.hypotheses] == pytest.approx(
+            [h.score for h in other.hypotheses], abs=1e-9
+        )
+        assert one.ledger is not None and other.ledger is not None
+        assert len(one.ledger.steps) == len(other.ledger.steps)
+
+
+@pytest.mark.parametrize("search", [Greedy(), Beam(size=3, n_best=3)])
+def test_trap_4_and_8_batched_is_one_by_one(search: Greedy | Beam) -> None:
+    """Neither padding nor neighbours nor the order of the batch change a result."""
+    model, read = translator(), sources(9)
+    together = translate(model, read, start=START, end=END, search=search, max_new=15)
+    mixed = translate(model, read, start=START, end=END, search=search, max_new=15, batch_size=2)
+    alone = [
+        translate(model, [one], start=START, end=END, search=search, max_new=15)[0] for one in read
+    ]
+    assert texts(together) == texts(mixed) == texts(alone)
+    for one, other in zip(together, alone, strict=True):
+        assert one.best.score == pytest.approx(other.best.score, abs=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "llama"])
+@pytest.mark.parametrize("search", [Greedy(), Beam(size=3, n_best=3)])
+def test_trap_10_and_11_prompts_of_different_length_share_a_batch(
+    kind: str, search: Greedy | Beam
+) -> None:
+    model, prompts = language_model(kind=kind), sources(7)
+    together = extend(model, prompts, end=END, search=search, max_new=12)
+    alone = [extend(model, [one], end=END, search=search, max_new=12)[0] for one in prompts]
+    assert texts(together) == texts(alone)
+
+
+def test_a_forced_prefix_is_continued_and_not_repeated() -> None:
+    model, read, prefix = translator(), sources(3), [4, 7]
+    forced = translate(
+        model, read, start=START, end=END, prefixes=[prefix] * 3, search=Beam(), max_new=8
+    )
+    for source, one in zip(read, forced, strict=True):
+        tokens = [*one.best.tokens, *[END] * one.best.ended]
+        expected = total_of(model, [START, *prefix], tokens, source)
+        assert one.best.log_probability == pytest.approx(expected, abs=1e-9)
+        alone = translate(model, [source], start=START, end=END, prefixes=[prefix], max_new=8)
+        assert alone[0].best.tokens == one.best.tokens
+
+
+def test_each_text_has_its_own_maximum_length() -> None:
+    model, read = translator(), sources(6)
+    for source, one in zip(
+        read, translate(model, read, start=START, end=None, search=Beam(size=2)), strict=True
+    ):
+        assert len(one.best.tokens) == len(source) + 50
+        assert not one.best.ended
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"size": 0}, "at least 1"),
+        ({"size": 2, "n_best": 3}, "n_best must be between 1 and the beam size, got 3 of 2"),
+        ({"penalty": "wu"}, "'power' or 'gnmt'"),
+        ({"stop": "never"}, "'first' or 'exact'"),
+    ],
+)
+def test_wrong_settings_are_one_clear_line(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        Beam(**settings)  # type: ignore[arg-type]  # that is the point
