@@ -3,18 +3,21 @@
 import pytest
 import torch
 
+from glassformer.nn import Block, BlockConfig, FeedForwardConfig, ModelConfig
 from glassformer.nn.properties.studies import (
     NOUNS,
     ONE_HEAD_BOUND,
     PLACES,
     SENTENCE,
     VERBS,
+    Relatedness,
     learn_at_depth,
     learn_at_width,
     learn_neighbours,
     learn_relatedness,
     learn_roles,
 )
+from glassformer.nn.properties.studies.depth import SwitchedBlock
 
 SEEDS = [0, 1, 2]
 CONTENT = (*NOUNS, *VERBS, *PLACES)
@@ -32,9 +35,14 @@ def test_studies_repeat_and_leave_the_callers_random_numbers_alone() -> None:
 # --- B05 ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_cat_and_walks_become_related_because_the_verb_must_find_its_subject(seed: int) -> None:
-    learnt = learn_relatedness("who", seed=seed)
+@pytest.fixture(scope="module", params=SEEDS)
+def learnt(request: pytest.FixtureRequest) -> Relatedness:
+    return learn_relatedness("who", seed=request.param)
+
+
+def test_cat_and_walks_become_related_because_the_verb_must_find_its_subject(
+    learnt: Relatedness,
+) -> None:
     assert learnt.accuracy == 1.0
     assert learnt.product("cat", "walks") > 2.0
     assert learnt.mean_product(NOUNS, VERBS) > 2.0 > 0.0 > learnt.mean_product(VERBS, PLACES)
@@ -42,19 +50,17 @@ def test_cat_and_walks_become_related_because_the_verb_must_find_its_subject(see
     assert verb[SENTENCE.index("cat")] > 10 * verb[SENTENCE.index("the")]
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_the_is_unrelated_on_average_but_not_to_every_word(seed: int) -> None:
+def test_the_is_unrelated_on_average_but_not_to_every_word(learnt: Relatedness) -> None:
     """It holds on average and for the verbs, which ask; some products with "the" are positive.
 
     A noun attends to itself so strongly that a product of 2 or 3 with "the" costs it nothing.
     """
-    learnt = learn_relatedness("who", seed=seed)
     assert learnt.mean_product(("the",), CONTENT) < 0
     assert learnt.mean_product(("the",), VERBS) < 0
     assert max(learnt.product("the", word) for word in CONTENT) > 0
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", SEEDS[:2])
 def test_another_question_makes_other_words_related(seed: int) -> None:
     learnt = learn_relatedness("where", seed=seed)
     assert learnt.accuracy == 1.0
@@ -79,7 +85,7 @@ def test_without_positions_no_number_of_heads_tells_giver_from_receiver(n_heads:
     assert reading.giver + reading.receiver <= 1.0 + 1e-9  # of two equal outputs one is right
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", SEEDS[:2])
 def test_two_heads_separate_what_one_head_provably_mixes(seed: int) -> None:
     one = learn_roles(1, "in scores", seed=seed)
     two = learn_roles(2, "in scores", seed=seed)
@@ -99,13 +105,42 @@ def test_with_positions_added_one_head_may_learn_to_separate_after_all() -> None
 # --- B09 ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", SEEDS[:2])
 def test_two_heads_read_both_neighbours_and_one_head_half_of_them(seed: int) -> None:
     assert learn_neighbours(1, seed=seed).error == pytest.approx(ONE_HEAD_BOUND, abs=0.05)
     assert learn_neighbours(2, seed=seed).error < 0.01
 
 
 # --- B13 ----------------------------------------------------------------------------------------
+
+
+def test_with_both_switches_on_the_block_is_ours() -> None:
+    torch.manual_seed(0)
+    studied = SwitchedBlock(residual=True, norm=True)
+    d_model = studied.attention.d_model
+    ours = Block(
+        ModelConfig(
+            d_model=d_model,
+            attention=studied.attention.config,
+            feed_forward=FeedForwardConfig(d_ff=4 * d_model),
+            block=BlockConfig(dropout=0.0),
+        )
+    )
+    ours.load_state_dict(studied.state_dict())
+    x = torch.randn(2, 5, d_model)
+    torch.testing.assert_close(studied(x), ours(x), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("silent", ["attention", "feed_forward"])
+def test_without_residuals_a_silent_sublayer_forgets_its_input(silent: str) -> None:
+    torch.manual_seed(0)
+    for residual in (True, False):
+        block = SwitchedBlock(residual=residual, norm=False)
+        for parameter in block.get_submodule(silent).parameters():
+            torch.nn.init.zeros_(parameter)
+        x = torch.randn(2, 1, 5, block.attention.d_model)
+        forgets = torch.equal(block(x[0]), block(x[1]))
+        assert forgets is not residual
 
 
 @pytest.mark.parametrize("seed", SEEDS[:2])

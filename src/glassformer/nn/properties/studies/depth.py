@@ -18,7 +18,7 @@ from glassformer.nn.layers import FeedForward, initialise
 from glassformer.nn.properties.studies.training import accuracy, fit, seeded
 from glassformer.nn.shapes import Float, Int, Tensor
 
-__all__ = ["DepthResult", "learn_at_depth"]
+__all__ = ["DepthResult", "SwitchedBlock", "learn_at_depth"]
 
 _N_WORDS, _N_POSITIONS, _D_MODEL, _BATCH = 8, 6, 16, 32
 
@@ -39,7 +39,7 @@ class DepthResult:
     """Share of words right on fresh sequences; chance is 1/8."""
 
 
-class _SwitchedBlock(nn.Module):
+class SwitchedBlock(nn.Module):
     """A post-norm block in which the residuals or the norms may be missing."""
 
     def __init__(self, *, residual: bool, norm: bool) -> None:
@@ -64,7 +64,7 @@ class _Reverser(nn.Module):
         super().__init__()
         self.words = nn.Embedding(_N_WORDS, _D_MODEL)
         self.positions = nn.Embedding(_N_POSITIONS, _D_MODEL)
-        blocks = [_SwitchedBlock(residual=residual, norm=norm) for _ in range(n_layers)]
+        blocks = [SwitchedBlock(residual=residual, norm=norm) for _ in range(n_layers)]
         self.blocks = nn.Sequential(*blocks)
         self.to_words = nn.Linear(_D_MODEL, _N_WORDS)
         initialise(self.blocks, "xavier")
