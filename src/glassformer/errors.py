@@ -6,7 +6,10 @@
     ├── ShapeError        (ValueError)  a tensor of the wrong shape
     ├── MaskError         (TypeError)   a mask that is not boolean
     ├── InputError        (ValueError)  ids, text or images that a model cannot take
+    ├── DataError         (OSError)     a data set that is missing, damaged or not as expected
+    ├── TrainingError     (RuntimeError) a run that cannot go on, or cannot be taken up again
     ├── TraceError        (RuntimeError) a computation that cannot be traced, or a cell it has not
+    ├── ExportError       (RuntimeError) a model that another format cannot hold, or held wrongly
     └── CheckpointError   (OSError)     a model folder that is missing, damaged or foreign
 
 Each message says what was expected, what came, and what to do. The second base of each class is
@@ -19,11 +22,14 @@ from difflib import get_close_matches
 __all__ = [
     "CheckpointError",
     "ConfigError",
+    "DataError",
+    "ExportError",
     "GlassformerError",
     "InputError",
     "MaskError",
     "ShapeError",
     "TraceError",
+    "TrainingError",
     "UnknownNameError",
     "did_you_mean",
 ]
@@ -59,8 +65,20 @@ class InputError(GlassformerError, ValueError):
     """Data that a model cannot take: ids out of range, a text too long or empty."""
 
 
+class DataError(GlassformerError, OSError):
+    """A data set that is missing, damaged, or without the columns or classes asked for."""
+
+
+class TrainingError(GlassformerError, RuntimeError):
+    """A training run that cannot go on, or that cannot be taken up where it stopped."""
+
+
 class TraceError(GlassformerError, RuntimeError):
     """A computation that cannot be traced, or a step or cell that a trace does not have."""
+
+
+class ExportError(GlassformerError, RuntimeError):
+    """A model that another program's format cannot hold, or whose copy there answers otherwise."""
 
 
 class CheckpointError(GlassformerError, OSError):

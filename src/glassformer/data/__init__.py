@@ -1,0 +1,56 @@
+"""Corpora to batches: where data are, how they are split, tokenised once, and put in order.
+
+Read in this order: `corpora` (names, checksums, where files are looked for), the readers (`imdb`,
+`parallel`, `plain`, …), `store` (ids on disk), `examples` and `batches` (what a model is given),
+`order` and `loader` (which examples come when). This package knows no model.
+"""
+
+from glassformer.data.batches import (
+    IGNORED,
+    Batch,
+    ClassificationBatch,
+    MaskedBatch,
+    PairBatch,
+    WindowBatch,
+)
+from glassformer.data.chance import Chance
+from glassformer.data.corpora import CORPORA, Corpus, Found, cache_folder, find
+from glassformer.data.examples import (
+    Examples,
+    LabelledTexts,
+    MaskedTexts,
+    SentencePairs,
+    Windows,
+)
+from glassformer.data.loader import Loader, Update, evaluation_batches
+from glassformer.data.order import Order
+from glassformer.data.prepared import key_of, prepared_folder
+from glassformer.data.store import TokenStore, write_store
+
+__all__ = [
+    "CORPORA",
+    "IGNORED",
+    "Batch",
+    "Chance",
+    "ClassificationBatch",
+    "Corpus",
+    "Examples",
+    "Found",
+    "LabelledTexts",
+    "Loader",
+    "MaskedBatch",
+    "MaskedTexts",
+    "Order",
+    "PairBatch",
+    "SentencePairs",
+    "TokenStore",
+    "Update",
+    "WindowBatch",
+    "Windows",
+    "cache_folder",
+    "evaluation_batches",
+    "find",
+    "key_of",
+    "prepared_folder",
+    "write_store",
+]

@@ -1,0 +1,113 @@
+"""Batches: what a model is given, what it should answer, and how many answers are scored.
+
+Each kind of batch is a type of its own. All have `inputs` (the model's arguments), `labels`
+(IGNORED where nothing is scored) and `n_scored`, by which losses are averaged, so that batches
+of different lengths weigh by their tokens.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+__all__ = [
+    "IGNORED",
+    "Batch",
+    "ClassificationBatch",
+    "MaskedBatch",
+    "PairBatch",
+    "WindowBatch",
+]
+
+IGNORED = -100
+"""A label that is not scored: padding, or a word that was not hidden."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What all kinds have in common."""
+
+    labels: Tensor
+    n_scored: int
+    """Labels that count in the loss."""
+    n_tokens: int
+    """Tokens that the model reads, padding left out: the unit of speed."""
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        """The model's arguments."""
+        raise NotImplementedError
+
+    def to(self, device: torch.device) -> Self:
+        """The same batch on another device; the copy runs beside the computation."""
+        if device.type == "cpu":
+            return self
+        moved: dict[str, Any] = {
+            name: _moved(value, device)
+            for name, value in vars(self).items()
+            if isinstance(value, Tensor)
+        }
+        return replace(self, **moved)
+
+    def unscored(self) -> Self:
+        """The same inputs with nothing to answer: it adds nothing to a loss or its gradient."""
+        return replace(self, labels=torch.full_like(self.labels, IGNORED), n_scored=0, n_tokens=0)
+
+
+@dataclass(frozen=True)
+class ClassificationBatch(Batch):
+    """Texts and their classes; `labels` has one number a text."""
+
+    ids: Tensor
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        """Ids (B, T)."""
+        return (self.ids,)
+
+
+@dataclass(frozen=True)
+class PairBatch(Batch):
+    """Sources and targets: `target` starts with the start token, `labels` is one step ahead."""
+
+    source: Tensor
+    target: Tensor
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        """Source (B, S), and target (B, T) without its last token."""
+        return (self.source, self.target)
+
+
+@dataclass(frozen=True)
+class WindowBatch(Batch):
+    """Stretches of running text; `labels` is the same text, one token ahead."""
+
+    ids: Tensor
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        """Ids (B, T)."""
+        return (self.ids,)
+
+
+@dataclass(frozen=True)
+class MaskedBatch(Batch):
+    """Texts with hidden words; `labels` has the hidden ones alone."""
+
+    ids: Tensor
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        """Ids (B, T), some of them hidden."""
+        return (self.ids,)
+
+
+def _moved(tensor: Tensor, device: torch.device) -> Tensor:
+    # From pinned memory, a copy to a GPU runs beside the computation.
+    return (
+        tensor.pin_memory().to(device, non_blocking=True)
+        if device.type == "cuda"
+        else tensor.to(device)
+    )

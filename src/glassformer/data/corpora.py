@@ -1,0 +1,130 @@
+"""Which data sets there are: their files with checksums, their licence, whom to cite, where found.
+
+A corpus is looked for in an explicit folder, then in $GLASSFORMER_DATA, then in the cache folder;
+every place has the same layout (`imdb/train.jsonl.xz`, …). A file is checked against its SHA-256
+before it is read. This file does not know what is inside the files.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from glassformer.errors import DataError, UnknownNameError
+
+__all__ = ["CORPORA", "Corpus", "Found", "cache_folder", "corpus", "find", "sha256"]
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A data set by name: what it consists of and on what terms it may be used."""
+
+    name: str
+    about: str
+    files: dict[str, str]
+    """Path under the data folder to SHA-256."""
+    licence: str
+    cite: str
+    source: str
+    """Where the data come from, for people who have to fetch them."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A corpus in a folder; its files are checked one by one as they are asked for."""
+
+    corpus: Corpus
+    folder: Path
+
+    def file(self, name: str) -> Path:
+        """The path of a file whose content is what the corpus says."""
+        path = self.folder / name
+        expected = self.corpus.files[name]
+        actual = sha256(path)
+        if actual != expected:
+            raise DataError(
+                f"{path} is damaged or another version: expected SHA-256 {expected}, "
+                f"got {actual}; copy it again from {self.corpus.source}"
+            )
+        return path
+
+    def checksums(self, names: Iterable[str]) -> dict[str, str]:
+        """The SHA-256 of some files, as a run folder keeps it."""
+        return {name: self.corpus.files[name] for name in names}
+
+
+def corpus(name: str) -> Corpus:
+    """The corpus of this name."""
+    if name not in CORPORA:
+        raise UnknownNameError("data set", name, CORPORA)
+    return CORPORA[name]
+
+
+def find(name: str, folder: str | os.PathLike[str] | None = None) -> Found:
+    """Look for a corpus; a message says where its files would be found if they are not."""
+    wanted = corpus(name)
+    places = list(_places(folder))
+    for place in places:
+        if all((place / file).is_file() for file in wanted.files):
+            return Found(wanted, place)
+    raise DataError(_missing(wanted, places))
+
+
+def cache_folder() -> Path:
+    """Where downloads and tokenised data are kept: $XDG_CACHE_HOME/glassformer or its like."""
+    given = os.environ.get("GLASSFORMER_CACHE")
+    if given:
+        return Path(given)
+    base = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA")
+    return Path(base) / "glassformer" if base else Path.home() / ".cache" / "glassformer"
+
+
+def sha256(path: Path) -> str:
+    """The SHA-256 of a file; worked out once for each state of it."""
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror}") from error
+    return _sha256(path, status.st_size, status.st_mtime_ns)
+
+
+@cache
+def _sha256(path: Path, _size: int, _modified: int) -> str:
+    with path.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def _places(folder: str | os.PathLike[str] | None) -> Iterator[Path]:
+    if folder:
+        yield Path(folder)
+    if given := os.environ.get("GLASSFORMER_DATA"):
+        yield Path(given)
+    yield cache_folder() / "data"
+
+
+def _missing(wanted: Corpus, places: list[Path]) -> str:
+    """Which file is missing where: of the place that has most, else of the first."""
+    lacking = {
+        place: [file for file in wanted.files if not (place / file).is_file()] for place in places
+    }
+    nearest = min(places, key=lambda place: len(lacking[place]))
+    files = lacking[nearest]
+    more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+    looked = ", ".join(map(str, places))
+    return (
+        f"the data set {wanted.name} was not found: {nearest / files[0]}{more} missing (looked in "
+        f"{looked}); get it from {wanted.source} and name the folder with --data.folder or "
+        "$GLASSFORMER_DATA"
+    )
+
+
+def _register() -> dict[str, Corpus]:
+    """The corpora of corpora.json, the file beside this one."""
+    text = Path(__file__).with_suffix(".json").read_text(encoding="utf-8")
+    return {name: Corpus(name=name, **entry) for name, entry in json.loads(text).items()}
+
+
+CORPORA: dict[str, Corpus] = _register()

@@ -1,0 +1,201 @@
+"""Examples in memory-mapped stores, and how some of them become a batch.
+
+`Examples.batch(indices, chance)` is pure: what is random (hidden words, dropped words, moved
+windows) comes from `chance`, which belongs to the epoch and the example, so that a run can begin
+anywhere and be shared out in any way. Padding is added here and nowhere else, on the right.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import numpy as np
+import torch
+
+from glassformer.data.batches import (
+    IGNORED,
+    Batch,
+    ClassificationBatch,
+    MaskedBatch,
+    PairBatch,
+    WindowBatch,
+)
+from glassformer.data.chance import Chance
+from glassformer.data.store import Ids, TokenStore
+
+__all__ = [
+    "Examples",
+    "LabelledTexts",
+    "MaskedTexts",
+    "SentencePairs",
+    "Windows",
+]
+
+B = TypeVar("B", bound=Batch, covariant=True)
+
+
+class Examples(ABC, Generic[B]):
+    """A set of examples that batches can be made of."""
+
+    @property
+    @abstractmethod
+    def lengths(self) -> Ids:
+        """The length that each example is sorted and counted by."""
+
+    @abstractmethod
+    def batch(self, indices: Ids, chance: Chance) -> B:
+        """Some examples as tensors."""
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+
+@dataclass(frozen=True)
+class LabelledTexts(Examples[ClassificationBatch]):
+    """Texts with one class each."""
+
+    store: TokenStore
+    labels: Ids
+    pad_id: int
+    pad_multiple: int = 1
+    """Lengths are padded up to a multiple of this: few shapes where a compiler wants few."""
+    word_dropout: float = 0.0
+    """Share of words replaced by `unknown_id`, so that no single word is relied on."""
+    unknown_id: int | None = None
+
+    @property
+    def lengths(self) -> Ids:
+        """Tokens of each text."""
+        return self.store.lengths
+
+    def batch(self, indices: Ids, chance: Chance) -> ClassificationBatch:
+        """Texts, padded to the longest."""
+        ids = _padded(self.store, indices, self.pad_id, self.pad_multiple)
+        is_token = ids != self.pad_id
+        if self.word_dropout:
+            assert self.unknown_id is not None
+            dropped = (chance.uniform(indices, ids.shape[1], 0) < self.word_dropout) & is_token
+            ids = np.where(dropped, self.unknown_id, ids)
+        return ClassificationBatch(
+            labels=torch.from_numpy(self.labels[indices]),
+            n_scored=len(indices),
+            n_tokens=int(is_token.sum()),
+            ids=torch.from_numpy(ids),
+        )
+
+
+@dataclass(frozen=True)
+class SentencePairs(Examples[PairBatch]):
+    """Source and target sentences; the target store holds start and end tokens."""
+
+    source: TokenStore
+    target: TokenStore
+    pad_id: int
+    pad_multiple: int = 1
+
+    @property
+    def lengths(self) -> Ids:
+        """The longer side of each pair."""
+        return np.maximum(self.source.lengths, self.target.lengths - 1)
+
+    def batch(self, indices: Ids, chance: Chance) -> PairBatch:  # noqa: ARG002
+        """Both sides padded to their own longest; the target is split into input and answer."""
+        source = _padded(self.source, indices, self.pad_id, self.pad_multiple)
+        target = _padded(self.target, indices, self.pad_id, self.pad_multiple, ahead=1)
+        answers = target[:, 1:]
+        is_answer = answers != self.pad_id
+        n_scored = int(is_answer.sum())
+        return PairBatch(
+            labels=torch.from_numpy(np.where(is_answer, answers, IGNORED)),
+            n_scored=n_scored,
+            n_tokens=n_scored + int((source != self.pad_id).sum()),
+            source=torch.from_numpy(source),
+            target=torch.from_numpy(np.ascontiguousarray(target[:, :-1])),
+        )
+
+
+class Windows(Examples[WindowBatch]):
+    """Running text cut into windows of equal length, each token predicted once an epoch.
+
+    Training moves the cuts a little in every epoch, so that no token always comes first.
+    """
+
+    def __init__(self, store: TokenStore, length: int, *, moving: bool) -> None:
+        assert len(store) == 1, "running text is one sequence"
+        self.store = store
+        self.length = length
+        n_tokens = len(store.ids)
+        self._slack = length if moving and n_tokens > 2 * length else 0
+        n_predicted = n_tokens - 1 - self._slack
+        n_full = n_predicted // length
+        rest = n_predicted % length
+        # What does not fill a window is scored too, in a shorter one; not where windows move.
+        keeps_rest = rest > 0 and (self._slack == 0)
+        self._lengths = np.array([length] * n_full + [rest] * keeps_rest, dtype=np.int64)
+
+    @property
+    def lengths(self) -> Ids:
+        """All equal but the last."""
+        return self._lengths
+
+    def batch(self, indices: Ids, chance: Chance) -> WindowBatch:
+        """Windows, and the same text one token ahead."""
+        lengths = self._lengths[indices]
+        width = int(lengths.max())
+        starts = indices * self.length + chance.below(self._slack + 1)
+        positions = starts[:, None] + np.arange(width + 1)
+        stretch = self.store.ids[np.minimum(positions, len(self.store.ids) - 1)].astype(np.int64)
+        # The last window may be shorter: what stands after its end is repeated and not scored.
+        is_scored = np.arange(width) < lengths[:, None]
+        n_scored = int(lengths.sum())
+        return WindowBatch(
+            labels=torch.from_numpy(np.where(is_scored, stretch[:, 1:], IGNORED)),
+            n_scored=n_scored,
+            n_tokens=n_scored,
+            ids=torch.from_numpy(np.ascontiguousarray(stretch[:, :-1])),
+        )
+
+
+@dataclass(frozen=True)
+class MaskedTexts(Examples[MaskedBatch]):
+    """Texts in which words are hidden, to be guessed from the words around (Devlin et al. 2018).
+
+    Of the chosen words, 80 % are replaced by the mask token, 10 % by a random word, and 10 %
+    stay as they are, since a classifier will later read texts without any mask.
+    """
+
+    store: TokenStore
+    pad_id: int
+    mask_id: int
+    special_ids: frozenset[int]
+    share: float = 0.15
+    pad_multiple: int = 1
+
+    @property
+    def lengths(self) -> Ids:
+        """Tokens of each text."""
+        return self.store.lengths
+
+    def batch(self, indices: Ids, chance: Chance) -> MaskedBatch:
+        """Texts with hidden words."""
+        ids = _padded(self.store, indices, self.pad_id, self.pad_multiple)
+        may_hide = ~np.isin(ids, list(self.special_ids))
+        draw, fate, pick = (chance.uniform(indices, ids.shape[1], stream) for stream in range(3))
+        chosen = may_hide & (draw < self.share)
+        anything = (pick * self.store.vocab_size).astype(np.int64)
+        # A random word that happens to be special (padding above all) would be no word.
+        other = np.where(np.isin(anything, list(self.special_ids)), ids, anything)
+        replaced = np.where(fate < 0.8, self.mask_id, np.where(fate < 0.9, other, ids))
+        return MaskedBatch(
+            labels=torch.from_numpy(np.where(chosen, ids, IGNORED)),
+            n_scored=int(chosen.sum()),
+            n_tokens=int((ids != self.pad_id).sum()),
+            ids=torch.from_numpy(np.where(chosen, replaced, ids)),
+        )
+
+
+def _padded(store: TokenStore, indices: Ids, pad_id: int, multiple: int, *, ahead: int = 0) -> Ids:
+    """Rows of ids; `ahead` of the width is cut off later, and does not count for the multiple."""
+    longest = int(store.lengths[indices].max()) - ahead
+    width = -(-longest // multiple) * multiple + ahead
+    return store.padded(indices, pad_id=pad_id, width=width)

@@ -1,0 +1,123 @@
+"""From examples to the batches of each update, made ahead in a thread while the model computes.
+
+An update has one batch for each accumulation step, this process's share of the update's examples.
+The loader holds no position: `updates(start)` begins at any update, in the middle of an epoch too,
+and gives what an uninterrupted run would have got.
+"""
+
+import queue
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from glassformer.data.batches import Batch
+from glassformer.data.chance import Chance
+from glassformer.data.examples import Examples
+from glassformer.data.order import Order, share_out
+from glassformer.data.store import Ids
+
+__all__ = ["Loader", "Update", "evaluation_batches"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Update:
+    """The batches of one step of the optimiser."""
+
+    epoch: int
+    batches: tuple[Batch, ...]
+
+
+@dataclass(frozen=True)
+class Loader:
+    """All updates of a run."""
+
+    examples: Examples[Batch]
+    order: Order
+    accumulate: int = 1
+    rank: int = 0
+    n_processes: int = 1
+
+    @property
+    def updates_per_epoch(self) -> int:
+        """Updates that see every example once."""
+        return self.order.n_batches
+
+    def updates(self, start: int, end: int) -> Iterator[Update]:
+        """Updates number `start` to `end` − 1, made ahead of their use."""
+        return _ahead(self._updates(start, end), room=4)
+
+    def _updates(self, start: int, end: int) -> Iterator[Update]:
+        first_epoch, first_batch = divmod(start, self.updates_per_epoch)
+        left = end - start
+        for epoch in range(first_epoch, first_epoch + left // self.updates_per_epoch + 2):
+            batches = self.order.epoch(epoch)[first_batch:][:left]
+            for indices in batches:
+                yield Update(epoch, self._share(indices, Chance(self.order.seed, epoch)))
+            left -= len(batches)
+            first_batch = 0
+
+    def _share(self, indices: Ids, chance: Chance) -> tuple[Batch, ...]:
+        """This process's batches of an update's examples."""
+        parts = share_out(indices, self.accumulate * self.n_processes)
+        mine = parts[self.rank :: self.n_processes]
+        return tuple(
+            # Every process must take part in every step, even with nothing to learn from.
+            self.examples.batch(part, chance)
+            if len(part)
+            else self.examples.batch(indices[:1], chance).unscored()
+            for part in mine
+        )
+
+
+def evaluation_batches(
+    examples: Examples[Batch], order: Order, rank: int = 0, n_processes: int = 1
+) -> Iterator[tuple[Ids, Batch]]:
+    """Every example once (this process's share), with its index; nothing is random."""
+    chance = Chance(seed=0, epoch=0)
+    for indices in order.sequential()[rank::n_processes]:
+        yield indices, examples.batch(indices, chance)
+
+
+class _Failure(Generic[T]):
+    """An exception on its way from the thread to the reader."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+
+def _ahead(source: Iterator[T], room: int) -> Iterator[T]:
+    """The same items, up to `room` of them made ahead in a thread."""
+    items: queue.Queue[T | _Failure[T] | None] = queue.Queue(room)
+    stopped = threading.Event()
+
+    def put(item: T | _Failure[T] | None) -> bool:
+        while not stopped.is_set():
+            try:
+                items.put(item, timeout=0.1)
+            except queue.Full:
+                continue
+            return True
+        return False
+
+    def work() -> None:
+        try:
+            for item in source:
+                if not put(item):
+                    return
+            put(None)
+        except BaseException as error:  # carried to the reader and raised there
+            put(_Failure(error))
+
+    thread = threading.Thread(target=work, name="batches", daemon=True)
+    thread.start()
+    try:
+        while (item := items.get()) is not None:
+            if isinstance(item, _Failure):
+                raise item.error
+            yield item
+    finally:
+        stopped.set()
+        thread.join()

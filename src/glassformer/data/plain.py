@@ -1,0 +1,48 @@
+"""Running text for language models: Shakespeare, WikiText-2, a file of the user's own."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from glassformer.data.corpora import Found
+from glassformer.data.reading import read_text
+from glassformer.errors import DataError
+
+__all__ = ["TextSplits", "read_shakespeare", "read_text_file", "read_wikitext2"]
+
+
+@dataclass(frozen=True)
+class TextSplits:
+    """Running text to train on, to choose by and, where there is a third part, to report."""
+
+    train: str
+    valid: str
+    test: str = ""
+
+
+def read_shakespeare(found: Found) -> TextSplits:
+    """The last tenth of the characters held out, as everybody does; there is no test part."""
+    text = read_text(found.file("lm/tinyshakespeare.txt"))
+    cut = int(len(text) * 0.9)
+    return TextSplits(text[:cut], text[cut:])
+
+
+def read_wikitext2(found: Found) -> TextSplits:
+    """The official three parts."""
+    parts = (
+        read_text(found.file(f"lm/wikitext2-{part}.txt.xz")) for part in ("train", "valid", "test")
+    )
+    return TextSplits(*parts)
+
+
+def read_text_file(path: Path, share: float) -> TextSplits:
+    """A user's own text; the last `share` of its characters is held out."""
+    if not path.is_file():
+        raise DataError(f"there is no text file {path}")
+    text = read_text(path)
+    cut = int(len(text) * (1 - share))
+    if not text[:cut].strip() or not text[cut:].strip():
+        raise DataError(
+            f"{path} is too short: expected text to train on and to validate with, got "
+            f"{len(text)} characters"
+        )
+    return TextSplits(text[:cut], text[cut:])

@@ -1,0 +1,122 @@
+"""Tokenised texts on disk: one flat array of ids, mapped into memory, and a header that checks it.
+
+    NAME.ids      all ids, one sequence after another, uint16 or uint32 by the vocabulary's size
+    NAME.offsets  where each sequence begins, and where the last one ends, int64
+    NAME.json     dtype, sizes and the key of what was tokenised how
+
+The key is a hash over the data's checksums, the tokenizer and the settings: a store of anything
+else is refused, never read by mistake. This file does not know texts or tensors.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glassformer.errors import DataError
+
+__all__ = ["Ids", "TokenStore", "write_store"]
+
+Ids = NDArray[np.int64]
+
+FORMAT = 1
+_LITTLE_ENDIAN: dict[str, np.dtype[Any]] = {"uint16": np.dtype("<u2"), "uint32": np.dtype("<u4")}
+
+
+@dataclass(frozen=True)
+class _Header:
+    """What NAME.json says."""
+
+    format: int
+    key: str
+    dtype: str
+    vocab_size: int
+    n_sequences: int
+    n_tokens: int
+
+
+def write_store(
+    folder: Path, name: str, sequences: Iterable[Sequence[int]], *, vocab_size: int, key: str
+) -> None:
+    """Write sequences of ids; the header last, so that a store without one is not whole."""
+    dtype = "uint16" if vocab_size <= 2**16 else "uint32"
+    lengths: list[int] = []
+    with (folder / f"{name}.ids").open("wb") as ids:
+        for sequence in sequences:
+            array = np.asarray(sequence, dtype=np.int64)
+            if array.size and not 0 <= array.min() <= array.max() < vocab_size:
+                raise DataError(
+                    f"store {name}: expected ids below {vocab_size}, got {array.min()} to "
+                    f"{array.max()}"
+                )
+            ids.write(array.astype(_LITTLE_ENDIAN[dtype]).tobytes())
+            lengths.append(array.size)
+    offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype("<i8")
+    (folder / f"{name}.offsets").write_bytes(offsets.tobytes())
+    header = _Header(FORMAT, key, dtype, vocab_size, len(lengths), int(offsets[-1]))
+    (folder / f"{name}.json").write_text(json.dumps(asdict(header), indent=1), encoding="utf-8")
+
+
+class TokenStore:
+    """A store opened for reading: `store[i]` is a sequence, `padded` many of them."""
+
+    def __init__(self, folder: Path, name: str, *, key: str) -> None:
+        self.path = folder / f"{name}.ids"
+        header = _read_header(folder / f"{name}.json")
+        if header.key != key:
+            raise DataError(
+                f"{self.path} was made from other data or another tokenizer (key {header.key}, "
+                f"expected {key}); delete its folder"
+            )
+        dtype = _LITTLE_ENDIAN[header.dtype]
+        _check_size(self.path, header.n_tokens * dtype.itemsize)
+        _check_size(folder / f"{name}.offsets", (header.n_sequences + 1) * 8)
+        self.vocab_size = header.vocab_size
+        self.offsets: Ids = np.fromfile(folder / f"{name}.offsets", dtype="<i8").astype(np.int64)
+        self.lengths: Ids = np.diff(self.offsets)
+        """Tokens in each sequence."""
+        # An empty file cannot be mapped.
+        self.ids: NDArray[Any] = (
+            np.memmap(self.path, dtype=dtype, mode="r")
+            if header.n_tokens
+            else np.empty(0, dtype=dtype)
+        )
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, index: int) -> Ids:
+        return self.ids[self.offsets[index] : self.offsets[index + 1]].astype(np.int64)
+
+    def padded(self, indices: Ids, *, pad_id: int, width: int) -> Ids:
+        """Some sequences as rows of `width` ids, filled up with padding on the right."""
+        starts, ends = self.offsets[indices], self.offsets[indices + 1]
+        assert (ends - starts).max(initial=0) <= width, "a row must hold the longest sequence"
+        positions = starts[:, None] + np.arange(width)
+        is_token = positions < ends[:, None]
+        rows = np.full(positions.shape, pad_id, dtype=np.int64)
+        rows[is_token] = self.ids[positions[is_token]]
+        return rows
+
+
+def _read_header(path: Path) -> _Header:
+    try:
+        header = _Header(**json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise DataError(f"cannot read the token store {path}: {error}") from None
+    if header.format != FORMAT or header.dtype not in _LITTLE_ENDIAN:
+        raise DataError(
+            f"{path} is not a store that this version reads (format {header.format}, "
+            f"{header.dtype}); delete its folder"
+        )
+    return header
+
+
+def _check_size(path: Path, expected: int) -> None:
+    actual = path.stat().st_size if path.is_file() else 0
+    if actual != expected:
+        raise DataError(f"{path} is damaged: expected {expected} bytes, got {actual}; delete it")

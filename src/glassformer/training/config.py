@@ -1,0 +1,213 @@
+"""What a training run consists of, as data: nested frozen dataclasses, complete and checked.
+
+A recipe returns one of these; `--section.key value` and TOML files change fields of it. The
+sentence under a field is its help text.
+"""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from glassformer.errors import ConfigError
+from glassformer.nn import ModelConfig
+
+__all__ = [
+    "DataConfig",
+    "LoopConfig",
+    "OptimiserConfig",
+    "RunConfig",
+    "ScheduleConfig",
+]
+
+Problem = Literal[
+    "classify-imdb",
+    "classify-csv",
+    "mask-imdb",
+    "translate-multi30k",
+    "translate-de",
+    "translate-zh",
+    "continue-shakespeare",
+    "continue-wikitext2",
+    "continue-file",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataConfig:
+    """What is learnt from: which texts, how they become ids, how they are put into batches."""
+
+    problem: Problem
+    """Which examples to read and what is asked of them."""
+    folder: str = ""
+    """Where the data sets are; empty: $GLASSFORMER_DATA, then the cache folder."""
+    cache: str = ""
+    """Where tokenised texts are kept; empty: the cache folder."""
+    file: str = ""
+    """The user's own text or CSV file."""
+    text_column: str = "text"
+    """Column of a CSV file that holds the text."""
+    label_column: str = "label"
+    """Column of a CSV file that holds the class."""
+    tokenizer: Literal["words", "subwords", "characters"] = "subwords"
+    """What a token is."""
+    vocab_size: int = 8000
+    """Tokens at most; learnt from the training texts alone."""
+    max_len: int = 512
+    """Tokens of a text at most; the rest is cut."""
+    cut: Literal["end", "middle"] = "end"
+    """What is cut from a text that is too long: its end, or its middle."""
+    share: float = 1.0
+    """Share of the training examples to use."""
+    validation: float = 0.1
+    """Share of the training examples held out to choose by, where the data have no such part."""
+    max_tokens: int | None = None
+    """Tokens an update, padding included; or give batch_size."""
+    batch_size: int | None = None
+    """Examples an update."""
+    bucket_width: int = 16
+    """Texts whose lengths differ by less than this share a batch."""
+    pad_multiple: int = 1
+    """Lengths are padded up to a multiple of this."""
+    word_dropout: float = 0.0
+    """Share of words hidden from a classifier in training."""
+    tokenised_bleu: bool = False
+    """Also give BLEU lowercased and tokenised, as the Multi30k papers do (needs sacremoses)."""
+
+    def __post_init__(self) -> None:
+        for name in ("share", "validation", "word_dropout"):
+            value = getattr(self, name)
+            top = 1.0 if name == "share" else 0.99
+            if not 0 <= value <= top:
+                raise ConfigError(f"data.{name} must be from 0 to {top}, got {value}")
+        if self.share == 0:
+            raise ConfigError("data.share must be above 0")
+        if (self.max_tokens is None) == (self.batch_size is None):
+            raise ConfigError(
+                "set one of data.max_tokens and data.batch_size and the other to none, got "
+                f"{self.max_tokens} and {self.batch_size}"
+            )
+        _at_least_one(self, "data", "vocab_size", "max_len", "bucket_width", "pad_multiple")
+        _at_least_one(self, "data", "max_tokens", "batch_size")
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimiserConfig:
+    """How a gradient becomes a step."""
+
+    kind: Literal["adamw", "muon"] = "adamw"
+    """AdamW for everything, or Muon for the blocks' matrices and AdamW for the rest."""
+    lr: float = 1e-3
+    """Peak learning rate (of AdamW)."""
+    muon_lr: float = 0.02
+    """Peak learning rate of Muon."""
+    beta1: float = 0.9
+    """Memory of the gradient's mean."""
+    beta2: float = 0.98
+    """Memory of the gradient's square."""
+    eps: float = 1e-9
+    """Added to the root of the mean square."""
+    weight_decay: float = 0.0
+    """Decoupled decay of matrices; norms and biases have none."""
+    clip: float = 1.0
+    """Longest gradient; 0: not clipped."""
+    label_smoothing: float = 0.0
+    """Share of the probability that the target gives to all tokens alike."""
+
+    def __post_init__(self) -> None:
+        for name in ("lr", "muon_lr", "eps"):
+            if getattr(self, name) <= 0:
+                raise ConfigError(f"optimiser.{name} must be above 0, got {getattr(self, name)}")
+        for name in ("beta1", "beta2", "label_smoothing"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ConfigError(f"optimiser.{name} must be in [0, 1), got {getattr(self, name)}")
+        for name in ("weight_decay", "clip"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"optimiser.{name} must not be negative")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScheduleConfig:
+    """How the learning rate moves: a linear warm-up, then one of four curves."""
+
+    kind: Literal["constant", "linear", "cosine", "noam"] = "cosine"
+    """After the warm-up: level, a line, half a cosine, or 1/√step (Vaswani et al. 2017)."""
+    warmup: int = 100
+    """Updates until the peak; the first one already moves."""
+    floor: float = 0.0
+    """Share of the peak that the line and the cosine end at."""
+
+    def __post_init__(self) -> None:
+        if self.warmup < 0:
+            raise ConfigError(f"schedule.warmup must not be negative, got {self.warmup}")
+        if not 0 <= self.floor <= 1:
+            raise ConfigError(f"schedule.floor must be from 0 to 1, got {self.floor}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoopConfig:
+    """How long and on what; when to look and when to save."""
+
+    seed: int = 0
+    """Of parameters, order and dropout."""
+    epochs: float = 10.0
+    """Times that every example is seen; steps, where set, goes before."""
+    steps: int | None = None
+    """Updates."""
+    accumulate: int = 1
+    """Batches an update is cut into, where it does not fit into memory."""
+    device: str = "auto"
+    """cpu, cuda, mps, or auto."""
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    """Of the computation; parameters are float32. auto: bfloat16 on CUDA."""
+    compile: bool = False
+    """Compile the model: pays where shapes are few and steps are many."""
+    evaluate_every: int | None = None
+    """Updates between evaluations; none: an epoch."""
+    select: Literal["best", "last"] = "best"
+    """Which weights are kept: the best by validation, or the last."""
+    patience: int | None = None
+    """Evaluations without a better score after which the run stops; none: never."""
+    average: float = 0.0
+    """Decay of a moving average of the weights, which is what is evaluated and kept; 0: none."""
+    save_every: int | None = None
+    """Updates between states to resume from; none: as evaluate_every."""
+    keep: int = 2
+    """States kept."""
+    log_every: int = 20
+    """Updates between lines of metrics.jsonl."""
+    beam: int = 4
+    """Beams of the final translation; validation is greedy."""
+
+    def __post_init__(self) -> None:
+        _at_least_one(self, "loop", "steps", "accumulate", "evaluate_every", "patience")
+        _at_least_one(self, "loop", "save_every", "keep", "log_every", "beam")
+        if self.epochs <= 0:
+            raise ConfigError(f"loop.epochs must be above 0, got {self.epochs}")
+        if not 0 <= self.average < 1:
+            raise ConfigError(f"loop.average must be in [0, 1), got {self.average}")
+        if self.seed < 0:
+            raise ConfigError(f"loop.seed must not be negative, got {self.seed}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """A complete run: nothing about its result is decided elsewhere."""
+
+    recipe: str
+    """The recipe that this came from."""
+    data: DataConfig
+    """What is learnt from."""
+    model: ModelConfig
+    """What learns; sizes that follow from the data are filled in."""
+    optimiser: OptimiserConfig = field(default_factory=OptimiserConfig)
+    """How a gradient becomes a step."""
+    schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
+    """How the learning rate moves."""
+    loop: LoopConfig = field(default_factory=LoopConfig)
+    """How long and on what."""
+
+
+def _at_least_one(config: object, section: str, *names: str) -> None:
+    for name in names:
+        value = getattr(config, name)
+        if value is not None and value < 1:
+            raise ConfigError(f"{section}.{name} must be at least 1, got {value}")

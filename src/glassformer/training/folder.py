@@ -1,0 +1,100 @@
+"""The run folder: what was asked for, what came of it, and from what to go on.
+
+config.json     the complete config        metrics.jsonl   one line a report
+about.json      version, data, seed, time  state/          to resume from
+model/          the trained model
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from glassformer.errors import TrainingError
+from glassformer.training.config import RunConfig
+from glassformer.training.settings import restored, to_json
+from glassformer.training.state import write_whole
+
+__all__ = ["RunFolder"]
+
+
+class RunFolder:
+    """A folder of one run; only the first process writes to it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def states(self) -> Path:
+        """Where states to resume from are."""
+        return self.path / "state"
+
+    @property
+    def model(self) -> Path:
+        """Where the trained model is."""
+        return self.path / "model"
+
+    @property
+    def metrics(self) -> Path:
+        """One JSON object a line."""
+        return self.path / "metrics.jsonl"
+
+    def exists(self) -> bool:
+        """Whether a run has begun here."""
+        return (self.path / "config.json").is_file()
+
+    def read_config(self) -> RunConfig:
+        """The config that the run began with."""
+        file = self.path / "config.json"
+        try:
+            data = json.loads(file.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise TrainingError(f"cannot read {file}: {error}") from None
+        return restored(RunConfig, data, str(file))
+
+    def begin(self, config: RunConfig, about: Mapping[str, Any]) -> None:
+        """Write what was asked for; an older run's metrics are cleared."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            write_whole(self.path / "config.json", to_json(config).encode())
+            self.write_about(about)
+        except OSError as error:
+            raise TrainingError(f"cannot write to {self.path}: {error.strerror}") from error
+
+    def write_about(self, about: Mapping[str, Any]) -> None:
+        """Facts about the run."""
+        text = json.dumps(about, indent=1, ensure_ascii=False) + "\n"
+        write_whole(self.path / "about.json", text.encode())
+
+    def log(self, record: Mapping[str, Any]) -> None:
+        """Append a line to the metrics."""
+        try:
+            with self.metrics.open("a", encoding="utf-8") as opened:
+                opened.write(json.dumps(record, ensure_ascii=False) + "\n")
+        except OSError as error:
+            raise TrainingError(
+                f"cannot write {self.metrics}: {error.strerror}; the states saved before are whole"
+            ) from error
+
+    def rewind(self, step: int) -> None:
+        """Drop metrics from after `step`: the run will make them again."""
+        if not self.metrics.is_file():
+            return
+        kept = []
+        for line in self.metrics.read_text(encoding="utf-8").splitlines():
+            try:
+                record = json.loads(line)
+            except ValueError:  # cut short when the run was killed
+                continue
+            if record["step"] <= step:
+                kept.append(line)
+        write_whole(self.metrics, "".join(f"{line}\n" for line in kept).encode())
+
+    def check_empty(self) -> None:
+        """Refuse a folder that holds something else."""
+        if self.path.is_file():
+            raise TrainingError(f"{self.path} is a file; a run needs a folder")
+        if self.path.is_dir() and any(self.path.iterdir()):
+            raise TrainingError(
+                f"{self.path} is not empty; go on with --resume, or choose another folder"
+            )

@@ -1,0 +1,313 @@
+"""The training loop: updates, looks, saves; and stops that lose nothing.
+
+An update is the same whether its examples come in one batch, in several, or in several processes:
+each part adds its sum of losses, divided by the number of labels of the whole update. Everything
+that an update depends on is in the state, so a run that was killed goes on as if it had not been.
+This file knows neither data sets nor which model it trains.
+"""
+
+import math
+import time
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from glassformer.data import Batch, Loader, Order, Update
+from glassformer.errors import TrainingError
+from glassformer.training.average import WeightAverage
+from glassformer.training.config import RunConfig
+from glassformer.training.evaluation import Evaluator, Scores, is_better
+from glassformer.training.folder import RunFolder
+from glassformer.training.interruption import Interruption
+from glassformer.training.loss import cross_entropy
+from glassformer.training.optimiser import Optimiser
+from glassformer.training.problems import Problem
+from glassformer.training.processes import Processes
+from glassformer.training.progress import Reporter
+from glassformer.training.schedule import learning_rate_share
+from glassformer.training.state import (
+    State,
+    capture_random,
+    newest_state,
+    restore_random,
+    save_state,
+)
+
+__all__ = ["Trainer"]
+
+
+@dataclass
+class _Position:
+    """Where a run is; all of it goes into the state."""
+
+    step: int = 0
+    n_tokens: int = 0
+    seconds: float = 0.0
+    """In updates: looking and saving left out."""
+    best_score: float | None = None
+    best_step: int = 0
+    n_worse: int = 0
+    """Evaluations since the best one."""
+
+
+@dataclass
+class _Tally:
+    """What happened since the last report, on the device, so that no update waits for it."""
+
+    sums: Tensor
+    n_tokens: int = 0
+    n_updates: int = 0
+    since: float = field(default_factory=time.perf_counter)
+
+
+class Trainer:
+    """Trains one model; `run` returns when it is done, or raises with the last state saved."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        problem: Problem,
+        model: nn.Module,
+        *,
+        folder: RunFolder,
+        device: torch.device,
+        processes: Processes,
+        reporter: Reporter,
+    ) -> None:
+        self.config, self.problem, self.folder = config, problem, folder
+        self.device, self.processes, self.reporter = device, processes, reporter
+        self.model = model.to(device)
+        if config.loop.compile:
+            self.model.compile(dynamic=None)
+        self.wrapped = processes.wrap(self.model, device)
+        self.optimiser = Optimiser(self.model, config.optimiser)
+        decay = config.loop.average
+        self.average = WeightAverage(self.model, decay) if decay else None
+        self.best: dict[str, Tensor] = {}
+        self.position = _Position()
+        data = config.data
+        order = Order(
+            problem.train.lengths,
+            batch_size=data.batch_size,
+            max_tokens=data.max_tokens,
+            bucket_width=data.bucket_width,
+            seed=config.loop.seed,
+        )
+        self.loader = Loader(
+            problem.train, order, config.loop.accumulate, processes.rank, processes.n
+        )
+        per_epoch = self.loader.updates_per_epoch
+        self.total = config.loop.steps or max(1, round(config.loop.epochs * per_epoch))
+        self.evaluate_every = config.loop.evaluate_every or per_epoch
+        self.save_every = config.loop.save_every or self.evaluate_every
+        self.evaluator = Evaluator(
+            problem, device, processes, self.precision, max_tokens=data.max_tokens or 16_384
+        )
+
+    @property
+    def precision(self) -> AbstractContextManager[object]:
+        """The context that computes in bfloat16 where the config says so."""
+        asked = self.config.loop.precision
+        if asked == "bfloat16" or (asked == "auto" and self.device.type == "cuda"):
+            return torch.autocast(self.device.type, torch.bfloat16)
+        return nullcontext()
+
+    def run(self, interruption: Interruption) -> None:
+        """All updates from where the run is to its end."""
+        self.model.train()
+        self.reporter.start(self.position.step, self.total)
+        tally = self._new_tally()
+        for update in self.loader.updates(self.position.step, self.total):
+            self._update(update, tally)
+            position = self.position
+            position.step += 1
+            at_end = position.step == self.total
+            due_to_look = at_end or position.step % self.evaluate_every == 0
+            due_to_save = at_end or position.step % self.save_every == 0
+            stop = self.processes.any(interruption.asked, self.device)
+            if (
+                due_to_look
+                or due_to_save
+                or stop
+                or position.step % self.config.loop.log_every == 0
+            ):
+                self._report(tally, update.epoch)
+                if due_to_look:
+                    self._look()
+                if due_to_save or stop:
+                    self.save()
+                tally = self._new_tally()
+            if stop:
+                raise KeyboardInterrupt
+            patience = self.config.loop.patience
+            if patience is not None and position.n_worse >= patience:
+                self.reporter.line(f"no better score for {patience} evaluations: stopped")
+                self.save()
+                break
+
+    def chosen(self) -> dict[str, Tensor]:
+        """The weights to keep: the best by validation, or the last (averaged if so configured)."""
+        if self.best and self.config.loop.select == "best":
+            return self.best
+        return self.average.tensors() if self.average else dict(self.model.named_parameters())
+
+    def save(self) -> None:
+        """Write a state to resume from."""
+        if self.processes.is_first:
+            random, random_facts = capture_random(self.device)
+            sections: dict[str, dict[str, Tensor]] = {
+                "model": dict(self.model.named_parameters()),
+                "optimiser": self.optimiser.tensors(),
+                "average": self.average.tensors() if self.average else {},
+                "best": self.best,
+                "random": random,
+            }
+            tensors = {
+                f"{section}.{name}": tensor
+                for section, named in sections.items()
+                for name, tensor in named.items()
+            }
+            facts: dict[str, Any] = {"position": vars(self.position), "random": random_facts}
+            state = State(self.position.step, tensors, facts)
+            save_state(self.folder.states, state, self.config.loop.keep)
+        self.processes.wait()
+
+    def resume(self) -> bool:
+        """Take up the newest state that is whole; False where there is none."""
+        state = newest_state(self.folder.states, self.reporter.line)
+        if state is None:
+            return False
+        _fill(self.model, state.section("model"))
+        self.optimiser.load(state.section("optimiser"))
+        if self.average:
+            self.average.load(state.section("average"))
+        self.best = {n: t.to(self.device) for n, t in state.section("best").items()}
+        self.position = _Position(**state.facts["position"])
+        restore_random(state.section("random"), state.facts["random"], self.device)
+        if self.processes.n > 1:  # one state was saved; the processes' dropout must differ
+            torch.manual_seed(hash((self.position.step, self.processes.rank)))
+        if self.processes.is_first:
+            self.folder.rewind(state.step)
+        return True
+
+    def _update(self, update: Update, tally: _Tally) -> None:
+        """One step of the optimiser."""
+        n_scored = self._all_scored(update)
+        *others, last = update.batches
+        for batch in others:
+            if isinstance(self.wrapped, DistributedDataParallel):
+                with self.wrapped.no_sync():
+                    self._backward(batch, n_scored, tally)
+            else:
+                self._backward(batch, n_scored, tally)
+        self._backward(last, n_scored, tally)
+        share = learning_rate_share(self.config.schedule, self.position.step, self.total)
+        norm = self.optimiser.step(share)
+        tally.sums[2] += norm
+        tally.n_updates += 1
+        if self.average:
+            self.average.update(self.position.step + 1)
+        if self.device.type == "cpu":
+            self._check_finite(tally)
+
+    def _backward(self, batch: Batch, n_scored: int, tally: _Tally) -> None:
+        here = batch.to(self.device)
+        with self.precision:
+            logits = self.wrapped(*here.inputs)
+            loss = cross_entropy(logits, here.labels, self.config.optimiser.label_smoothing)
+        # Processes average their gradients; their sum is wanted.
+        (loss.objective * (self.processes.n / n_scored)).backward()
+        tally.sums[0] += loss.nll
+        tally.sums[1] += batch.n_scored
+        tally.n_tokens += batch.n_tokens
+
+    def _all_scored(self, update: Update) -> int:
+        """Labels of the whole update, over all its batches and processes."""
+        mine = sum(batch.n_scored for batch in update.batches)
+        if self.processes.n == 1:
+            return max(1, mine)
+        total = self.processes.sum(torch.tensor(float(mine), device=self.device))
+        return max(1, int(total))
+
+    def _new_tally(self) -> _Tally:
+        return _Tally(torch.zeros(3, device=self.device))
+
+    def _check_finite(self, tally: _Tally) -> tuple[float, float, float]:
+        nll, n_scored, norm = tally.sums.tolist()
+        if not (math.isfinite(nll) and math.isfinite(norm)):
+            raise TrainingError(
+                f"the loss or its gradient is not a number at step {self.position.step + 1}; the "
+                f"last good state is kept in {self.folder.states}. Try a lower optimiser.lr, a "
+                "longer schedule.warmup or optimiser.clip"
+            )
+        return nll, n_scored, norm
+
+    def _report(self, tally: _Tally, epoch: int) -> None:
+        """Write what happened since the last report; the device is done with it first."""
+        self._check_finite(tally)
+        sums = self.processes.sum(tally.sums.clone()).tolist()
+        n_tokens = self.processes.sum(torch.tensor(float(tally.n_tokens), device=self.device))
+        seconds = time.perf_counter() - tally.since
+        position = self.position
+        position.n_tokens += int(n_tokens)
+        position.seconds += seconds
+        share = learning_rate_share(self.config.schedule, position.step - 1, self.total)
+        record = {
+            "step": position.step,
+            "epoch": epoch,
+            "loss": sums[0] / max(1.0, sums[1]),
+            "grad_norm": sums[2] / (tally.n_updates * self.processes.n),
+            "lr": self.config.optimiser.lr * share,
+            "tokens_per_s": float(n_tokens) / seconds,
+            "n_tokens": position.n_tokens,
+            "train_seconds": position.seconds,
+        }
+        if self.processes.is_first:
+            self.folder.log(record)
+            shown = {name: record[name] for name in ("loss", "tokens_per_s")}
+            if position.best_score is not None:
+                shown["best"] = position.best_score
+            self.reporter.step(position.step, shown)
+
+    def _look(self) -> None:
+        """Evaluate on validation data, and keep the weights if they are the best so far."""
+        if self.problem.valid is None:
+            return
+        started = time.perf_counter()
+        with self.average.in_place() if self.average else nullcontext():
+            scores = self.evaluator(self.model, self.problem.valid)
+            self._compare(scores)
+        if self.processes.is_first:
+            record = {f"valid_{name}": value for name, value in scores.values.items()}
+            seconds = time.perf_counter() - started
+            self.folder.log({"step": self.position.step, **record, "evaluation_seconds": seconds})
+            numbers = "  ".join(f"{name} {value:.4f}" for name, value in scores.values.items())
+            self.reporter.line(
+                f"step {self.position.step}  {self.position.seconds:.0f} s  validation: {numbers}"
+            )
+
+    def _compare(self, scores: Scores) -> None:
+        position = self.position
+        if is_better(scores, position.best_score):
+            position.best_score, position.best_step = scores.value, position.step
+            position.n_worse = 0
+            if self.config.loop.select == "best":
+                self.best = {n: p.detach().clone() for n, p in self.model.named_parameters()}
+        else:
+            position.n_worse += 1
+
+
+@torch.no_grad()
+def _fill(model: nn.Module, tensors: dict[str, Tensor]) -> None:
+    """Copy named tensors into a model's parameters."""
+    parameters = dict(model.named_parameters())
+    if parameters.keys() != tensors.keys() or any(
+        parameters[name].shape != tensor.shape for name, tensor in tensors.items()
+    ):
+        raise TrainingError("the saved state belongs to another model; start in another folder")
+    for name, parameter in parameters.items():
+        parameter.copy_(tensors[name])

@@ -1,0 +1,44 @@
+"""The loss: a sum over scored labels, divided by their number over the whole update.
+
+Sums and counts stay apart until every part of an update is known: a mean of means would give a
+short batch's tokens more weight. Padding has no label and counts in neither.
+"""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from glassformer.data import IGNORED
+
+__all__ = ["Loss", "cross_entropy"]
+
+
+@dataclass(frozen=True)
+class Loss:
+    """Sums over the scored labels of a batch."""
+
+    objective: Tensor
+    """What is minimised: smoothed, if the config says so."""
+    nll: Tensor
+    """Plain negative log-likelihood, in nats: what is reported. It has no gradient."""
+
+
+def cross_entropy(logits: Tensor, labels: Tensor, smoothing: float = 0.0) -> Loss:
+    """Cross-entropy of (…, V) logits with (…) labels.
+
+    Smoothing ε mixes the target with the uniform distribution over all V tokens (section 5.4 of
+    the 2017 paper): (1 − ε) · nll + ε · mean over tokens of −log p.
+    """
+    flat = logits.reshape(-1, logits.size(-1)).float()
+    answers = labels.reshape(-1)
+    if not smoothing:
+        nll = F.cross_entropy(flat, answers, ignore_index=IGNORED, reduction="sum")
+        return Loss(nll, nll.detach())
+    objective = F.cross_entropy(
+        flat, answers, ignore_index=IGNORED, reduction="sum", label_smoothing=smoothing
+    )
+    with torch.no_grad():
+        nll = F.cross_entropy(flat, answers, ignore_index=IGNORED, reduction="sum")
+    return Loss(objective, nll)

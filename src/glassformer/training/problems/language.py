@@ -1,0 +1,90 @@
+"""Running text, to be continued: Shakespeare, WikiText-2, a file of the user's own."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from glassformer.data import TokenStore, Windows, find, key_of, prepared_folder, write_store
+from glassformer.data.corpora import sha256
+from glassformer.data.plain import TextSplits, read_shakespeare, read_text_file, read_wikitext2
+from glassformer.errors import ConfigError, DataError
+from glassformer.training.config import RunConfig
+from glassformer.training.problems.problem import (
+    HeldOut,
+    Problem,
+    learn_tokenizer,
+    store_tokenizer,
+)
+
+__all__ = ["continue_file", "continue_shakespeare", "continue_wikitext2"]
+
+
+def continue_shakespeare(config: RunConfig) -> Problem:
+    """Tiny Shakespeare; the last tenth is held out."""
+    found = find("shakespeare", config.data.folder)
+    about = {"data": found.corpus.about, "licence": found.corpus.licence, "cite": found.corpus.cite}
+    return _continue(config, lambda: read_shakespeare(found), found.corpus.files, about)
+
+
+def continue_wikitext2(config: RunConfig) -> Problem:
+    """WikiText-2; the official parts."""
+    found = find("wikitext2", config.data.folder)
+    about = {"data": found.corpus.about, "licence": found.corpus.licence, "cite": found.corpus.cite}
+    return _continue(config, lambda: read_wikitext2(found), found.corpus.files, about)
+
+
+def continue_file(config: RunConfig) -> Problem:
+    """Any text file in UTF-8."""
+    if not config.data.file:
+        raise ConfigError("name your text file with --data.file")
+    path = Path(config.data.file)
+    if not path.is_file():
+        raise DataError(f"there is no text file {path}")
+    return _continue(
+        config,
+        lambda: read_text_file(path, config.data.validation),
+        {path.name: sha256(path)},
+        {"data": path.name},
+    )
+
+
+def _continue(
+    config: RunConfig,
+    read: Callable[[], TextSplits],
+    checksums: dict[str, str],
+    about: dict[str, str],
+) -> Problem:
+    data = config.data
+    settings = {name: getattr(data, name) for name in ("tokenizer", "vocab_size", "validation")}
+    key = key_of({"problem": data.problem, "data": checksums, **settings})
+    texts = read()
+
+    def write(folder: Path) -> None:
+        # Lines, not the whole: a tokenizer that learns from one long string needs far more memory.
+        tokenizer = learn_tokenizer(texts.train.splitlines(keepends=True), data)
+        store_tokenizer(folder, tokenizer)
+        for name in ("train", "valid", "test"):
+            ids = tokenizer.encode(getattr(texts, name))
+            write_store(folder, name, [ids], vocab_size=tokenizer.vocab_size, key=key)
+
+    folder = prepared_folder(key, write, data.cache)
+    tokenizer = store_tokenizer(folder)
+
+    def windows(name: str, *, moving: bool = False) -> Windows:
+        examples = Windows(TokenStore(folder, name, key=key), data.max_len, moving=moving)
+        if not len(examples):
+            raise DataError(f"the {name} text is too short: it has fewer than two tokens")
+        return examples
+
+    def held_out(name: str) -> HeldOut:
+        return HeldOut(windows(name), n_bytes=len(getattr(texts, name).encode()))
+
+    return Problem(
+        task="continue",
+        train=windows("train", moving=True),
+        valid=held_out("valid"),
+        tests={"test": held_out("test")} if texts.test else {},
+        model=config.model.with_(vocab_size=tokenizer.vocab_size, max_len=data.max_len),
+        tokenizer=tokenizer,
+        checksums=checksums,
+        about=about,
+    )

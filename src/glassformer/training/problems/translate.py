@@ -1,0 +1,172 @@
+"""Sentences and their translations: Multi30k, Tatoeba, and both together."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from glassformer.data import (
+    Found,
+    SentencePairs,
+    TokenStore,
+    find,
+    key_of,
+    prepared_folder,
+    write_store,
+)
+from glassformer.data.parallel import Pair, read_multi30k, read_tatoeba, split_by_source
+from glassformer.text import Tokenizer
+from glassformer.training.config import DataConfig, RunConfig
+from glassformer.training.problems.problem import (
+    HeldOut,
+    Problem,
+    learn_tokenizer,
+    share_of,
+    store_tokenizer,
+)
+
+__all__ = ["translate_de", "translate_multi30k", "translate_zh"]
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """Pairs by part."""
+
+    train: list[Pair]
+    valid: list[Pair]
+    tests: dict[str, list[Pair]] = field(default_factory=dict)
+
+
+def translate_multi30k(config: RunConfig) -> Problem:
+    """English captions to German ones; the official parts."""
+    found = find("multi30k", config.data.folder)
+    return _translate(config, [found], lambda: _multi30k(found), "de")
+
+
+def translate_de(config: RunConfig) -> Problem:
+    """Everyday sentences and captions, English to German."""
+    tatoeba = find("tatoeba-de", config.data.folder)
+    multi30k = find("multi30k", config.data.folder)
+
+    def read() -> _Parts:
+        sentences, captions = _tatoeba(tatoeba), _multi30k(multi30k)
+        return _Parts(
+            train=[*sentences.train, *captions.train],
+            valid=[*sentences.valid, *captions.valid],
+            tests={**sentences.tests, "multi30k_2016": captions.tests["test_2016_flickr"]},
+        )
+
+    return _translate(config, [tatoeba, multi30k], read, "de")
+
+
+def translate_zh(config: RunConfig) -> Problem:
+    """Everyday sentences, English to Chinese."""
+    found = find("tatoeba-zh", config.data.folder)
+    return _translate(config, [found], lambda: _tatoeba(found), "zh")
+
+
+def _multi30k(found: Found) -> _Parts:
+    return _Parts(
+        train=read_multi30k(found, "train"),
+        valid=read_multi30k(found, "val"),
+        tests={
+            "test_2016_flickr": read_multi30k(found, "test_2016_flickr"),
+            "test_2017_flickr": read_multi30k(found, "test_2017_flickr"),
+            "test_2017_mscoco": read_multi30k(found, "test_2017_mscoco"),
+        },
+    )
+
+
+def _tatoeba(found: Found) -> _Parts:
+    pairs = read_tatoeba(found)
+    # One sentence in fifty to report, one in a hundred to choose by, and not more than needed.
+    n_sentences = len({pair.source for pair in pairs})
+    splits = split_by_source(
+        pairs, n_valid=min(1000, n_sentences // 50), n_test=min(2000, n_sentences // 25)
+    )
+    return _Parts(splits.train, splits.valid, {"tatoeba": splits.test})
+
+
+def _translate(
+    config: RunConfig, sources: list[Found], read: Callable[[], _Parts], language: str
+) -> Problem:
+    data = config.data
+    checksums = {name: digest for found in sources for name, digest in found.corpus.files.items()}
+    settings = {
+        name: getattr(data, name) for name in ("tokenizer", "vocab_size", "max_len", "share")
+    }
+    key = key_of({"problem": data.problem, "data": checksums, **settings})
+    parts = read()
+    folder = prepared_folder(key, lambda work: _write(work, parts, data, key), data.cache)
+    tokenizer = store_tokenizer(folder)
+    pad_id = tokenizer.special.pad
+    assert pad_id is not None
+
+    def examples(name: str) -> SentencePairs:
+        return SentencePairs(
+            TokenStore(folder, f"{name}.source", key=key),
+            TokenStore(folder, f"{name}.target", key=key),
+            pad_id=pad_id,
+            pad_multiple=data.pad_multiple,
+        )
+
+    def held_out(name: str, pairs: list[Pair]) -> HeldOut:
+        return HeldOut(
+            examples(name),
+            sources=tuple(pair.source for pair in pairs),
+            references=tuple(pair.target for pair in pairs),
+        )
+
+    return Problem(
+        task="translate",
+        train=examples("train"),
+        valid=held_out("valid", parts.valid),
+        tests={name: held_out(name, pairs) for name, pairs in parts.tests.items()},
+        model=config.model.with_(
+            vocab_size=tokenizer.vocab_size, pad_id=pad_id, max_len=data.max_len
+        ),
+        tokenizer=tokenizer,
+        checksums=checksums,
+        language=language,
+        scores_tokenised=data.tokenised_bleu,
+        about={
+            "data": "; ".join(found.corpus.about for found in sources),
+            "licence": "; ".join(found.corpus.licence for found in sources),
+            "cite": "; ".join(found.corpus.cite for found in sources),
+        },
+    )
+
+
+def _write(folder: Path, parts: _Parts, data: DataConfig, key: str) -> None:
+    """Tokenise every part; training pairs that are too long are left out, others cut."""
+    train = share_of(parts.train, data.share)
+    texts = (text for pair in train for text in (pair.source, pair.target))
+    tokenizer = learn_tokenizer(texts, data)
+    store_tokenizer(folder, tokenizer)
+    for name, pairs in {"train": train, "valid": parts.valid, **parts.tests}.items():
+        max_len = data.max_len
+        source, target = _encode(tokenizer, pairs, None if name == "train" else max_len)
+        kept = [
+            at
+            for at in range(len(pairs))
+            # The model reads a target without its last token, so one more fits.
+            if len(source[at]) <= max_len and len(target[at]) <= max_len + 1
+        ]
+        for side, ids in (("source", source), ("target", target)):
+            write_store(
+                folder,
+                f"{name}.{side}",
+                (ids[at] for at in kept),
+                vocab_size=tokenizer.vocab_size,
+                key=key,
+            )
+
+
+def _encode(
+    tokenizer: Tokenizer, pairs: list[Pair], max_len: int | None
+) -> tuple[list[list[int]], list[list[int]]]:
+    """Sources end with the end token; targets have both, since they are predicted one ahead."""
+    source = tokenizer.encode_batch((pair.source for pair in pairs), end=True, max_len=max_len)
+    target = tokenizer.encode_batch(
+        (pair.target for pair in pairs), start=True, end=True, max_len=max_len
+    )
+    return source, target

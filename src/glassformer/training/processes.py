@@ -1,0 +1,113 @@
+"""One process or several: who am I, what do all of us know together.
+
+`torchrun` starts the processes and says in variables which one this is. Without it there is one,
+and everything here is a no-op. gloo joins CPUs, NCCL joins GPUs.
+"""
+
+import os
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from glassformer.errors import ConfigError
+
+__all__ = ["Processes", "choose_device"]
+
+
+@dataclass(frozen=True)
+class Processes:
+    """This process among all; a context that joins and leaves the group."""
+
+    rank: int = 0
+    local_rank: int = 0
+    n: int = 1
+
+    @classmethod
+    def from_environment(cls) -> "Processes":
+        """What torchrun says, or one process."""
+        rank, local, n = (
+            int(os.environ.get(name, default))
+            for name, default in (("RANK", "0"), ("LOCAL_RANK", "0"), ("WORLD_SIZE", "1"))
+        )
+        return cls(rank, local, n)
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this process writes files and reports."""
+        return self.rank == 0
+
+    def join(self, device: torch.device) -> None:
+        """Meet the other processes."""
+        if self.n > 1 and not dist.is_initialized():
+            if device.type == "cuda":
+                torch.cuda.set_device(device)
+            dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self.n > 1 and dist.is_initialized():
+            dist.destroy_process_group()
+
+    def sum(self, numbers: Tensor) -> Tensor:
+        """The sum over all processes, in place."""
+        if self.n > 1:
+            dist.all_reduce(numbers)
+        return numbers
+
+    def wait(self) -> None:
+        """Until all are here."""
+        if self.n > 1:
+            dist.barrier()
+
+    def any(self, flag: bool, device: torch.device) -> bool:
+        """Whether it is so in any process."""
+        if self.n == 1:
+            return flag
+        return bool(self.sum(torch.tensor(float(flag), device=device)))
+
+    def gather(self, mine: list[tuple[int, str]]) -> list[tuple[int, str]]:
+        """The lists of all processes, joined."""
+        if self.n == 1:
+            return mine
+        lists: list[list[tuple[int, str]]] = [[] for _ in range(self.n)]
+        dist.all_gather_object(lists, mine)
+        return [item for part in lists for item in part]
+
+    def wrap(self, model: nn.Module, device: torch.device) -> nn.Module:
+        """The model with gradients shared among processes (their mean)."""
+        if self.n == 1:
+            return model
+        ids = [device.index] if device.type == "cuda" else None
+        return DistributedDataParallel(model, device_ids=ids)
+
+
+def choose_device(asked: str, processes: Processes) -> torch.device:
+    """The device that a config names; auto: a GPU where there is one."""
+    if asked == "auto":
+        has_gpu = torch.cuda.is_available()
+        asked = "cuda" if has_gpu else "mps" if torch.backends.mps.is_available() else "cpu"
+    try:
+        device = torch.device(asked)
+    except RuntimeError:
+        raise ConfigError(f"loop.device must be cpu, cuda, mps or auto, got {asked!r}") from None
+    if device.type == "cuda":
+        count = torch.cuda.device_count()
+        if processes.local_rank >= count:
+            raise ConfigError(
+                f"asked for {processes.local_rank + 1} or more GPUs on this machine, which has "
+                f"{count}; lower --nproc-per-node, or set --loop.device cpu"
+            )
+        return torch.device("cuda", processes.local_rank if device.index is None else device.index)
+    return device

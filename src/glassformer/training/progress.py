@@ -1,0 +1,123 @@
+"""What a person sees of a run: a bar on a terminal, plain lines elsewhere, always on stderr.
+
+The loop calls `Reporter`; it does not know which kind it has. rich draws the bar where it is
+installed.
+"""
+
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["PlainReporter", "Reporter", "make_reporter", "score_text"]
+
+
+class Reporter:
+    """Sees everything and says nothing: for tests and for programs."""
+
+    def start(self, step: int, total: int) -> None:
+        """A run begins, or goes on, at `step` of `total`."""
+
+    def step(self, step: int, facts: Mapping[str, float]) -> None:
+        """Some updates were made."""
+
+    def line(self, text: str) -> None:
+        """Something to say."""
+
+    def stop(self) -> None:
+        """The run is over."""
+
+
+class PlainReporter(Reporter):
+    """One line now and then, for files and pipes."""
+
+    def __init__(self, seconds: float = 10.0) -> None:
+        self._every = seconds
+        self._last = 0.0
+        self._total = 0
+        self._started = (0, time.monotonic())
+
+    def start(self, step: int, total: int) -> None:
+        """Remember where the clock starts."""
+        self._total = total
+        self._started = (step, time.monotonic())
+
+    def step(self, step: int, facts: Mapping[str, float]) -> None:
+        """A line if the last one is some seconds old."""
+        now = time.monotonic()
+        if now - self._last < self._every and step < self._total:
+            return
+        self._last = now
+        first, since = self._started
+        left = (now - since) / max(1, step - first) * (self._total - step)
+        self.line(f"step {step}/{self._total}  {score_text(facts)}  {_clock(left)} left")
+
+    def line(self, text: str) -> None:
+        """To stderr."""
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
+
+
+class BarReporter(Reporter):
+    """A bar by rich."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self._progress = Progress(
+            TextColumn("{task.completed}/{task.total}"),
+            BarColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[facts]}"),
+            console=Console(stderr=True),
+        )
+        self._task: Any = None
+
+    def start(self, step: int, total: int) -> None:
+        """Show the bar."""
+        self._progress.start()
+        self._task = self._progress.add_task("", total=total, completed=step, facts="")
+
+    def step(self, step: int, facts: Mapping[str, float]) -> None:
+        """Move the bar."""
+        self._progress.update(self._task, completed=step, facts=score_text(facts))
+
+    def line(self, text: str) -> None:
+        """Above the bar."""
+        self._progress.console.print(text, markup=False, highlight=False)
+
+    def stop(self) -> None:
+        """Leave the bar as it is."""
+        self._progress.stop()
+
+
+def make_reporter() -> Reporter:
+    """A bar where a person watches and rich is installed, else plain lines."""
+    if sys.stderr.isatty():
+        try:
+            return BarReporter()
+        except ImportError:
+            return PlainReporter()
+    return PlainReporter()
+
+
+def score_text(facts: Mapping[str, Any]) -> str:
+    """Numbers with their names, as a line shows them."""
+    return "  ".join(
+        f"{name.replace('_', ' ')} {_number(value)}"
+        for name, value in facts.items()
+        if isinstance(value, int | float)
+    )
+
+
+def _number(value: float) -> str:
+    if value != value or abs(value) >= 10_000:
+        return f"{value:,.0f}"
+    return f"{value:.4g}" if abs(value) < 1000 else f"{value:.0f}"
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

@@ -1,0 +1,35 @@
+"""Recipes: functions that return complete configs, by name.
+
+A recipe is a starting point that is known to work: every field of it can be changed.
+"""
+
+from collections.abc import Callable
+
+from glassformer.errors import UnknownNameError
+from glassformer.training.config import RunConfig
+from glassformer.training.recipes.imdb import imdb
+from glassformer.training.recipes.language import shakespeare, shakespeare_small, text, wikitext2
+from glassformer.training.recipes.translation import multi30k, translate_de, translate_zh
+
+__all__ = ["RECIPES", "recipe"]
+
+RECIPES: dict[str, Callable[[], RunConfig]] = {
+    make.__name__.replace("_", "-"): make
+    for make in (
+        imdb,
+        multi30k,
+        translate_de,
+        translate_zh,
+        shakespeare,
+        shakespeare_small,
+        wikitext2,
+        text,
+    )
+}
+
+
+def recipe(name: str) -> RunConfig:
+    """The config of the recipe of this name."""
+    if name not in RECIPES:
+        raise UnknownNameError("recipe", name, RECIPES)
+    return RECIPES[name]()

@@ -1,0 +1,144 @@
+"""A state to resume from: named tensors in safetensors, the rest in JSON, whole or not at all.
+
+    state/00001200.safetensors   parameters, optimiser, average, best weights, random generators
+    state/00001200.json          position, scores, and the SHA-256 of the file beside it
+
+The JSON is written last, so that a state without one was never finished. A damaged state is
+reported and the one before it used. Nothing here is a pickle, and nothing knows what is trained.
+"""
+
+import hashlib
+import json
+import os
+import random
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor
+
+from glassformer.errors import TrainingError
+
+__all__ = ["State", "capture_random", "newest_state", "restore_random", "save_state"]
+
+
+@dataclass(frozen=True)
+class State:
+    """Everything that a run needs to go on."""
+
+    step: int
+    tensors: dict[str, Tensor]
+    facts: dict[str, Any]
+    """Plain JSON."""
+
+    def section(self, name: str) -> dict[str, Tensor]:
+        """The tensors whose names begin with `name.`, without it."""
+        prefix = f"{name}."
+        return {
+            key.removeprefix(prefix): tensor
+            for key, tensor in self.tensors.items()
+            if key.startswith(prefix)
+        }
+
+
+def save_state(folder: Path, state: State, keep: int) -> None:
+    """Write a state, then remove all but the newest `keep`."""
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in state.tensors.items()}
+    data = save(tensors)
+    facts = {
+        "step": state.step,
+        "sha256": hashlib.sha256(data).hexdigest(),
+        "facts": state.facts,
+    }
+    name = f"{state.step:08d}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_whole(folder / f"{name}.safetensors", data)
+        write_whole(folder / f"{name}.json", json.dumps(facts, indent=1).encode())
+    except OSError as error:
+        raise TrainingError(
+            f"cannot save the state of step {state.step} to {folder}: {error.strerror}; "
+            "the states saved before are whole"
+        ) from error
+    for old in _states(folder)[keep:]:
+        # The JSON first: tensors without it are no state.
+        with suppress(OSError):  # another process may have removed it
+            old.unlink()
+            old.with_suffix(".safetensors").unlink()
+
+
+def newest_state(folder: Path, report: Callable[[str], None]) -> State | None:
+    """The newest state that is whole; damaged ones are reported. None where there is none."""
+    damaged = 0
+    for path in _states(folder):
+        try:
+            return _read(path)
+        except (OSError, ValueError, KeyError, SafetensorError) as error:
+            report(f"{path} is damaged ({error}); the state before it is used")
+            damaged += 1
+    if damaged:
+        raise TrainingError(f"all {damaged} states in {folder} are damaged: start the run again")
+    return None
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file under another name, force it to the disk, then rename it."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as opened:
+            opened.write(data)
+            opened.flush()
+            os.fsync(opened.fileno())
+        temporary.replace(path)
+    finally:
+        with suppress(FileNotFoundError):  # renamed already
+            temporary.unlink()
+
+
+def capture_random(device: torch.device) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The states of all random generators, as tensors and plain data."""
+    version, numbers, gauss = random.getstate()
+    kind, keys, position, has_gauss, cached = np.random.get_state(legacy=True)
+    tensors = {
+        "torch": torch.get_rng_state(),
+        "python": torch.tensor(numbers, dtype=torch.int64),
+        "numpy": torch.from_numpy(np.asarray(keys).astype(np.int64)),
+    }
+    if device.type == "cuda":
+        tensors["cuda"] = torch.cuda.get_rng_state(device)
+    facts = {
+        "python": [version, gauss],
+        "numpy": [kind, int(position), int(has_gauss), float(cached)],
+    }
+    return tensors, facts
+
+
+def restore_random(tensors: dict[str, Tensor], facts: dict[str, Any], device: torch.device) -> None:
+    """Set all random generators to a captured state."""
+    version, gauss = facts["python"]
+    random.setstate((version, tuple(tensors["python"].tolist()), gauss))
+    kind, position, has_gauss, cached = facts["numpy"]
+    keys = tensors["numpy"].numpy().astype(np.uint32)
+    np.random.set_state((kind, keys, position, has_gauss, cached))
+    torch.set_rng_state(tensors["torch"])
+    if device.type == "cuda" and "cuda" in tensors:
+        torch.cuda.set_rng_state(tensors["cuda"], device)
+
+
+def _states(folder: Path) -> list[Path]:
+    """The JSON files of finished states, newest first."""
+    return sorted(folder.glob("[0-9]*.json"), reverse=True)
+
+
+def _read(path: Path) -> State:
+    facts = json.loads(path.read_text(encoding="utf-8"))
+    data = path.with_suffix(".safetensors").read_bytes()
+    if hashlib.sha256(data).hexdigest() != facts["sha256"]:
+        raise ValueError("its hash is another")
+    return State(facts["step"], load(data), facts["facts"])
