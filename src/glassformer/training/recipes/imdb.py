@@ -30,7 +30,7 @@ def imdb() -> RunConfig:
         data=DataConfig(
             problem="classify-imdb",
             tokenizer="words",
-            vocab_size=16_000,
+            vocab_size=12_000,
             max_len=512,
             cut="middle",
             batch_size=64,
@@ -43,7 +43,7 @@ def imdb() -> RunConfig:
             d_model=128,
             n_layers=6,
             init="normal",
-            attention=AttentionConfig(n_heads=8, output_bias=True),
+            attention=AttentionConfig(n_heads=4, output_bias=True),
             feed_forward=FeedForwardConfig(d_ff=256, activation="gelu"),
             block=BlockConfig(norm_first=True, final_norm=True, dropout=0.3),
             positions=PositionConfig(kind="learned"),

@@ -47,7 +47,7 @@ def shakespeare_small() -> RunConfig:
     return replace(
         large,
         recipe="shakespeare-small",
-        model=_writer(d_model=144, n_heads=6, n_layers=4, dropout=0.1),
+        model=_writer(d_model=128, n_heads=4, n_layers=5, dropout=0.1),
         loop=LoopConfig(steps=5000, evaluate_every=250, average=0.995),
     )
 
