@@ -152,7 +152,7 @@ def attend_fused(
     """The same in one call of PyTorch's fused kernel: fast, but the weights are never seen."""
     _check_widths(queries, keys, values)
     n_queries, n_keys = queries.size(-2), keys.size(-2)
-    square = causal and mask is None and n_queries == n_keys
+    square = bool(causal and mask is None and n_queries == n_keys)  # symbolic when compiled
     # The kernel's own causal rule is used only where its alignment cannot differ from ours.
     visible = (
         None
