@@ -102,16 +102,18 @@ class Evaluation:
         self._rounding = rounding
         self._named: dict[int, Floats] = {}
         self._sizes: list[float] = []
+        self._expression = expression
         with np.errstate(all="ignore"):
             self.value = float(self._of(expression, ()))
-            self._terms = self._sum_of_terms(expression)
 
     @property
     def scale(self) -> float:
         """max(|value|, Σ|terms|, largest |operand|), mask fills left out."""
         size = abs(self.value) if math.isfinite(self.value) else 0.0
         limit = _FILL * max(1.0, size)
-        return max([size, self._terms, *(s for s in self._sizes if s < limit)])
+        with np.errstate(all="ignore"):
+            terms = self._sum_of_terms(self._expression)
+        return max([size, terms, *(s for s in self._sizes if s < limit)])
 
     def relative_difference(self, shown: float) -> float:
         """|shown − value| over the scale; 0 for the same infinity or NaN, else ∞."""
@@ -120,7 +122,8 @@ class Evaluation:
         if shown == self.value:
             return 0.0
         gap = abs(shown - self.value)
-        return gap / self.scale if math.isfinite(gap) and self.scale else math.inf
+        scale = self.scale if math.isfinite(gap) else 0.0
+        return gap / scale if scale else math.inf
 
     def _sum_of_terms(self, expression: Expression) -> float:
         """Σ|terms| of the sum that the expression is; factors and divisors reach every term."""
@@ -180,6 +183,15 @@ class Evaluation:
                 self._sizes.append(float(np.abs(finite).max()) if finite.size else 0.0)
         return numbers
 
+    def _read_one(self, value: float) -> Floats:
+        """One operand: the same as `_read`, without the cost of an array."""
+        number = np.float64(value)
+        if self._rounding is not None:
+            return self._read(number)
+        if math.isfinite(number):
+            self._sizes.append(abs(float(number)))
+        return number
+
     def _entry(self, entry: Entry, scope: tuple[Axis, ...]) -> Floats:
         index = tuple(
             slice(part.start, part.start + part.size * part.step, part.step)
@@ -187,9 +199,11 @@ class Evaluation:
             else part
             for part in entry.index
         )
+        running = [part for part in entry.index if isinstance(part, Axis)]
+        if not running:
+            return self._read_one(entry.view.array[index].item())
         values = self._read(entry.view.array[index])
-        letters = [part.letter for part in entry.index if isinstance(part, Axis)]
-        return _align(values, letters, scope) if scope else values
+        return _align(values, [part.letter for part in running], scope)
 
     def _lookup(self, lookup: Lookup, scope: tuple[Axis, ...]) -> Floats:
         places: list[npt.NDArray[np.int64]] = []

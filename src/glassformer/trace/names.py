@@ -55,7 +55,7 @@ def _wanted(call: Call, is_result: bool) -> tuple[list[str], str]:
         return [join(owner, str(target)) for target in targets], owner
     if is_result and len(targets) == 1 and targets[0] is not None:
         return _numbered(call, join(owner, targets[0])), owner
-    if origin.module and origin.module != owner:
+    if origin.module and (origin.module != owner or origin.line is None):
         return _numbered(call, origin.module), origin.module
     if is_result and origin.output:
         return _numbered(call, join(owner, "output")), owner

@@ -18,7 +18,7 @@ from glassformer.trace.recorder import Overrides, Recorder, recording
 from glassformer.trace.recording import Labels, Program, Recording, Source
 from glassformer.trace.trace import Trace
 
-__all__ = ["trace"]
+__all__ = ["call_inside", "run", "sources_of", "tensors_in", "trace", "unwrapped"]
 
 Prepare = Callable[[Recorder, list[Source]], None]
 
@@ -37,7 +37,7 @@ def trace(
     the texts of an input's positions: `{"input_ids": ["I", "am"]}`. A trace that would keep more
     than `max_bytes` of computed numbers is refused.
     """
-    program = Program(_unwrapped(module_or_function), args, kwargs, max_bytes)
+    program = Program(unwrapped(module_or_function), args, kwargs, max_bytes)
     return Trace(run(program, labels or {}))
 
 
@@ -51,15 +51,15 @@ def run(
     function = program.function
     root = function if isinstance(function, nn.Module) else None
     budget = Budget(program.max_bytes)
-    recorder = Recorder(ModulePaths(budget), budget, _call.__code__)
+    recorder = Recorder(ModulePaths(budget), budget, call_inside.__code__)
     recorder.overrides = overrides or {}
-    sources = list(_sources(recorder, program, root))
+    sources = list(sources_of(recorder, program, root))
     if prepare is not None:
         prepare(recorder, sources)
     notes: list[str] = []
     with _evaluating(root, notes), recording(recorder, root):
-        result = _call(function, program.args, program.kwargs)
-    outputs = {name: recorder.view_of(tensor) for name, tensor in _tensors(result, "")}
+        result = call_inside(function, program.args, program.kwargs)
+    outputs = {name: recorder.view_of(tensor) for name, tensor in tensors_in(result, "")}
     if not outputs:
         raise TraceError(
             f"{_title(function)} returned {type(result).__name__}, in which there is no tensor: "
@@ -75,12 +75,12 @@ def run(
     )
 
 
-def _call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def call_inside(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The outermost frame of a run: names are looked for inside it."""
     return function(*args, **kwargs)
 
 
-def _unwrapped(function: Callable[..., Any]) -> Callable[..., Any]:
+def unwrapped(function: Callable[..., Any]) -> Callable[..., Any]:
     """The module or function behind torch.compile."""
     for attribute in ("_orig_mod", "_torchdynamo_orig_callable"):
         function = getattr(function, attribute, function)
@@ -112,7 +112,7 @@ def _evaluating(root: nn.Module | None, notes: list[str]) -> Iterator[None]:
             module.training = True
 
 
-def _sources(recorder: Recorder, program: Program, root: nn.Module | None) -> Iterator[Source]:
+def sources_of(recorder: Recorder, program: Program, root: nn.Module | None) -> Iterator[Source]:
     """The tensors that are there before the run, by name: inputs, parameters, buffers."""
     for name, tensor in _named_inputs(program):
         yield Source(name, recorder.adopt(_on_cpu(tensor, f"input {name}")), "input")
@@ -155,22 +155,22 @@ def _named_inputs(program: Program) -> Iterator[tuple[str, Tensor]]:
             kind = inspect.signature(forward).parameters[name].kind
             given.update(value if kind is inspect.Parameter.VAR_KEYWORD else {name: value})
     for name, value in given.items():
-        yield from _tensors(value, name)
+        yield from tensors_in(value, name)
 
 
-def _tensors(value: Any, path: str) -> Iterator[tuple[str, Tensor]]:
+def tensors_in(value: Any, path: str) -> Iterator[tuple[str, Tensor]]:
     """The tensors in nested containers, by dotted paths; a lone one is called `output`."""
     if isinstance(value, Tensor):
         yield path or "output", value
     elif isinstance(value, Mapping):
         for key, part in value.items():
-            yield from _tensors(part, join(path, str(key)))
+            yield from tensors_in(part, join(path, str(key)))
     elif isinstance(value, tuple) and hasattr(value, "_fields"):
         for key, part in zip(value._fields, value, strict=True):
-            yield from _tensors(part, join(path, str(key)))
+            yield from tensors_in(part, join(path, str(key)))
     elif isinstance(value, list | tuple):
         for place, part in enumerate(value):
-            yield from _tensors(part, join(path or "output", str(place)))
+            yield from tensors_in(part, join(path or "output", str(place)))
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         for item in dataclasses.fields(value):
-            yield from _tensors(getattr(value, item.name), join(path, item.name))
+            yield from tensors_in(getattr(value, item.name), join(path, item.name))

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from glassformer.errors import TraceError
-from glassformer.trace import attention, rules
+from glassformer.trace import fused, rules
 from glassformer.trace.budget import Budget
 from glassformer.trace.calls import Call, Operator, operator_of
 from glassformer.trace.memory import Version, View
@@ -128,7 +128,12 @@ class Recorder(TorchDispatchMode):
         operator = operator_of(func)
         if operator.name == "scaled_dot_product_attention":
             with self:
-                return attention.expand(self.named, *args, **kwargs)
+                return fused.attention(self.named, *args, **kwargs)
+        if _is_idle(operator, args, kwargs):
+            return self._record(operator, args, kwargs)
+        if operator.name == "dropout":
+            with self:
+                return fused.dropout(*args, **kwargs)
         if rules.must_decompose(operator):
             result = self._decompose(func, args, kwargs)
             if result is not NotImplemented:
@@ -267,6 +272,14 @@ class Recorder(TorchDispatchMode):
             output=seen.output,
             forced=self._forced,
         )
+
+
+def _is_idle(operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether this is a dropout that drops nothing: it returns its input, which needs no rule."""
+    if not operator.random or "train" not in operator.parameters:
+        return False
+    position = operator.parameters.index("train")
+    return not (args[position] if position < len(args) else kwargs["train"])
 
 
 def _key(tensor: Tensor) -> int:

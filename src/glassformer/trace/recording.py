@@ -33,6 +33,8 @@ class Program:
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     max_bytes: int
+    reruns: bool = True
+    """Whether an edit may run it again (a training step would train)."""
 
 
 @dataclass(slots=True)

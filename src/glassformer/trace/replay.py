@@ -53,6 +53,11 @@ def edit(trace: Trace, edits: Edits) -> Trace:
         recording, recomputed = _Replay(trace.recording, wanted).run()
         notes = [f"edited: {recomputed} of {len(recording.calls)} operators recomputed"]
     except _ControlFlowChangedError as change:
+        if not trace.recording.program.reruns:
+            raise TraceError(
+                f"the edit changes the model's own control flow ({change}), and a training step "
+                "is not run again: edit the model and trace another step"
+            ) from None
         recording = _rerun(trace, wanted)
         notes = [f"the edit changes the model's own control flow ({change}): the model was rerun"]
     recording.notes = [*trace.recording.notes, *notes]

@@ -231,6 +231,8 @@ def _use(around: _Node) -> tuple[Kind, tuple[str | None, ...]]:
     match parent.node if parent is not None else None:
         case ast.Assign(targets=[ast.Tuple(elts=names)]):
             return "assigned", tuple(_target_name(name) for name in names)
+        case ast.Assign(targets=[ast.Subscript()]):
+            return "part", ()  # the write into the tensor takes the name, not what is written
         case ast.Assign(targets=targets) if len(targets) == 1:
             return "assigned", (_target_name(targets[0]),)
         case ast.AnnAssign(target=target) | ast.NamedExpr(target=target):

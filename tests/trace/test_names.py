@@ -1,0 +1,257 @@
+"""A step's name is its module's path and the variable that its source line assigns."""
+
+import math
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from glassformer.trace import Trace, trace
+
+
+def names(traced: Trace) -> list[str]:
+    return [step.name for step in traced.steps]
+
+
+class Attention(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.to_queries = nn.Linear(4, 4)
+        self.to_keys = nn.Linear(4, 4)
+        self.to_output = nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        queries = self.to_queries(x)
+        keys = self.to_keys(x)
+        scores = queries @ keys.mT
+        scaled = scores / math.sqrt(4)
+        weights = scaled.softmax(-1)
+        context = weights @ x
+        return self.to_output(context)  # type: ignore[no-any-return]  # modules are untyped
+
+
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention = Attention()
+        self.norm = nn.LayerNorm(4)
+        self.inner = nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.Linear(8, 4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        attended = self.attention(x)
+        x = self.norm(attended + x)
+        hidden: Tensor = self.inner(x)
+        return x + hidden
+
+
+class Stack(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(Block() for _ in range(2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        for block in self.blocks:
+            x = block(x)
+        return x
+
+
+def test_a_models_steps_are_named_as_its_source_reads() -> None:
+    block = [
+        "attention.queries",
+        "attention.keys",
+        "attention.scores",
+        "attention.scaled",
+        "attention.weights",
+        "attention.context",
+        "attended",
+        "add",
+        "x",
+        "inner.0",
+        "inner.1",
+        "hidden",
+    ]
+    expected = [f"blocks.0.{name}" for name in block] + ["x.2"]
+    expected += [f"blocks.1.{name}" for name in block] + ["x.3"]
+    traced = trace(Stack(), torch.randn(1, 3, 4))
+    assert names(traced) == expected
+    assert traced["blocks.1.attention.scores"].module == "blocks.1.attention"
+
+
+def test_the_source_line_is_kept() -> None:
+    line = trace(Stack(), torch.randn(1, 3, 4))["blocks.0.attention.scores"].line
+    assert line is not None
+    assert line.file == __file__
+    assert line.text == "scores = queries @ keys.mT"
+
+
+def test_the_tree_follows_the_modules() -> None:
+    root = trace(Stack(), torch.randn(1, 3, 4)).tree()
+    assert [branch.name for branch in root.branches] == ["blocks"]
+    first = root.branches[0].branches[0]
+    assert first.path == "blocks.0"
+    assert "blocks.0.attended" in [step.name for step in first.steps]
+    assert [branch.name for branch in first.branches] == ["attention", "inner"]
+
+
+def test_only_the_whole_expression_takes_the_name() -> None:
+    def function(a: Tensor, b: Tensor) -> Tensor:
+        scores = a @ b.mT * 0.5 + 1
+        return scores
+
+    assert names(trace(function, torch.randn(2, 2), torch.randn(2, 2))) == [
+        "matmul",
+        "mul",
+        "scores",
+    ]
+
+
+def test_a_chain_of_layout_methods_leaves_the_name_to_the_product() -> None:
+    def function(a: Tensor) -> Tensor:
+        context = (a @ a.mT).transpose(0, 1).reshape(-1)
+        return context
+
+    assert names(trace(function, torch.randn(3, 3))) == ["context", "reshape"]
+
+
+def test_every_way_to_assign() -> None:
+    class Holder(nn.Module):
+        kept: Tensor
+
+        def forward(self, a: Tensor) -> Tensor:
+            annotated: Tensor = a + 1
+            self.kept = annotated * 2
+            if (walrus := self.kept - 1) is not None:
+                annotated += walrus
+            total = torch.zeros(2)
+            total[0] = annotated.sum()
+            values, places = annotated.flatten().topk(2)
+            first, _ = annotated.flatten().sort()
+            return total + values + places + first[:2]
+
+    assert names(trace(Holder(), torch.randn(2, 2))) == [
+        "annotated",
+        "kept",
+        "walrus",
+        "annotated.2",
+        "total",
+        "sum",
+        "total.2",
+        "values",
+        "places",
+        "first",
+        "_",
+        "add",
+        "add.2",
+        "output",
+    ]
+
+
+def test_a_returned_expression_takes_the_callers_name() -> None:
+    def inner(a: Tensor) -> Tensor:
+        return a * 2
+
+    def outer(a: Tensor) -> Tensor:
+        doubled = inner(a)
+        return inner(doubled + 1)
+
+    assert names(trace(outer, torch.ones(2))) == ["doubled", "add", "output"]
+
+
+def test_lambdas_and_comprehensions_give_no_name() -> None:
+    def function(a: Tensor) -> Tensor:
+        twice = lambda t: t * 2  # noqa: E731 - a lambda is what is tested
+        parts = [row + 1 for row in a]
+        joined = torch.stack(parts)
+        result: Tensor = twice(joined)  # type: ignore[no-untyped-call]  # a lambda has no types
+        return result
+
+    assert names(trace(function, torch.ones(2, 2))) == ["add", "add.2", "joined", "mul"]
+
+
+def test_a_function_of_torch_that_runs_several_operators_names_its_last() -> None:
+    def function(a: Tensor) -> Tensor:
+        unit = F.normalize(a, dim=-1)
+        for _ in range(2):
+            unit = F.normalize(unit, dim=-1)
+        return unit
+
+    traced = names(trace(function, torch.randn(2, 3)))
+    assert [name for name in traced if name.startswith("unit")] == ["unit", "unit.2", "unit.3"]
+    assert traced[-1] == "unit.3"
+
+
+def test_code_without_source_is_named_by_operator() -> None:
+    space: dict[str, Any] = {}
+    exec("def function(a):\n    scores = a @ a\n    return scores + 1", space)
+    assert names(trace(space["function"], torch.ones(2, 2))) == ["matmul", "add"]
+
+
+def test_a_wrapper_does_not_hide_the_callers_name() -> None:
+    def decorated(function: Any) -> Any:
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            result = function(*args, **kwargs)
+            return result
+
+        return wrapper
+
+    @decorated
+    def double(a: Tensor) -> Tensor:
+        return a * 2
+
+    def function(a: Tensor) -> Tensor:
+        doubled: Tensor = double(a)
+        return doubled
+
+    assert names(trace(function, torch.ones(2))) == ["doubled"]
+
+
+def test_a_shared_module_is_named_where_it_is_used() -> None:
+    class Side(nn.Module):
+        def __init__(self, table: nn.Embedding) -> None:
+            super().__init__()
+            self.table = table
+
+        def forward(self, ids: Tensor) -> Any:
+            return self.table(ids) + 1
+
+    class Both(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.shared = nn.Embedding(5, 2)
+            self.left, self.right = Side(self.shared), Side(self.shared)
+
+        def forward(self, ids: Tensor) -> Tensor:
+            return torch.cat([self.left(ids), self.right(ids)])
+
+    traced = trace(Both(), torch.tensor([1, 2]))
+    assert names(traced) == ["left.table", "left.add", "right.table", "right.add", "output"]
+    assert traced["left.table.weight"] is traced["shared.weight"]
+
+
+def test_views_that_are_assigned_can_be_asked_for() -> None:
+    def function(a: Tensor) -> Tensor:
+        b = a + 1
+        heads = b.view(2, 2, 2).transpose(0, 1)
+        left, right = heads.chunk(2, dim=-1)
+        return left + right
+
+    traced = trace(function, torch.arange(8.0).reshape(2, 4))
+    assert traced["heads"].shape == (2, 2, 2)
+    assert traced["heads"].is_view
+    assert traced["right"][1, 0, 0].name == "b[0, 3]"
+    assert traced["right"][1, 0, 0].value == 4
+    assert names(traced) == ["b", "output"]
+
+
+def test_expanded_attention_has_the_five_names() -> None:
+    class Fused(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            mixed = F.scaled_dot_product_attention(x, x, x, is_causal=True)
+            return mixed
+
+    traced = trace(Fused(), torch.randn(1, 1, 3, 4))
+    before, after = ["scores", "scaled", "ones", "causal_mask"], ["masked", "weights", "context"]
+    assert names(traced) == before + after
+    assert all(traced[name].expanded for name in ("scores", "scaled", "masked", "weights"))
+    assert any("written out" in note for note in traced.notes)
