@@ -28,6 +28,7 @@ from glassformer.trace.expressions import (
     total,
 )
 from glassformer.trace.memory import Index, View
+from glassformer.trace.rules import loss
 from glassformer.trace.rules.operands import LETTERS, cell
 from glassformer.trace.rules.registry import Build, rule
 
@@ -212,6 +213,9 @@ def nll_loss(call: Call, index: Index) -> Expression:
     if own == call.integer("ignore_index"):
         return Number(0)
     return Choose(Operation("=", target, Number(own)), Function("neg", (value,)), Number(0))
+
+
+rule("nll_loss_forward", "nll_loss2d_forward")(loss.nll_loss)
 
 
 @rule("nll_loss_forward", "nll_loss2d_forward", output=1)
