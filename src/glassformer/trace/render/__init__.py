@@ -1,0 +1,1 @@
+"""Traces for readers: terminal, Markdown, LaTeX, HTML, JSON, workbook."""

@@ -1,0 +1,133 @@
+"""What a cell's card says, worked out once for every format."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from glassformer.trace import text
+from glassformer.trace.cells import Cell
+from glassformer.trace.expressions import Entry, Expression
+from glassformer.trace.render.files import source_place
+
+__all__ = ["Card", "Definition", "Part", "card", "short_names"]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A summand of a cell: its value, how it is made, and its share of all summands' sizes."""
+
+    value: float
+    symbols: str
+    numbers: str
+    share: float
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A symbol of the formula that stands for a part (μ, m, Z)."""
+
+    symbol: str
+    symbols: str
+    numbers: str
+    value: float
+    expression: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A cell, ready to be shown."""
+
+    cell: Cell
+    expression: Expression | None
+    formula: str
+    numbers: str
+    definitions: tuple[Definition, ...]
+    parts: tuple[Part, ...]
+    """The largest summands, in their own order; none if the cell is no sum."""
+    others: int
+    """How many summands are not among them."""
+    rest: float
+    """What the others add up to."""
+    recomputed: float
+    difference: float
+    place: str
+    """`package/module.py:12` of the line that made it, or nothing."""
+    line: str
+
+    @property
+    def is_given(self) -> bool:
+        """Whether nothing was computed: a parameter, an input, a constant."""
+        return self.expression is None and not self.cell.step.is_opaque
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether the cell is another cell, moved."""
+        return isinstance(self.expression, Entry)
+
+
+def short_names(cell: Cell) -> str:
+    """The module path that names may leave out on this cell's card."""
+    return f"{cell.step.module}." if cell.step.module else ""
+
+
+def card(cell: Cell, most: int = text.MOST_TERMS, digits: int = 4) -> Card:
+    """The card of a cell, with the `most` largest terms of a long sum."""
+    expression = cell.expression
+    inside = short_names(cell)
+
+    def rename(name: str) -> str:
+        return name.removeprefix(inside)
+
+    parts, others, rest = _parts(cell, most, digits)
+    definitions: tuple[Definition, ...] = ()
+    if expression is not None:
+        definitions = tuple(
+            Definition(
+                part.symbol,
+                text.symbols(part.body, rename),
+                text.numbers(part.body, digits, most),
+                cell.definitions[part.symbol][2],
+                part.body,
+            )
+            for part in text.definitions(expression)
+        )
+    return Card(
+        cell=cell,
+        expression=expression,
+        formula="" if expression is None else text.symbols(expression, rename),
+        numbers="" if expression is None else text.numbers(expression, digits, most),
+        definitions=definitions,
+        parts=parts,
+        others=others,
+        rest=rest,
+        recomputed=cell.recomputed,
+        difference=cell.difference,
+        place=source_place(cell.source),
+        line=cell.source.text if cell.source is not None else "",
+    )
+
+
+def _parts(cell: Cell, most: int, digits: int) -> tuple[tuple[Part, ...], int, float]:
+    terms = cell.terms
+    if len(terms) < 2:
+        return (), 0, 0.0
+    values = np.array([term.value for term in terms])
+    shown = text.largest_terms(values, most)
+    sizes = np.abs(values[np.isfinite(values)])
+    whole = float(sizes.sum()) or 1.0
+    parts = tuple(
+        Part(
+            terms[place].value,
+            text.symbols(terms[place].expression, lambda n: n.removeprefix(short_names(cell))),
+            text.numbers(terms[place].expression, digits, most),
+            min(1.0, abs(terms[place].value) / whole),
+            terms[place].cells,
+        )
+        for place in shown
+    )
+    with np.errstate(invalid="ignore"):
+        rest = float(np.delete(values, shown).sum())
+    return parts, len(terms) - len(shown), rest

@@ -1,0 +1,1 @@
+"""A trace as one page (being written)."""

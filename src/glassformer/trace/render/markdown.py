@@ -1,0 +1,186 @@
+"""A cell, a step or several of them as Markdown: tables, and formulas as plain text or as TeX."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+
+from glassformer.trace import text
+from glassformer.trace.cells import Cell
+from glassformer.trace.render.cards import Card, card, short_names
+from glassformer.trace.render.files import source_place
+from glassformer.trace.render.latex_math import MathWriter, NumbersWriter, math_name, math_symbol
+from glassformer.trace.render.matrices import Matrix, matrices, shape_text
+from glassformer.trace.render.words import Words, words_in
+from glassformer.trace.steps import Step
+from glassformer.trace.trace import Trace
+
+__all__ = ["markdown_text"]
+
+MOST_ROWS, MOST_COLUMNS, MOST_SLICES = 16, 12, 8
+
+
+def markdown_text(
+    things: Trace | Step | Cell | Sequence[Step | Cell],
+    *,
+    lang: str = "en",
+    digits: int = 4,
+    terms: int = text.MOST_TERMS,
+    tex: bool = False,
+) -> str:
+    """Markdown of a cell, a step, a list of them, or every step of a trace.
+
+    `tex` writes formulas as `$…$` for readers that set them; otherwise they are plain text.
+    """
+    words = words_in(lang)
+    writer = _Writer(words, digits, terms, tex)
+    if isinstance(things, Trace):
+        parts = [writer.index(things)]
+        chosen: Sequence[Step | Cell] = [*things.inputs.values(), *things.steps]
+    else:
+        parts = []
+        chosen = [things] if isinstance(things, Step | Cell) else things
+    for thing in chosen:
+        parts.append(writer.step(thing) if isinstance(thing, Step) else writer.cell(thing))
+    return "\n\n".join(parts) + "\n"
+
+
+def _escaped(plain: str) -> str:
+    """Text that Markdown shows as it is, in tables too."""
+    marked = re.sub(r"([\\`*_{}\[\]#|~$])", r"\\\1", " ".join(plain.split("\n")))
+    return marked.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _code(plain: str) -> str:
+    """A span of code, fenced by more backticks than it holds."""
+    longest = max((len(run) for run in re.findall(r"`+", plain)), default=0)
+    fence = "`" * (longest + 1)
+    return f"{fence} {plain} {fence}" if longest else f"`{plain}`"
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], align: str) -> str:
+    lines = [heads, [{"l": "---", "r": "---:"}[side] for side in align], *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+class _Writer:
+    def __init__(self, words: Words, digits: int, terms: int, tex: bool) -> None:
+        self._words = words
+        self._digits = digits
+        self._terms = terms
+        self._tex = tex
+
+    def index(self, trace: Trace) -> str:
+        """The table of steps."""
+        words = self._words
+        heads = [words[key] for key in ("step", "shape", "operator", "source")]
+        rows = [
+            [
+                _code(step.name),
+                shape_text(step.shape),
+                _code(step.op),
+                _escaped(source_place(step.line)),
+            ]
+            for step in trace.steps
+        ]
+        notes = "".join(f"\n\n> {_escaped(note)}" for note in trace.notes)
+        return f"# {_escaped(words['title'])}{notes}\n\n{_table(heads, rows, 'llll')}"
+
+    def step(self, step: Step) -> str:
+        """Heading, source line, every slice, and the arithmetic of the first cell."""
+        words = self._words
+        parts = [
+            f"## {_code(step.name)}",
+            f"{shape_text(step.shape)} · {_code(step.op)} · {words[step.role]}",
+        ]
+        if step.line is not None and step.line.text:
+            parts.append(f"{_escaped(source_place(step.line))}: {_code(step.line.text)}")
+        if 0 in step.shape:
+            return "\n\n".join([*parts, words["empty"]])
+        slices = math.prod(step.shape[:-2])
+        for number, shown in enumerate(matrices(step)):
+            if number == MOST_SLICES:
+                left = words["more slices"].format(count=slices - MOST_SLICES)
+                parts.append(f"*{_escaped(left)}*")
+                break
+            parts.append(self._matrix(shown))
+        if step.role == "activation":
+            parts.append(self.cell(step[(0,) * len(step.shape)]))
+        return "\n\n".join(parts)
+
+    def _matrix(self, shown: Matrix) -> str:
+        words = self._words
+        columns, rows = len(shown.columns) - MOST_COLUMNS, len(shown.rows) - MOST_ROWS
+        heads = [_escaped(shown.name), *map(_escaped, shown.columns[:MOST_COLUMNS])]
+        heads += [_escaped(words["more columns"].format(count=columns))] if columns > 0 else []
+        body = [
+            [
+                f"**{_escaped(label)}**" if label else "",
+                *(text.number(float(x), self._digits) for x in shown.values[row, :MOST_COLUMNS]),
+                *(["…"] if columns > 0 else []),
+            ]
+            for row, label in enumerate(shown.rows[:MOST_ROWS])
+        ]
+        table = _table(heads, body, "l" + "r" * (len(heads) - 1))
+        note = f"\n\n*{_escaped(words['more rows'].format(count=rows))}*" if rows > 0 else ""
+        return table + note
+
+    def cell(self, cell: Cell) -> str:
+        """Formula in symbols and numbers, largest terms, both precisions, source line."""
+        words, shown = self._words, card(cell, self._terms, self._digits)
+        value = text.number(cell.value, self._digits)
+        parts = [f"### {_code(cell.name)} = {value}"]
+        if shown.expression is None:
+            why = words["given"] if shown.is_given else words["no rule"].format(op=cell.step.op)
+            return "\n\n".join([*parts, f"{words[cell.role]}. {_escaped(why)}"])
+        parts.append(self._formulas(shown, value))
+        if shown.parts:
+            parts.append(self._parts(shown))
+        dtype = str(cell.step.dtype).removeprefix("torch.")
+        stored = words["stored"].format(dtype=dtype)
+        facts = [
+            f"- {_escaped(stored)}: {text.number(cell.value, 9)}",
+            f"- {_escaped(words['recomputed'])}: {text.number(shown.recomputed, 17)}",
+            f"- {_escaped(words['difference'])}: {shown.difference:.1e}",
+        ]
+        if shown.line:
+            facts.append(f"- {_escaped(shown.place)}: {_code(shown.line)}")
+        return "\n\n".join([*parts, "\n".join(facts)])
+
+    def _formulas(self, shown: Card, value: str) -> str:
+        if self._tex:
+            return self._tex_formulas(shown, value)
+        name = shown.cell.name.removeprefix(short_names(shown.cell))
+        lines = [f"{name} = {shown.formula}"]
+        lines += [] if shown.is_copy else [f"  = {shown.numbers}", f"  = {value}"]
+        for part in shown.definitions:
+            number = text.number(part.value, self._digits)
+            lines.append(f"{part.symbol} = {part.symbols}\n  = {part.numbers} = {number}")
+        return "```text\n" + "\n".join(lines) + "\n```"
+
+    def _tex_formulas(self, shown: Card, value: str) -> str:
+        assert shown.expression is not None
+        inside = short_names(shown.cell)
+        symbols = MathWriter(lambda full: full.removeprefix(inside), self._words)
+        numbers = NumbersWriter(self._words, self._digits, self._terms)
+        name = math_name(shown.cell.name.removeprefix(inside))
+        lines = [f"{name} = {symbols.write(shown.expression)}"]
+        lines.append(f"{name} = {numbers.write(shown.expression)} = {value}")
+        for part in shown.definitions:
+            symbol = math_symbol(part.symbol)
+            lines.append(f"{symbol} = {symbols.write(part.expression)}")
+            lines.append(f"{symbol} = {numbers.write(part.expression)}")
+        return "\n\n".join(f"$$\n{line}\n$$" for line in lines)
+
+    def _parts(self, shown: Card) -> str:
+        words = self._words
+        heads = [words["largest terms"] if shown.others else words["terms"], "", ""]
+        rows = [
+            [text.number(part.value, self._digits), _code(part.symbols), _escaped(part.numbers)]
+            for part in shown.parts
+        ]
+        if shown.others:
+            note = words["others"].format(count=shown.others)
+            rows.append([text.number(shown.rest, self._digits), _escaped(note), ""])
+        return _table(heads, rows, "rll")

@@ -1,0 +1,184 @@
+"""What the renderers say, in English and Chinese. A test holds the two to the same keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from glassformer.errors import UnknownNameError
+
+__all__ = ["LANGUAGES", "Words", "words_in"]
+
+Words = Mapping[str, str]
+
+_ENGLISH = {
+    # what things are
+    "parameter": "parameter",
+    "input": "input",
+    "activation": "computed",
+    "constant": "constant",
+    "output": "output",
+    "parameters": "parameters",
+    "inputs": "inputs",
+    "constants": "constants",
+    "steps": "{count} steps",
+    "step": "step",
+    "shape": "shape",
+    "operator": "operator",
+    "role": "role",
+    "sheet": "sheet",
+    "source": "source",
+    "model": "model",
+    # a cell
+    "in symbols": "in symbols",
+    "in numbers": "in numbers",
+    "where": "where",
+    "terms": "terms",
+    "largest terms": "largest terms",
+    "others": "{count} others",
+    "operands": "operands",
+    "value": "value",
+    "stored": "stored ({dtype})",
+    "recomputed": "recomputed in float64",
+    "difference": "relative difference",
+    "no rule": "no rule for {op}: its arithmetic is not shown",
+    "given": "given: nothing was computed here",
+    "expanded": "written out in place of a fused operator",
+    "made from": "made from",
+    # matrices
+    "more columns": "… {count} more columns",
+    "more rows": "… {count} more rows",
+    "slices": "slice {at} of {count}",
+    "more slices": "… {count} more slices",
+    "empty": "no numbers: a size is 0",
+    "otherwise": "otherwise",
+    # the page
+    "title": "Every number of a model",
+    "left out": "Left out of this page",
+    "left out cells": (
+        "The arithmetic of {count} cells in {steps} steps: their matrices are here, their "
+        "cards say so."
+    ),
+    "left out values": "The numbers of {steps} tensors ({count} numbers): {names}",
+    "no card": "The arithmetic of this cell was left out to keep the page small.",
+    "choose a cell": "Choose a number to see the arithmetic that made it.",
+    "keys": "Arrow keys move, Enter explains, Backspace goes back.",
+    "trail": "trail",
+    "back": "back",
+    "used by": "used by",
+    "find": "find a step",
+    "language": "中文",
+    "theme": "light or dark",
+    "close": "close",
+    "all digits": "all digits",
+    "signed legend": "below 0 · 0 · above 0",
+    "probability legend": "0 … 1",
+    "slice": "slice",
+    "notes": "notes",
+    "largest first": "largest first",
+    "in order": "in order",
+    "show all": "show all {count}",
+    "no script": "This page needs JavaScript to draw its matrices.",
+    # the workbook
+    "index": "Index",
+    "frozen": "numbers only",
+    "workbook title": "A model as a spreadsheet: change a number and watch",
+    "workbook how": (
+        "Coloured numbers may be changed; everything else is a formula over the cells it came from."
+    ),
+    "workbook float64": (
+        "The sheets compute in float64; the numbers stored with the formulas are those of "
+        "the run (often float32), so the last digits may change on recalculation."
+    ),
+    "workbook infinity": (
+        "−∞ stands as −{infinity} and NaN as #N/A: a spreadsheet has neither. exp(−∞) is 0, "
+        "and a fully masked row gives 0."
+    ),
+    "workbook frozen": (
+        "Steps marked “numbers only” cannot be written as formulas and do not change."
+    ),
+}
+
+_CHINESE = {
+    "parameter": "参数",
+    "input": "输入",
+    "activation": "计算所得",
+    "constant": "常量",
+    "output": "输出",
+    "parameters": "参数",
+    "inputs": "输入",
+    "constants": "常量",
+    "steps": "{count} 个步骤",
+    "step": "步骤",
+    "shape": "形状",
+    "operator": "算子",
+    "role": "类别",
+    "sheet": "工作表",
+    "source": "源代码",
+    "model": "模型",
+    "in symbols": "公式",
+    "in numbers": "代入数值",
+    "where": "其中",
+    "terms": "各项",
+    "largest terms": "最大的几项",
+    "others": "其余 {count} 项",
+    "operands": "操作数",
+    "value": "数值",
+    "stored": "存储值（{dtype}）",
+    "recomputed": "以 float64 重算",
+    "difference": "相对误差",
+    "no rule": "算子 {op} 没有对应的规则，无法给出算式",
+    "given": "给定的数，未经计算",
+    "expanded": "融合算子的展开写法",
+    "made from": "由以下张量得到",
+    "more columns": "…… 还有 {count} 列",
+    "more rows": "…… 还有 {count} 行",
+    "slices": "切片 {at}，共 {count} 个",
+    "more slices": "…… 还有 {count} 个切片",
+    "empty": "没有数：某一维的大小为 0",
+    "otherwise": "否则",
+    "title": "模型里的每一个数",
+    "left out": "本页未收录的内容",
+    "left out cells": "{steps} 个步骤中 {count} 个单元格的算式：矩阵仍在本页，卡片上会注明。",
+    "left out values": "{steps} 个张量的数值（共 {count} 个数）：{names}",
+    "no card": "为控制页面大小，未收录这个单元格的算式。",
+    "choose a cell": "点一个数，看它是怎样算出来的。",
+    "keys": "方向键移动，回车查看算式，退格返回。",
+    "trail": "回溯路径",
+    "back": "返回",
+    "used by": "用于",
+    "find": "查找步骤",
+    "language": "English",
+    "theme": "切换深浅色",
+    "close": "关闭",
+    "all digits": "显示全部位数",
+    "signed legend": "负 · 0 · 正",
+    "probability legend": "0 … 1",
+    "slice": "切片",
+    "notes": "说明",
+    "largest first": "按大小排列",
+    "in order": "按顺序排列",
+    "show all": "显示全部 {count} 项",
+    "no script": "本页需要 JavaScript 才能画出矩阵。",
+    "index": "目录",
+    "frozen": "仅数值",
+    "workbook title": "电子表格里的模型：改一个数，看结果怎样变",
+    "workbook how": "有底色的数可以修改；其余都是公式，引用算出它的单元格。",
+    "workbook float64": (
+        "表格以 float64 计算；随公式保存的是模型运行时的数值（多为 float32），重新计算后末几"
+        "位可能略有变化。"
+    ),
+    "workbook infinity": (
+        "电子表格没有 −∞ 和 NaN：这里分别用 −{infinity} 和 #N/A 表示。exp(−∞) 为 0，整行被掩"
+        "码时结果为 0。"
+    ),
+    "workbook frozen": "标为“仅数值”的步骤无法写成公式，不会随之改变。",
+}
+
+LANGUAGES: dict[str, Words] = {"en": _ENGLISH, "zh": _CHINESE}
+
+
+def words_in(lang: str) -> Words:
+    """The words of a language."""
+    if lang not in LANGUAGES:
+        raise UnknownNameError("language", lang, LANGUAGES)
+    return LANGUAGES[lang]
