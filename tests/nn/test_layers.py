@@ -84,6 +84,11 @@ def test_make_norm_keeps_kind_and_epsilon(kind: Any, expected: type[nn.Module]) 
     assert type(norm) is expected and norm.eps == 0.25
 
 
+def test_no_norm_is_the_identity() -> None:
+    x = seeded(2, 6)
+    assert make_norm(6, BlockConfig(norm="none"))(x) is x
+
+
 @pytest.mark.parametrize("kind", ["layer", "rms"])
 def test_the_modules_in_use_equal_the_written_functions(kind: Any) -> None:
     norm = make_norm(6, BlockConfig(norm=kind)).double()

@@ -43,8 +43,8 @@ def attention(n_heads: int = 4, **settings: Any) -> MultiHeadAttention:
 def test_trap_01_scores_are_divided_by_the_root_of_the_head_width() -> None:
     """√d_model for √d_head."""
     module, x = attention(output_map=False), seeded(2, 5, 8)
-    heads = [split_heads(m(x), 4) for m in (module.to_queries, module.to_keys, module.to_values)]
-    expected = F.scaled_dot_product_attention(*heads, scale=1 / math.sqrt(2))
+    q, k, v = (split_heads(m(x), 4) for m in (module.to_queries, module.to_keys, module.to_values))
+    expected = F.scaled_dot_product_attention(q, k, v, scale=1 / math.sqrt(2))
     assert share(module(x), join_heads(expected)) <= FLOAT64_SHARE
 
 

@@ -1,0 +1,87 @@
+"""Compile models in a process of its own: `python -m tests.nn.compile_models BACKEND [NAME…]`.
+
+The shape checks of the test process put wrappers around our functions that a full graph cannot
+hold; users have none. Prints one JSON object: for each name, the largest difference from eager
+mode as a share of the largest entry, of output and of gradients.
+"""
+
+import json
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from tests.nn.oracles import seeded, share
+from tests.nn.small import EVERY, inputs_for, make, tiny
+
+
+def variants() -> dict[str, tuple[nn.Module, tuple[Tensor, ...]]]:
+    """Every small model, one block deep, with inputs; some with a mask, some written out."""
+    configs = {name: config.with_(n_layers=1) for name, config in EVERY.items()}
+    models = {name: (make(config), inputs_for(config)) for name, config in configs.items()}
+    is_token = torch.arange(6) < torch.tensor([6, 3])[:, None]
+    for name in ("encoder", "classifier", "gpt2", "seq2seq"):
+        model, inputs = models[name]
+        models[f"{name}, padded"] = (model, (*inputs, is_token))
+    for name in ("encoder", "llama", "seq2seq"):
+        models[f"{name}, written"] = (make(configs[name], attention="written"), models[name][1])
+    return models
+
+
+def compare(
+    compiled: Callable[..., Tensor], eager: nn.Module, inputs: tuple[Tensor, ...]
+) -> dict[str, float]:
+    got, expected = compiled(*inputs), eager(*inputs)
+    direction = seeded(*expected.shape, dtype=expected.dtype)
+    parameters = list(eager.parameters())
+    ours = torch.autograd.grad((got * direction).sum(), parameters, allow_unused=True)
+    theirs = torch.autograd.grad((expected * direction).sum(), parameters, allow_unused=True)
+    pairs = [(a, b) for a, b in zip(ours, theirs, strict=True) if a is not None and b is not None]
+    largest = max(float(b.abs().max()) for _, b in pairs)
+    gradient = max(float((a - b).abs().max()) for a, b in pairs) / largest
+    return {"output": share(got, expected), "gradient": gradient}
+
+
+def export_classifier() -> dict[str, float]:
+    """A classifier through torch.export, a file, and back, at lengths it was not traced with."""
+    model = make(tiny("classifier", pad_id=0)).eval()
+    ids = torch.randint(1, 13, (3, 7), generator=torch.Generator().manual_seed(0))
+    ids[1, 4:] = 0
+    batch, length = torch.export.Dim("batch"), torch.export.Dim("length", max=16)
+    exported = torch.export.export(model, (ids,), dynamic_shapes={"ids": {0: batch, 1: length}})
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "classifier.pt2"
+        torch.export.save(exported, path)
+        again = torch.export.load(path).module()
+    longer = ids.repeat(2, 2)
+    return {
+        "same shape": share(again(ids), model(ids)),
+        "another shape": share(again(longer), model(longer)),
+    }
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    backend, *names = sys.argv[1:]
+    if backend == "export":
+        print(json.dumps({"classifier": export_classifier()}))  # noqa: T201
+        return
+    models = variants()
+    results = {}
+    for name in names or models:
+        model, inputs = models[name]
+        torch.compiler.reset()
+        compiled = torch.compile(model, fullgraph=True, backend=backend)
+        if backend == "inductor":  # compiling a backward pass, too, takes half a minute
+            with torch.no_grad():
+                results[name] = {"output": share(compiled(*inputs), model(*inputs))}
+        else:
+            results[name] = compare(compiled, model, inputs)
+    print(json.dumps(results))  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""Rival continuations that share one cache equal each continuation alone."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from glassformer.nn import Branches, LanguageModel
+from glassformer.nn.attention import KeyValueCache
+from tests.nn.oracles import share
+from tests.nn.small import make, random_ids, shrunk, tiny
+
+MODELS = {
+    **{
+        f"{kind} positions": tiny("language_model", positions__kind=kind)
+        for kind in ("learned", "sinusoidal", "rotary", "none")
+    },
+    "grouped heads": shrunk("llama"),
+}
+
+
+def seen(n_keys: int, *rows: list[int]) -> Tensor:
+    """Which of n_keys cached positions each new token sees."""
+    visible = torch.zeros(1, len(rows), n_keys, dtype=torch.bool)
+    for token, keys in enumerate(rows):
+        visible[0, token, keys] = True
+    return visible
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("attention", ["fused", "written"])
+@pytest.mark.parametrize("name", MODELS)
+def test_two_continuations_of_one_text_equal_each_alone(name: str, attention: Any) -> None:
+    """The text a b c goes on as d f and as e g; the cache holds a b c d e f g."""
+    model = make(MODELS[name], attention=attention).eval()
+    assert isinstance(model, LanguageModel)
+    text, rivals = random_ids(model.config, 1, 3), random_ids(model.config, 2, 2, seed=4)
+    cache = model.start_cache()
+    model(text, cache=cache)
+    outputs = []
+    for step, visible in enumerate(
+        (
+            seen(5, [0, 1, 2, 3], [0, 1, 2, 4]),
+            seen(7, [0, 1, 2, 3, 5], [0, 1, 2, 4, 6]),
+        )
+    ):
+        branches = Branches(torch.tensor([3 + step, 3 + step]), visible, 4 + step)
+        outputs.append(model.decoder(rivals[:, step][None], cache=cache, branches=branches))
+    assert cache.length == 3  # the caller counts
+    for rival in range(2):
+        whole = torch.cat([text, rivals[rival : rival + 1]], dim=1)
+        alone = model.decoder(whole)[0, 3:]
+        assert share(torch.stack([out[0, rival] for out in outputs]), alone) <= 1e-6
+
+
+def test_gather_keeps_positions_of_each_row_in_order() -> None:
+    cache = KeyValueCache()
+    numbers = torch.arange(8.0).view(2, 1, 4, 1)
+    cache.append(numbers.expand(2, 3, 4, 2), numbers.expand(2, 3, 4, 5) * 10)
+    cache.gather(torch.tensor([[0, 3], [2, 1]]))
+    keys, values = cache.read()
+    assert keys.shape == (2, 3, 2, 2) and values.shape == (2, 3, 2, 5)
+    assert keys[:, 1, :, 0].tolist() == [[0, 3], [6, 5]]
+    assert values[:, 2, :, 4].tolist() == [[0, 30], [60, 50]]
+    keys, _ = cache.append(torch.full((2, 3, 1, 2), 9.0), torch.zeros(2, 3, 1, 5))
+    assert keys[:, 0, :, 0].tolist() == [[0, 3, 9], [6, 5, 9]]
+
+
+def test_an_empty_cache_gathers_nothing() -> None:
+    cache = KeyValueCache()
+    cache.gather(torch.zeros(2, 0, dtype=torch.long))
+    assert cache.length == 0

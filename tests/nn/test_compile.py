@@ -1,0 +1,54 @@
+"""`torch.compile(fullgraph=True)` and `torch.export` on our models, as users run them.
+
+In processes of their own, since the shape checks of this one cannot be captured in a graph.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.nn.small import EVERY
+
+ROOT = Path(__file__).parents[2]
+
+
+def compiled(folder: Path, *arguments: str) -> dict[str, dict[str, float]]:
+    """The differences from eager mode that `tests.nn.compile_models` prints."""
+    environment = {k: v for k, v in os.environ.items() if k != "GLASSFORMER_CHECK_SHAPES"}
+    environment |= {"TORCHINDUCTOR_CACHE_DIR": str(folder), "TORCHINDUCTOR_COMPILE_THREADS": "1"}
+    run = subprocess.run(
+        [sys.executable, "-m", "tests.nn.compile_models", *arguments],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr[-3000:]
+    results: dict[str, dict[str, float]] = json.loads(run.stdout)
+    return results
+
+
+def test_every_model_is_one_graph_and_equals_eager_mode_bit_by_bit(tmp_path: Path) -> None:
+    results = compiled(tmp_path, "eager")
+    assert results.keys() >= EVERY.keys()
+    assert {name: r for name, r in results.items() if r != {"output": 0, "gradient": 0}} == {}
+
+
+def test_graphs_with_their_backward_pass_equal_eager_mode_bit_by_bit(tmp_path: Path) -> None:
+    results = compiled(tmp_path, "aot_eager", "gpt2", "seq2seq")
+    assert set(results) == {"gpt2", "seq2seq"}
+    assert all(r == {"output": 0, "gradient": 0} for r in results.values())
+
+
+def test_compiled_kernels_equal_eager_mode_to_rounding(tmp_path: Path) -> None:
+    results = compiled(tmp_path, "inductor", "gpt2")
+    assert results["gpt2"]["output"] <= 1e-6
+
+
+def test_a_classifier_is_exported_saved_and_run_at_other_sizes(tmp_path: Path) -> None:
+    results = compiled(tmp_path, "export")
+    assert results["classifier"]["same shape"] <= 1e-6
+    assert results["classifier"]["another shape"] <= 1e-6
