@@ -7,6 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from tests.trace.gradient_examples import GRADIENTS
+
 Function = Callable[..., Any]
 
 A = torch.tensor([[0.5, -1.25, 2.0], [3.0, 0.25, -0.75]])
@@ -281,7 +283,7 @@ LOSSES: dict[str, Function] = {
 
 def _lstm() -> Any:
     torch.manual_seed(3)
-    return torch.nn.LSTM(4, 3, num_layers=2, bidirectional=True, batch_first=True)(CUBE)
+    return torch.nn.LSTM(4, 3, num_layers=2, bidirectional=True, batch_first=True).eval()(CUBE)
 
 
 def _gru() -> Any:
@@ -321,6 +323,7 @@ FAMILIES: dict[str, dict[str, Function]] = {
     "losses": LOSSES,
     "recurrent": RECURRENT,
     "attention": ATTENTION,
+    "gradients": GRADIENTS,
 }
 EXAMPLES = {
     f"{family}: {name}": function

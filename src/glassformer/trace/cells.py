@@ -185,9 +185,11 @@ class Cell:
         return to_dict(self, depth)
 
     def _shorten(self, name: str) -> str:
-        """A step's name as seen from this cell's module."""
-        inside = f"{self.step.module}." if self.step.module else ""
-        return name.removeprefix(inside) if name != inside else name
+        """A step's name as seen from this cell's module; that of a gradient after a ∂."""
+        gradient = name.startswith("gradients.")
+        own = self.step.module.removeprefix("gradients").removeprefix(".")
+        short = name.removeprefix("gradients.").removeprefix(f"{own}." if own else "")
+        return f"∂{short}" if gradient else short
 
 
 def leaves(expression: Expression) -> Iterator[Cell]:

@@ -38,9 +38,11 @@ def _lines(cell: Cell, terms: int, digits: int) -> list[str]:
     value = text.number(cell.value, digits)
     expression = cell.expression
     what = cell.step.op if expression is not None else cell.role
+    if cell.index in cell.step.pinned:
+        what = "set by an edit"
     lines = [f"{cell.name} = {value}  ({what}{', expanded' if cell.step.expanded else ''})"]
     if expression is None:
-        if cell.step.is_opaque:
+        if cell.step.is_opaque and cell.index not in cell.step.pinned:
             operands = ", ".join(o.step.name if o.step else o.argument for o in cell.step.operands)
             lines.append(f"  no rule for {cell.step.op}; made from {operands}")
         return lines

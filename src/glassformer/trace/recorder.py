@@ -67,7 +67,7 @@ class Recorder(TorchDispatchMode):
         self.found: list[Found] = []
         self.overrides: Overrides = {}
         self.replaced: dict[int, torch.UntypedStorage] = {}
-        self.replaced_by: set[int] = set()
+        self._stands_for: dict[int, int] = {}
         self._paths = paths
         self._budget = budget
         self._stop = stop
@@ -80,22 +80,27 @@ class Recorder(TorchDispatchMode):
 
     def adopt(self, tensor: Tensor) -> View:
         """Make a tensor of the user's known: a parameter, a buffer, an input."""
-        version = self._versions.get(_key(tensor))
+        version = self._versions.get(self._key(tensor))
         if version is None:
             version = Version(tensor.untyped_storage())
             version.stamp = None if tensor.is_inference() else (tensor, tensor._version)
-            self._versions[_key(tensor)] = version
+            self._versions[self._key(tensor)] = version
         return View.of(tensor, version)
 
     def replace(self, view: View, storage: torch.UntypedStorage) -> None:
-        """Let the run read `storage` wherever it would read the storage of an adopted view."""
-        self.replaced[view.version.storage._cdata] = storage
-        self.replaced_by.add(storage._cdata)
+        """Let the run read and write `storage` wherever it would an adopted view's own."""
+        own = view.version.storage._cdata
+        self.replaced[own] = storage
+        self._stands_for[storage._cdata] = own
         view.version.storage, view.version.stamp = storage, None
+
+    def is_replaced(self, view: View) -> bool:
+        """Whether an adopted view's storage was already replaced."""
+        return view.version.storage._cdata in self._stands_for
 
     def view_of(self, tensor: Tensor) -> View:
         """The view of a tensor of this run, as it is now."""
-        version = self._versions.get(_key(tensor))
+        version = self._versions.get(self._key(tensor))
         if version is None:
             raise TraceError("the model returned a tensor that no recorded operator made")
         return View.of(tensor, version)
@@ -167,7 +172,7 @@ class Recorder(TorchDispatchMode):
         else:
             results = result if isinstance(result, list | tuple) else [result]
             tensors = [tensor for tensor in results if isinstance(tensor, Tensor)]
-            call.outputs = tuple(View.of(t, self._versions[_key(t)]) for t in tensors)
+            call.outputs = tuple(View.of(t, self._versions[self._key(t)]) for t in tensors)
             self.views.append(call)
         return result
 
@@ -179,14 +184,14 @@ class Recorder(TorchDispatchMode):
         for position, name in operator.written:
             target = args[position] if position < len(args) else kwargs.get(name)
             for tensor in target if isinstance(target, list | tuple) else [target]:
-                if isinstance(tensor, Tensor) and _key(tensor) not in renewed:
-                    old = self._versions[_key(tensor)]
+                if isinstance(tensor, Tensor) and self._key(tensor) not in renewed:
+                    old = self._versions[self._key(tensor)]
                     live = old.storage
                     old.freeze()
                     self._budget.spend(old.nbytes)
                     new = Version(live, base=old)
-                    self._versions[_key(tensor)] = new
-                    renewed[_key(tensor)] = (old, new)
+                    self._versions[self._key(tensor)] = new
+                    renewed[self._key(tensor)] = (old, new)
         return renewed
 
     def _note_result(
@@ -204,7 +209,7 @@ class Recorder(TorchDispatchMode):
             if not isinstance(tensor, Tensor):
                 outputs.append(None)
                 continue
-            key = _key(tensor)
+            key = self._key(tensor)
             if key not in self._versions:
                 self._versions[key] = Version(tensor.untyped_storage())
                 self._budget.spend(tensor.untyped_storage().nbytes())
@@ -229,7 +234,7 @@ class Recorder(TorchDispatchMode):
     def _views(self, value: Any, origin: Origin) -> Any:
         """The arguments, each tensor as a view; a tensor seen for the first time is a constant."""
         if isinstance(value, Tensor):
-            known = self._versions.get(_key(value))
+            known = self._versions.get(self._key(value))
             if known is None:
                 view = self.adopt(value)
                 self.found.append(Found(view, origin, literal=False))
@@ -244,7 +249,7 @@ class Recorder(TorchDispatchMode):
     def _substitute(self, value: Any) -> Any:
         """The arguments with edited storages in the place of the user's."""
         if isinstance(value, Tensor):
-            storage = self.replaced.get(_key(value))
+            storage = self.replaced.get(self._key(value))
             if storage is None:
                 return value
             size, stride = value.size(), value.stride()
@@ -256,6 +261,17 @@ class Recorder(TorchDispatchMode):
         if isinstance(value, dict):
             return {key: self._substitute(part) for key, part in value.items()}
         return value
+
+    def _key(self, tensor: Tensor) -> int:
+        """The identity of a tensor's storage; of a replacement, that of what it stands for."""
+        try:
+            key = int(tensor.untyped_storage()._cdata)
+        except NotImplementedError as error:
+            raise TraceError(
+                f"a tensor of layout {tensor.layout} has no plain storage: "
+                "convert it with .to_dense()"
+            ) from error
+        return self._stands_for.get(key, key)
 
     def _origin(self, frame: FrameType | None) -> Origin:
         """Where the operator was called, and on behalf of which module."""
@@ -276,20 +292,10 @@ class Recorder(TorchDispatchMode):
 
 def _is_idle(operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Whether this is a dropout that drops nothing: it returns its input, which needs no rule."""
-    if not operator.random or "train" not in operator.parameters:
+    if not operator.name.endswith("dropout") or "train" not in operator.parameters:
         return False
     position = operator.parameters.index("train")
     return not (args[position] if position < len(args) else kwargs["train"])
-
-
-def _key(tensor: Tensor) -> int:
-    """The identity of a tensor's storage."""
-    try:
-        return int(tensor.untyped_storage()._cdata)
-    except NotImplementedError as error:
-        raise TraceError(
-            f"a tensor of layout {tensor.layout} has no plain storage: convert it with .to_dense()"
-        ) from error
 
 
 @contextmanager

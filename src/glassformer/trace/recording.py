@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from glassformer.trace.calls import Call
-from glassformer.trace.memory import View
+from glassformer.trace.memory import Index, View
 from glassformer.trace.recorder import Found
 from glassformer.trace.steps import Role
 
@@ -51,3 +51,5 @@ class Recording:
     outputs: dict[str, View]
     labels: Labels
     notes: list[str] = field(default_factory=list)
+    pins: dict[tuple[int, int], set[Index]] = field(default_factory=dict)
+    """The cells that an edit set, by call and output: their values follow from no operand."""

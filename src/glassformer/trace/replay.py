@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from glassformer.trace.steps import Step
     from glassformer.trace.trace import Trace
 
-__all__ = ["Edits", "edit", "replay"]
+__all__ = ["edit", "replay"]
 
-Edits = Mapping[Cell | tuple[str, int | tuple[int, ...]], Scalar]
+Where = TypeVar("Where", bound=Cell | tuple[str, int | tuple[int, ...]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,18 +39,23 @@ class _Edit:
     index: Index
     value: Scalar
 
+    def is_at(self, other: _Edit) -> bool:
+        """Whether both set the same cell."""
+        return self.step is other.step and self.index == other.index
+
 
 class _ControlFlowChangedError(Exception):
     """The recorded operators are not what the model would now do."""
 
 
-def edit(trace: Trace, edits: Edits) -> Trace:
+def edit(trace: Trace, edits: Mapping[Where, Scalar]) -> Trace:
     """A new trace with these cells changed and everything downstream recomputed."""
     from glassformer.trace.trace import Trace
 
     wanted = [_resolve(trace, where, value) for where, value in edits.items()]
+    pins = [pin for pin in _pins(trace) if not any(pin.is_at(item) for item in wanted)]
     try:
-        recording, recomputed = _Replay(trace.recording, wanted).run()
+        recording, recomputed = _Replay(trace.recording, wanted, pins).run()
         notes = [f"edited: {recomputed} of {len(recording.calls)} operators recomputed"]
     except _ControlFlowChangedError as change:
         if not trace.recording.program.reruns:
@@ -58,17 +63,30 @@ def edit(trace: Trace, edits: Edits) -> Trace:
                 f"the edit changes the model's own control flow ({change}), and a training step "
                 "is not run again: edit the model and trace another step"
             ) from None
-        recording = _rerun(trace, wanted)
+        recording = _rerun(trace, [*pins, *wanted])
         notes = [f"the edit changes the model's own control flow ({change}): the model was rerun"]
     recording.notes = [*trace.recording.notes, *notes]
+    for item in (*pins, *wanted):
+        if item.step.call is not None:
+            key = (item.step.call.number, item.step.output)
+            recording.pins.setdefault(key, set()).add(item.index)
     return Trace(recording)
+
+
+def _pins(trace: Trace) -> list[_Edit]:
+    """The cells that earlier edits set, with the values they hold."""
+    return [
+        _Edit(step, index, step.view.array[index].item())
+        for step in trace.steps
+        for index in step.pinned
+    ]
 
 
 def replay(trace: Trace) -> Trace:
     """The same trace, every operator run again: equal bit for bit."""
     from glassformer.trace.trace import Trace
 
-    return Trace(_Replay(trace.recording, [], everything=True).run()[0])
+    return Trace(_Replay(trace.recording, [], _pins(trace), everything=True).run()[0])
 
 
 def _resolve(trace: Trace, where: Cell | tuple[str, int | tuple[int, ...]], value: Scalar) -> _Edit:
@@ -86,7 +104,13 @@ def _resolve(trace: Trace, where: Cell | tuple[str, int | tuple[int, ...]], valu
 class _Replay:
     """One pass over the recorded calls."""
 
-    def __init__(self, recording: Recording, edits: list[_Edit], everything: bool = False) -> None:
+    def __init__(
+        self,
+        recording: Recording,
+        edits: list[_Edit],
+        pins: list[_Edit],
+        everything: bool = False,
+    ) -> None:
         self._recording = recording
         self._everything = everything
         self._versions: dict[int, Version] = {}
@@ -95,6 +119,10 @@ class _Replay:
         self._edits: dict[int, list[_Edit]] = defaultdict(list)
         for item in edits:
             self._edits[id(item.step.view.version)].append(item)
+        # Cells set earlier need care only where their step is computed anew.
+        self._pins: dict[int, list[_Edit]] = defaultdict(list)
+        for item in pins:
+            self._pins[id(item.step.view.version)].append(item)
 
     def run(self) -> tuple[Recording, int]:
         """The new recording, and how many calls were run again."""
@@ -203,6 +231,8 @@ class _Replay:
 
     def _renew(self, old: Version, new: Version) -> None:
         self._dirty.add(id(old))
+        for item in self._pins.get(id(old), []):
+            item.step.view.on(new).tensor()[item.index] = item.value
         self._install(old, new)
 
 
@@ -236,7 +266,7 @@ def _rerun(trace: Trace, edits: list[_Edit]) -> Recording:
             version = source.view.version
             # A version with a copy of its own was overwritten during the run: start from the copy.
             if here or before.view.version.storage._cdata != version.storage._cdata:
-                if version.storage._cdata in recorder.replaced_by:
+                if recorder.is_replaced(source.view):
                     continue
                 before.view.version.check()
                 recorder.replace(source.view, before.view.version.storage.clone())
@@ -251,7 +281,7 @@ def _rerun(trace: Trace, edits: list[_Edit]) -> Recording:
                 [e for e in edits if e.step.call is item.step.call], applied
             )
     recording = run(old.program, old.labels, overrides, prepare)
-    missing = [item.step.name for item in edits if item not in applied]
+    missing = [item.step.name for item in edits if not any(item is done for done in applied)]
     if missing:
         raise TraceError(
             f"with the edits the model takes another way and no longer makes {', '.join(missing)}"

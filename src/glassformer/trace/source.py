@@ -66,7 +66,8 @@ _LAYOUT = frozenset(
 )
 _VARIADIC = 0x04 | 0x08  # *args and **kwargs, as in code.co_flags
 
-Kind = Literal["assigned", "returned", "part", "unknown"]
+Kind = Literal["assigned", "written", "returned", "part", "unknown"]
+"""`written`: put into a tensor that has the name already, `x[0] = …`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +157,7 @@ def find_origin(frame: FrameType | None, stop: CodeType) -> Sighting:
             line = _line(code, frame.f_lasti)
             if shown is None:
                 shown, callee, assigned_depth = line, inner, depth
-            if line.kind == "assigned":
+            if line.kind in ("assigned", "written"):
                 return Sighting(shown, line.targets, depth, callee, output=False)
             if line.kind != "returned":
                 break
@@ -222,7 +223,7 @@ def _use(around: _Node) -> tuple[Kind, tuple[str | None, ...]]:
     if isinstance(node, ast.AugAssign):
         return "assigned", (_target_name(node.target),)
     if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
-        return "assigned", (_target_name(node.value),)
+        return "written", (_target_name(node.value),)
     if _is_layout(node) and _computes(_laid_out(node)):
         return "part", ()
     parent = around.parent

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -55,6 +56,7 @@ class Step:
         "name",
         "number",
         "output",
+        "pinned",
         "role",
         "trace",
         "view",
@@ -72,6 +74,7 @@ class Step:
         output: int = 0,
         line: Line | None = None,
         is_view: bool = False,
+        pinned: AbstractSet[Index] = frozenset(),
     ) -> None:
         self.trace = trace
         self.name = name
@@ -82,6 +85,7 @@ class Step:
         self.output = output
         self.line = line
         self.is_view = is_view
+        self.pinned = pinned
         self.number = -1
 
     def __repr__(self) -> str:
@@ -145,7 +149,9 @@ class Step:
         return tuple(found)
 
     def expression(self, index: Index) -> Expression | None:
-        """The arithmetic of one cell; None for what is given or opaque."""
+        """The arithmetic of one cell; None for what is given, opaque, or set by an edit."""
+        if index in self.pinned:
+            return None
         rule = rules.of_call(self.call, self.output) if self.call is not None else None
         if rule is None or self.call is None:
             return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from glassformer.errors import UnknownNameError
 from glassformer.trace import rules
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from glassformer.trace.verification import Report
 
 __all__ = ["Branch", "Trace"]
+
+# A cell, or a step's name with an index. (A type variable, since a mapping's key type is exact.)
+Where = TypeVar("Where", bound=Cell | tuple[str, int | tuple[int, ...]])
 
 
 @dataclass(slots=True)
@@ -51,6 +54,7 @@ class Trace:
         self._labels: dict[int, AxisLabels] = {}
         self._add_sources()
         self._add_steps()
+        self._add_found()
         self._add_views()
         self._add_outputs()
         for number, step in enumerate(dict.fromkeys(self._by_name.values())):
@@ -119,7 +123,7 @@ class Trace:
 
         return verify(self, sample, seed)
 
-    def edit(self, edits: Mapping[Cell | tuple[str, int | tuple[int, ...]], Scalar]) -> Trace:
+    def edit(self, edits: Mapping[Where, Scalar]) -> Trace:
         """A new trace in which these cells have other values and all that follows is recomputed."""
         from glassformer.trace.replay import edit
 
@@ -145,9 +149,14 @@ class Trace:
             step = Step(self, name, source.view, source.role, module=name.rpartition(".")[0])
             source.view.version.owners.append(step)
             self._add(step, tables[source.role])
+
+    def _add_found(self) -> None:
+        """Name the constants; `scale = torch.tensor(2.0)` by its variable."""
         for found in self.recording.found:
             origin = found.origin
-            target = origin.targets[0] if found.literal and len(origin.targets) == 1 else None
+            assigned = origin.line is not None and origin.line.kind == "assigned"
+            named = found.literal and assigned and len(origin.targets) == 1
+            target = origin.targets[0] if named else None
             name = self._names.take(join(origin.owner, target or "constant"))
             step = Step(self, name, found.view, "constant", module=origin.owner, line=origin.line)
             found.view.version.owners.append(step)
@@ -170,6 +179,7 @@ class Trace:
                     call=call,
                     output=output,
                     line=call.origin.line,
+                    pinned=self.recording.pins.get((call.number, output), frozenset()),
                 )
                 view.version.owners.append(step)
                 self._add(step)
@@ -182,7 +192,8 @@ class Trace:
         chosen: dict[tuple[object, ...], tuple[str, Call, int]] = {}
         for call in self.recording.views:
             origin = call.origin
-            if len(origin.targets) != len(call.outputs) or origin.forced is not None:
+            written = origin.line is not None and origin.line.kind == "written"
+            if len(origin.targets) != len(call.outputs) or origin.forced is not None or written:
                 continue
             for output, target in enumerate(origin.targets):
                 view = call.outputs[output]

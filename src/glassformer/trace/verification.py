@@ -123,7 +123,8 @@ def _check(step: Step, count: int, chance: random.Random, report: Report) -> Non
     for flat in sorted(chance.sample(range(step.view.numel), count)):
         index: Index = tuple(int(place) for place in np.unravel_index(flat, step.shape))
         expression = step.expression(index)
-        assert expression is not None
+        if expression is None:  # set by an edit: it follows from nothing
+            continue
         difference = Evaluation(expression).relative_difference(float(values[index]))
         place = f"[{', '.join(map(str, index))}]"
         entry.note(difference, tolerance, step.name + place)

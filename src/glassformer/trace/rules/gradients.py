@@ -195,7 +195,7 @@ def embedding(call: Call, index: Index) -> Expression:
     return gathered
 
 
-_MEAN = 1
+_NONE, _MEAN = 0, 1
 
 
 @rule("nll_loss_backward", "nll_loss2d_backward")
@@ -222,7 +222,7 @@ rule("nll_loss_forward", "nll_loss2d_forward")(loss.nll_loss)
 def nll_loss_weight(call: Call, _index: Index) -> Expression:
     """Σ w[t] over the targets that count."""
     targets, weight = call.view("target"), call.maybe_view("weight")
-    if call.integer("reduction") != _MEAN:
+    if call.integer("reduction") == _NONE:
         return Number(0)  # torch leaves it at 0, and does not read it
     axes = tuple(Axis(LETTERS[place], size) for place, size in enumerate(targets.shape))
     target, ignore = cell(targets, *axes), Number(call.integer("ignore_index"))

@@ -1,0 +1,236 @@
+"""A cell: value, formula, operands and terms, checked against arithmetic done by hand."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from glassformer.errors import TraceError, UnknownNameError
+from glassformer.trace import Trace, trace
+
+
+def products(q: Tensor, k: Tensor) -> Tensor:
+    scores = q @ k.mT
+    return scores
+
+
+@pytest.fixture
+def by_hand() -> Trace:
+    """The example of the texts: one query against two keys of width 3."""
+    return trace(products, torch.tensor([[1.0, 0.0, 2.0]]), torch.tensor([[1.0, 1, 1], [0, 1, 1]]))
+
+
+def test_a_dot_product_of_three_is_written_out(by_hand: Trace) -> None:
+    cell = by_hand["scores"][0, 1]
+    assert cell.name == "scores[0, 1]"
+    assert cell.value == 2
+    assert cell.role == "activation"
+    assert cell.formula == "Σₖ q[0, k]·k[1, k]"
+    assert cell.numbers == "1 × 0 + 0 × 1 + 2 × 1"
+    assert [operand.name for operand in cell.operands] == [
+        *("q[0, 0]", "q[0, 1]", "q[0, 2]"),
+        *("k[1, 0]", "k[1, 1]", "k[1, 2]"),
+    ]
+    assert [operand.role for operand in cell.operands] == ["input"] * 6
+    assert [term.value for term in cell.terms] == [0, 0, 2]
+    assert [c.name for c in cell.terms[2].cells] == ["q[0, 2]", "k[1, 2]"]
+    assert cell.recomputed == 2
+    assert cell.difference == 0
+    assert cell.source is not None
+    assert cell.source.text == "scores = q @ k.mT"
+
+
+def test_the_explanation_of_three(by_hand: Trace) -> None:
+    line = by_hand["scores"].line
+    assert line is not None
+    assert by_hand["scores"][0, 1].explain().splitlines() == [
+        "scores[0, 1] = 2  (matmul)",
+        "  = Σₖ q[0, k]·k[1, k]",
+        "  = 1 × 0 + 0 × 1 + 2 × 1",
+        "  = 0 + 0 + 2 = 2",
+        "  float64: 2, relative difference 0.0e+00",
+        f"  {Path(__file__).name}:{line.number}: scores = q @ k.mT",
+    ]
+
+
+@pytest.mark.parametrize("length", [64, 512])
+def test_a_long_dot_product_shows_its_largest_terms(length: int) -> None:
+    q = torch.full((1, length), 0.01)
+    q[0, 3], q[0, 9] = -5, 4
+    cell = trace(products, q, torch.ones(1, length))["scores"][0, 0]
+    assert cell.numbers.startswith("0.01 × 1 + ")
+    assert "(-5) × 1" in cell.numbers
+    assert "4 × 1" in cell.numbers
+    rest = (length - 8) * 0.01
+    assert cell.numbers.endswith(f"({length - 8} others: {rest:.4g})")
+    assert len(cell.terms) == length
+    assert math.isclose(sum(term.value for term in cell.terms), cell.recomputed)
+    assert "positive and negative terms" in cell.explain()
+
+
+def test_operands_are_found_behind_views() -> None:
+    def function(x: Tensor) -> Tensor:
+        y = x * 2
+        heads = y.view(2, 2, 2).transpose(0, 1)
+        scores = heads @ heads.mT
+        return scores
+
+    traced = trace(function, torch.arange(8.0).reshape(2, 4))
+    cell = traced["scores"][1, 0, 1]
+    assert cell.formula == "Σₖ y[0, 2+k]·y[1, 2+k]"
+    assert cell.operands[0] == traced["y"][0, 2]
+    assert traced["y"][0, 2].operands == (traced["x"][0, 2],)
+
+
+def test_softmax_and_layer_norm_are_spelt_out() -> None:
+    def function(x: Tensor) -> tuple[Tensor, Tensor]:
+        weights = x.softmax(-1)
+        normed = F.layer_norm(x, (2,))
+        return weights, normed
+
+    traced = trace(function, torch.tensor([1.0, 3.0]))
+    weight, normed = traced["weights"][0], traced["normed"][0]
+    assert weight.formula == "exp(x[0] − m) / Z"
+    assert weight.numbers == "exp(1 − 3) / 1.135"
+    assert weight.definitions["m"][:2] == ("maxⱼ(x[j])", "max(1, 3)")
+    assert weight.definitions["Z"][1] == "exp(1 − 3) + exp(3 − 3)"
+    assert normed.formula == "(x[0] − μ) / √(σ² + 1e-05)"
+    assert normed.definitions["μ"][:2] == ("(Σₖ x[k]) / 2", "(1 + 3) / 2")
+    assert normed.definitions["σ²"][0] == "(Σₖ (x[k] − μ)^2) / 2"
+    assert normed.definitions["σ²"][1] == "((1 − 2)^2 + (3 − 2)^2) / 2"
+    assert [normed.definitions[symbol][2] for symbol in ("μ", "σ²")] == [2, 1]
+
+
+def test_an_embedding_shows_the_token_that_chose_its_row() -> None:
+    traced = trace(nn.Embedding(5, 2), torch.tensor([4, 1]))
+    cell = traced.outputs["output"][0, 1]
+    assert cell.formula == "weight[input[0], 1]"
+    assert [operand.name for operand in cell.operands] == ["weight[4, 1]", "input[0]"]
+    assert cell.path()[-1] == traced["input"][0]
+
+
+def test_a_choice_shows_the_chosen_side_and_why() -> None:
+    def function(x: Tensor, mask: Tensor) -> Tensor:
+        masked = x.masked_fill(mask, -math.inf)
+        return masked
+
+    traced = trace(function, torch.tensor([1.0, 2.0]), torch.tensor([True, False]))
+    assert traced["masked"][0].formula == "if mask[0]: -∞, else x[0]"
+    assert traced["masked"][0].numbers == "-∞"
+    assert [operand.name for operand in traced["masked"][0].operands] == ["mask[0]"]
+    assert [operand.name for operand in traced["masked"][1].operands] == ["mask[1]", "x[1]"]
+
+
+def test_a_leading_index_of_size_one_may_be_left_out() -> None:
+    traced = trace(lambda x: x + 1, torch.zeros(1, 1, 2, 3))
+    step = traced.outputs["output"]
+    assert step[1, 2] == step[0, 0, 1, 2] == step[0, 1, 2] == step[-1, -1]
+    with pytest.raises(TraceError, match=r"no cell \[1\]: its shape is \(1, 1, 2, 3\)"):
+        _ = step[1]
+
+
+def test_the_depth_of_an_explanation() -> None:
+    traced = trace(lambda x: (x * 2).sum(), torch.tensor([1.0, 2.0]))
+    cell = traced.outputs["output"][()]
+    assert "x[0]" not in cell.explain(1)
+    deep = cell.explain(3).splitlines()
+    assert "    mul[0] = 2  (mul)" in deep
+    assert "        x[0] = 1  (input)" in deep
+
+
+def test_a_cell_as_data_is_json() -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.Softmax(-1))
+    cell = trace(model, torch.tensor([[1.0, 2.0]])).outputs["output"][0, 1]
+    data: dict[str, Any] = json.loads(json.dumps(cell.to_dict(depth=3)))
+    assert data["value"] == cell.value
+    assert data["formula"] == cell.formula
+    assert data["expression"]["kind"] == "operation"
+    assert [operand["cell"] for operand in data["operands"]] == [c.name for c in cell.operands]
+    row = data["operands"][0]
+    assert row["op"] == "linear"
+    assert {operand["role"] for operand in row["operands"]} == {"input", "parameter"}
+    assert row["terms"][0]["cells"] == ["input[0, 0]", "0.weight[1, 0]"]
+
+
+def test_labels_follow_the_tokens_to_every_step() -> None:
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = nn.Embedding(9, 4)
+
+        def forward(self, ids: Tensor) -> Tensor:
+            x = self.table(ids)
+            heads = x.view(1, 3, 2, 2).transpose(1, 2)
+            scores = heads @ heads.mT
+            weights = scores.softmax(-1)
+            context = (weights @ heads).transpose(1, 2).reshape(1, 3, 4)
+            return torch.mean(context, -1)
+
+    words = ["I", "am", "student"]
+    traced = trace(Model(), torch.tensor([[1, 2, 3]]), labels={"ids": words})
+    text, heads = tuple(words), ("head 0", "head 1")
+    assert traced["ids"].labels == (None, text)
+    assert traced["x"].labels == (None, text, None)
+    assert traced["heads"].labels == (None, None, text, None)
+    assert traced["weights"].labels == (None, heads, text, text)
+    assert traced["context"].labels == (None, heads, text, None)
+    assert traced.outputs["output"].labels == (None, text)
+
+
+def test_labels_that_fit_nothing() -> None:
+    with pytest.raises(UnknownNameError, match="unknown input 'x'"):
+        trace(torch.exp, torch.ones(2), labels={"x": ["a", "b"]})
+    with pytest.raises(TraceError, match=r"3 labels were given for input x, .*\(2,\)"):
+        trace(lambda x: x + 1, torch.ones(2), labels={"x": ["a", "b", "c"]})
+
+
+def test_precisions_side_by_side() -> None:
+    x = torch.tensor([[0.126, 1.0049]])
+    cell = trace(products, x, torch.tensor([[3.0, 2.0]]))["scores"][0, 0]
+    shown = cell.at_precisions(decimals=2)
+    assert shown.stored == cell.value
+    assert math.isclose(shown.float64, 0.126 * 3 + 1.0049 * 2, rel_tol=1e-6)
+    assert shown.rounded == 0.13 * 3 + 1.0 * 2
+    exact = [float(v) for v in x.bfloat16().float()[0]]
+    assert shown.bfloat16 == torch.tensor(exact[0] * 3 + exact[1] * 2).bfloat16()
+    assert "2 decimals 2.39" in str(shown)
+
+
+def test_operands_of_a_step_by_argument_name() -> None:
+    traced = trace(nn.Linear(3, 2), torch.ones(1, 3))
+    operands = {o.argument: o for o in traced.outputs["output"].operands}
+    assert {name: o.step.name for name, o in operands.items() if o.step} == {
+        "input": "input",
+        "weight": "weight",
+        "bias": "bias",
+    }
+    assert operands["weight"].value.shape == (2, 3)
+
+
+def test_dependents_of_parameter_input_and_overwritten_cell() -> None:
+    def function(x: Tensor) -> Tensor:
+        y = x + 1
+        early = y * 2
+        y[0] = 7
+        late = y * 3
+        return early.sum() + late.sum()
+
+    traced = trace(function, torch.ones(3))
+    assert [d.step.name for d in traced["y"][0].dependents()] == ["early"]
+    assert [d.step.name for d in traced["y"][1].dependents()] == ["early", "late"]
+    assert [c.name for d in traced["y"][1].dependents() for c in d.cells()] == [
+        "early[1]",
+        "late[1]",
+    ]
+
+
+def test_dependents_of_a_parameter_and_of_a_token() -> None:
+    bias = trace(nn.Linear(3, 2), torch.ones(4, 3))["bias"][0]
+    assert [d.count for d in bias.dependents()] == [4]
+    token = trace(nn.Embedding(5, 2), torch.tensor([4]))["input"][0]
+    assert [d.step.op for d in token.dependents()] == ["embedding"]

@@ -1,0 +1,205 @@
+"""What if: an edited trace is what the model would have computed."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from glassformer.errors import TraceError, UnknownNameError
+from glassformer.trace import Trace, diff, trace
+
+
+def assert_same(one: Trace, other: Trace) -> None:
+    assert [step.name for step in one.steps] == [step.name for step in other.steps]
+    for step, twin in zip(one.steps, other.steps, strict=True):
+        assert torch.equal(step.value, twin.value), step.name
+
+
+class Branching(nn.Module):
+    """Takes another way where the sum is negative, and stops at a length that it computes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(3, 3, bias=False)
+        nn.init.eye_(self.inner.weight)
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden = self.inner(x)
+        total = hidden.sum()
+        if total > 0:
+            signed = hidden * 2
+        else:
+            signed = hidden - 1
+            signed = signed.abs()
+        last: Tensor = signed + 1
+        return last
+
+
+def test_an_edit_recomputes_only_what_follows() -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 2))
+    traced = trace(model, torch.randn(1, 2))
+    edited = traced.edit({("2.weight", (0, 1)): 4.0})
+    assert edited.notes[-1] == "edited: 1 of 3 operators recomputed"
+    assert [d.name for d in diff(traced, edited).steps] == ["2.weight", "2"]
+    shared = [t["0"].view.version.storage.data_ptr() for t in (traced, edited)]
+    assert shared[0] == shared[1]
+
+
+def test_the_old_trace_and_the_model_are_left_alone() -> None:
+    model = nn.Linear(2, 2)
+    before = model.weight.detach().clone()
+    x = torch.randn(1, 2)
+    traced = trace(model, x)
+    output = traced.outputs["output"].value
+    edited = traced.edit({("weight", (0, 0)): 9.0, ("input", (0, 1)): 8.0})
+    assert torch.equal(model.weight, before)
+    assert torch.equal(traced.outputs["output"].value, output)
+    assert edited.inputs["input"].value[0, 1] == 8
+    assert x[0, 1] != 8
+    old = {("weight", (0, 0)): float(before[0, 0]), ("input", (0, 1)): float(x[0, 1])}
+    again = edited.edit(old)
+    assert torch.equal(again.outputs["output"].value, output)
+
+
+def test_an_edited_trace_is_a_trace() -> None:
+    traced = trace(Branching(), torch.tensor([1.0, 2.0, 3.0]))
+    edited = traced.edit({("hidden", 0): 5.0})
+    assert edited["hidden"].value.tolist() == [5, 2, 3]
+    assert edited["signed"].value.tolist() == [10, 4, 6]
+    assert edited["signed"][0].operands[0] == edited["hidden"][0]
+    assert edited["signed"][0].operands[0].step.trace is edited
+    assert [d.step.name for d in edited["hidden"][0].dependents()] == ["total", "signed"]
+
+
+def test_a_cell_set_by_an_edit_says_so_and_keeps_its_value() -> None:
+    traced = trace(Branching(), torch.tensor([1.0, 2.0, 3.0]))
+    edited = traced.edit({("hidden", 0): 5.0})
+    assert edited["hidden"][0].explain() == "hidden[0] = 5  (set by an edit)"
+    assert edited.verify().ok
+    twice = edited.edit({("x", 0): 7.0, ("x", 1): 4.0})
+    assert twice["hidden"].value.tolist() == [5, 4, 3]
+    assert twice.verify().ok
+    rerun = twice.edit({("x", 2): -30.0})
+    assert rerun["hidden"].value.tolist() == [5, 4, -30]
+    back = twice.edit({("hidden", 0): 7.0})
+    assert back["hidden"].value.tolist() == [7, 4, 3]
+
+
+def test_a_pinned_cell_stays_where_its_operands_are_edited_too() -> None:
+    traced = trace(Branching(), torch.tensor([1.0, 2.0, 3.0]))
+    edited = traced.edit({("x", 0): 7.0, ("hidden", 1): 5.0})
+    assert edited["hidden"].value.tolist() == [7, 5, 3]
+
+
+@pytest.mark.parametrize("where", [("x", 2), ("inner.weight", (2, 2)), ("hidden", 2)])
+def test_an_edit_that_changes_control_flow_reruns_the_model(where: tuple[str, int]) -> None:
+    model = Branching()
+    x = torch.tensor([1.0, 2.0, 3.0])
+    traced = trace(model, x)
+    edited = traced.edit({where: -9.0})
+    assert "(if total > 0: read True, now False): the model was rerun" in edited.notes[-1]
+    assert [step.name for step in edited.steps][-3:] == ["signed", "signed.2", "last"]
+    expected = {"x": [0, 1, 10], "inner.weight": [0, 1, 28], "hidden": [0, 1, 10]}[where[0]]
+    assert edited["signed.2"].value.tolist() == expected
+    assert edited.verify().ok
+    assert torch.equal(model.inner.weight, torch.eye(3))
+    assert x.tolist() == [1, 2, 3]
+    assert diff(traced, edited).only_after == ["signed.2"]
+
+
+def test_an_edit_that_changes_a_shape_reruns_the_model() -> None:
+    def function(x: Tensor) -> Tensor:
+        positive = x[x > 0]
+        return positive.sum()
+
+    traced = trace(function, torch.tensor([1.0, -2.0, 3.0]))
+    edited = traced.edit({("x", 1): 2.0})
+    assert "rerun" in edited.notes[-1]
+    assert edited["positive"].shape == (3,)
+    assert edited.outputs["output"].value == 6
+
+
+def test_an_edit_of_a_step_that_the_new_way_does_not_have() -> None:
+    traced = trace(Branching(), torch.tensor([1.0, 2.0, 3.0]))
+    with pytest.raises(TraceError, match="takes another way and no longer makes signed"):
+        traced.edit({("x", 2): -9.0, ("signed", 0): 1.0})
+
+
+def test_tensors_written_in_place_replay_and_edit() -> None:
+    def function(x: Tensor, y: Tensor) -> Tensor:
+        table = torch.zeros(3, 2)
+        table[0] = x
+        table[1:] += y
+        table[:, 1] *= 2
+        return table.cumsum(0)
+
+    x, y = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0])
+    traced = trace(function, x, y)
+    assert traced.verify().ok
+    for name, index in (("x", 1), ("y", 0)):
+        given = [x.clone(), y.clone()]
+        given[name == "y"][index] = -5
+        assert_same(traced.edit({(name, index): -5.0}), trace(function, *given))
+
+
+def test_inputs_that_the_model_overwrites() -> None:
+    def function(x: Tensor) -> Tensor:
+        x += 1
+        if x.sum() > 0:
+            return x * 2
+        return x * 3
+
+    x = torch.tensor([1.0, 2.0])
+    traced = trace(function, x)
+    assert traced.inputs["x"].value.tolist() == [1, 2]
+    assert traced.edit({("x", 0): 5.0}).outputs["output"].value.tolist() == [12, 6]
+    assert traced.edit({("x", 0): -50.0}).outputs["output"].value.tolist() == [-147, 9]
+
+
+def test_bad_edits() -> None:
+    traced = trace(nn.Embedding(4, 2), torch.tensor([1, 2]))
+    with pytest.raises(UnknownNameError, match="did you mean 'weight'"):
+        traced.edit({("wieght", (0, 0)): 1.0})
+    with pytest.raises(TraceError, match="has no cell"):
+        traced.edit({("weight", (9, 0)): 1.0})
+    with pytest.raises(TraceError, match="no whole number"):
+        traced.edit({("input", 0): 1.5})
+
+
+def test_a_cell_of_another_trace_means_the_cell_of_that_name() -> None:
+    model = nn.Linear(2, 2)
+    first, second = trace(model, torch.ones(1, 2)), trace(model, torch.ones(1, 2))
+    edited = second.edit({first["weight"][0, 0]: 3.0})
+    assert edited["weight"].value[0, 0] == 3
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    st.sampled_from(["x", "inner.weight", "hidden", "signed", "last"]),
+    st.integers(0, 2),
+    st.floats(-3, 3, width=32),
+)
+def test_any_edit_equals_the_models_own_arithmetic(name: str, place: int, value: float) -> None:
+    model = Branching()
+    x = torch.tensor([1.0, -2.0, 1.5])
+    traced = trace(model, x)
+    index = (place, place) if name == "inner.weight" else place
+    edited = traced.edit({(name, index): value})
+
+    parameter = torch.eye(3)
+    if name == "x":
+        x = x.clone()
+        x[place] = value
+    if name == "inner.weight":
+        parameter[place, place] = value
+    hidden = parameter @ x
+    if name == "hidden":
+        hidden[place] = value
+    signed = hidden * 2 if hidden.sum() > 0 else (hidden - 1).abs()
+    if name == "signed":
+        signed[place] = value
+    last = signed + 1
+    if name == "last":
+        last[place] = value
+    torch.testing.assert_close(edited.outputs["output"].value, last)

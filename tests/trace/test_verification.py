@@ -1,0 +1,157 @@
+"""The check itself is checked: a rule that is wrong in any way is caught."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from glassformer.trace import trace
+from glassformer.trace.calls import Call
+from glassformer.trace.expressions import (
+    Axis,
+    Choose,
+    Entry,
+    Expression,
+    Number,
+    Operation,
+    add,
+    multiply,
+    total,
+)
+from glassformer.trace.memory import Index
+from glassformer.trace.rules import of_call, swapped
+
+
+class Small(nn.Module):
+    """Every family of rules once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.table = nn.Embedding(7, 4)
+        self.norm = nn.LayerNorm(4)
+        self.inner = nn.Linear(4, 4)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.table(ids)
+        scores = x @ x.mT
+        allowed = torch.ones(3, 3, dtype=torch.bool).tril()
+        masked = scores.masked_fill(~allowed, -torch.inf)
+        weights = masked.softmax(-1)
+        mixed = self.norm(x + weights @ x)
+        joined = torch.cat([mixed, F.gelu(self.inner(mixed))], dim=-1)
+        return joined.mean(1)
+
+
+IDS = torch.tensor([[1, 5, 2]])
+
+
+def off_by_one(call: Call, index: Index) -> Expression:
+    """The linear rule without its last term."""
+    x, parameter = call.view("input"), call.view("weight")
+    k = Axis("k", x.shape[-1] - 1)
+    body = multiply(Entry(x, (*index[:-1], k)), Entry(parameter, (index[-1], k)))
+    return add(total(body, k), Entry(call.view("bias"), index[-1:]))
+
+
+def scaled(call: Call, index: Index) -> Expression:
+    return multiply(1.00001, original(call, index))
+
+
+def wrong_branch(call: Call, index: Index) -> Expression:
+    right = original(call, index)
+    assert isinstance(right, Choose)
+    return Choose(right.condition, right.no, right.yes)
+
+
+def neighbour(call: Call, index: Index) -> Expression:
+    """The right arithmetic of the wrong cell."""
+    made = call.outputs[0]
+    assert made is not None
+    return original(call, (*index[:-1], (index[-1] + 1) % made.shape[-1]))
+
+
+def shifted(call: Call, index: Index) -> Expression:
+    return Operation("+", original(call, index), Number(2e-6))
+
+
+def original(call: Call, index: Index) -> Expression:
+    return ORIGINALS[call.operator.name](call, index)
+
+
+ORIGINALS = {
+    step.op: rule.build
+    for step in trace(Small(), IDS).steps
+    if step.call is not None and (rule := of_call(step.call, 0)) is not None
+}
+
+
+@pytest.mark.parametrize(
+    ("operator", "wrong"),
+    [
+        ("linear", off_by_one),
+        ("linear", scaled),
+        ("softmax", scaled),
+        ("softmax", neighbour),
+        ("layer_norm", neighbour),
+        ("layer_norm", scaled),
+        ("masked_fill", wrong_branch),
+        ("matmul", neighbour),
+        ("matmul", shifted),
+        ("embedding", neighbour),
+        ("cat", neighbour),
+        ("gelu", shifted),
+        ("mean", shifted),
+        ("add", neighbour),
+        ("tril", neighbour),
+    ],
+)
+def test_a_wrong_rule_is_caught(operator: str, wrong: type) -> None:
+    traced = trace(Small(), IDS)
+    assert traced.verify().ok
+    undo = swapped(operator, wrong)
+    try:
+        report = traced.verify()
+    finally:
+        undo()
+    assert not report.ok
+    assert [rule.rule for rule in report.rules.values() if rule.excess > 1] == [operator]
+    assert report.worst_cell in str(report)
+    assert traced.verify().ok
+
+
+def test_a_wrong_number_is_caught() -> None:
+    traced = trace(Small(), IDS)
+    step = traced["scores"]
+    step.view.tensor()[0, 1, 1] += 1e-4
+    report = traced.verify()
+    assert not report.ok
+    assert report.rules["matmul"].cell == "scores[0, 1, 1]"
+
+
+def test_a_sample_is_spread_over_all_steps_and_repeatable() -> None:
+    traced = trace(nn.Sequential(nn.Linear(50, 50), nn.ReLU(), nn.Linear(50, 2)), torch.ones(9, 50))
+    report = traced.verify(sample=200, seed=3)
+    assert report.cells == 200
+    assert {name: rule.cells for name, rule in report.rules.items()} == {"linear": 109, "relu": 91}
+    assert str(report) == str(traced.verify(sample=200, seed=3))
+    assert traced.verify().cells == sum(step.view.numel for step in traced.steps)
+
+
+def test_the_measure_is_relative_to_what_was_added() -> None:
+    """Large terms that cancel leave a rounding error that no float32 sum can avoid."""
+    x = torch.tensor([[1e4, -1e4, 1e-3]])
+    traced = trace(lambda x, w: x @ w, x, torch.tensor([0.1, 0.1, 1.0]))
+    report = traced.verify()
+    assert report.ok, str(report)
+
+
+def test_a_mask_fill_does_not_excuse_an_error() -> None:
+    """−1e9 among the operands of a softmax is no measure for its result."""
+
+    def function(x: Tensor) -> Tensor:
+        return x.softmax(-1)
+
+    traced = trace(function, torch.tensor([-1e9, 1.0, 2.0]))
+    traced.outputs["output"].view.tensor()[1] += 1e-4
+    assert not traced.verify().ok
