@@ -227,7 +227,7 @@ def _use(around: _Node) -> tuple[Kind, tuple[str | None, ...]]:
     if _is_layout(node) and _computes(_laid_out(node)):
         return "part", ()
     parent = around.parent
-    while parent is not None and _is_layout(parent.node, below=node):
+    while parent is not None and _passes_through(parent.node, node):
         node, parent = parent.node, parent.parent
     match parent.node if parent is not None else None:
         case ast.Assign(targets=[ast.Tuple(elts=names)]):
@@ -268,6 +268,13 @@ def _is_layout(node: ast.AST, below: ast.AST | None = None) -> bool:
             return name in _LAYOUT and (below is None or below is value)
         case _:
             return False
+
+
+def _passes_through(node: ast.AST, below: ast.AST) -> bool:
+    """Whether the value of `below` is the value of the node around it, laid out anew at most."""
+    if isinstance(node, ast.IfExp):
+        return below is not node.test
+    return _is_layout(node, below)
 
 
 def _laid_out(node: ast.AST) -> ast.AST:
