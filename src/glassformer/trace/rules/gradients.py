@@ -179,6 +179,12 @@ rule("tanh_backward")(_from_output(lambda y: subtract(1, power(y, 2))))
 rule("sigmoid_backward")(_from_output(lambda y: multiply(y, subtract(1, y))))
 
 
+@rule("sgn")
+def direction(call: Call, index: Index) -> Expression:
+    """−1, 0 or 1: the slope of |x|."""
+    return Function("sign", (cell(call.view("self"), *index),))
+
+
 @rule("embedding_dense_backward")
 def embedding(call: Call, index: Index) -> Expression:
     """Σ g over the positions whose id is this row; 0 for the padding's row."""

@@ -1,0 +1,178 @@
+"""Other people's modules in training: odd operators, writing in place, fused kernels, mistakes."""
+
+import copy
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from glassformer.errors import TraceError
+from glassformer.nn import build, presets
+from glassformer.trace import Trace
+from glassformer.trace.training import trace_training_step
+
+X = torch.linspace(-2, 2, 24).reshape(2, 3, 4).sin()
+
+
+class Map(nn.Module):
+    """A linear map, then a function of the test's."""
+
+    def __init__(self, then: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.map = nn.Linear(4, 4)
+        self.then = then
+
+    def forward(self, x: Tensor) -> Tensor:
+        mapped = self.map(x)
+        result = self.then(mapped)
+        return result
+
+
+def halves_swapped(x: Tensor) -> Tensor:
+    first, second = x.chunk(2, dim=-1)
+    return torch.cat([-second, first], dim=-1) * x
+
+
+def written_in_place(x: Tensor) -> Tensor:
+    y = x * 2
+    y[:, 0] = x[:, 1] * 3
+    y += x
+    y[..., 1:3].mul_(x[..., :2])
+    return y.relu_()
+
+
+def looked_up(x: Tensor) -> Tensor:
+    chosen = x[:, torch.tensor([0, 2, 2])]
+    gathered = x.gather(-1, torch.tensor([[[0, 3]], [[1, 1]]]).expand(2, 3, 2))
+    return chosen.sum(-1) + gathered.prod(-1)
+
+
+def spread_out(x: Tensor) -> Tensor:
+    wide = x[:, :1].expand(2, 3, 4)
+    return wide * x + x.mT.reshape(2, 3, 4) + x.unsqueeze(1).repeat(1, 2, 1, 1).amax(1)
+
+
+def many_functions(x: Tensor) -> Tensor:
+    smooth = x.tanh() + x.sigmoid() + F.silu(x) + x.exp() + (x**2 + 1).log() + x.abs().sqrt()
+    return smooth / (1 + x.square()) - x.std(-1, keepdim=True) + x.clamp(-0.5, 0.5) * x.cumsum(1)
+
+
+def products(x: Tensor) -> Tensor:
+    pairs = torch.einsum("btd,bsd->bts", x, x)
+    vector = x[0, 0] @ x[1].mT
+    return (pairs @ x + torch.outer(x[0, 0], x[0, 1])[:3]) * vector.unsqueeze(-1) + x @ x[0, 0][
+        :, None
+    ]
+
+
+ODD = [
+    halves_swapped, written_in_place, looked_up, spread_out, many_functions, products,
+]  # fmt: skip
+
+
+def traced_and_gradients(
+    model: nn.Module, *inputs: Tensor, loss: Callable[[Tensor], Tensor]
+) -> tuple[Trace, dict[str, Tensor]]:
+    twin = copy.deepcopy(model)
+    loss(twin(*inputs)).backward()
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+    traced = trace_training_step(model, *inputs, loss=loss, optimiser=optimiser)
+    return traced, {n: p.grad for n, p in twin.named_parameters() if p.grad is not None}
+
+
+@pytest.mark.parametrize("then", ODD)
+def test_odd_operators(then: Callable[[Tensor], Tensor]) -> None:
+    traced, expected = traced_and_gradients(Map(then), X, loss=lambda y: y.square().mean())
+    for name, gradient in expected.items():
+        torch.testing.assert_close(traced[f"gradients.{name}"].value, gradient)
+    report = traced.verify()
+    assert report.opaque == []
+    assert report.ok, str(report)
+
+
+def test_an_operator_without_a_rule_is_opaque_and_its_gradient_still_autograds() -> None:
+    traced, expected = traced_and_gradients(
+        Map(lambda x: F.hardswish(x).logcumsumexp(-1)), X, loss=lambda y: y.sum()
+    )
+    report = traced.verify()
+    opaque = traced["gradients.mapped"]
+    assert opaque.op == "hardswish_backward"
+    assert {"logcumsumexp", "gradients.mapped"} <= set(report.opaque)
+    assert report.ok
+    torch.testing.assert_close(traced["gradients.map.weight"].value, expected["map.weight"])
+    assert opaque[0, 0, 0].expression is None
+    assert [operand.argument for operand in opaque.operands] == ["grad_output", "self"]
+
+
+@pytest.mark.parametrize("layer", ["ours, fused", "torch.nn"])
+def test_fused_attention_is_written_out_and_agrees_to_rounding(layer: str) -> None:
+    torch.manual_seed(0)
+    model: nn.Module
+    if layer == "torch.nn":
+        model = nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0, batch_first=True)
+        inputs = X
+    else:
+        sizes = {"vocab_size": 9, "d_model": 4, "n_heads": 2, "n_layers": 1, "max_len": 4}
+        model, inputs = build(presets.gpt2(**sizes, dropout=0.0)), torch.tensor([[1, 2, 3]])
+    traced, expected = traced_and_gradients(model, inputs, loss=lambda y: y.square().mean())
+    assert any(step.expanded for step in traced.steps)
+    for name, gradient in expected.items():
+        torch.testing.assert_close(
+            traced[f"gradients.{name}"].value, gradient, rtol=1e-5, atol=1e-7
+        )
+
+
+def test_running_statistics_and_random_numbers_are_as_after_one_step() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5), nn.BatchNorm1d(4))
+    twin = copy.deepcopy(model)
+    optimisers = [torch.optim.SGD(m.parameters(), lr=0.1) for m in (model, twin)]
+    torch.manual_seed(7)
+    trace_training_step(model, X[0], loss=lambda y: y.square().sum(), optimiser=optimisers[0])
+    after = torch.rand(1)
+    torch.manual_seed(7)
+    twin(X[0]).square().sum().backward()
+    optimisers[1].step()
+    assert after == torch.rand(1)
+    torch.testing.assert_close(model.state_dict(), twin.state_dict(), rtol=0, atol=0)
+
+
+def test_a_model_that_stops_gradients_is_refused_and_not_guessed() -> None:
+    model = Map(lambda x: x.detach() * x)
+    with pytest.raises(TraceError, match=r"recorded gradient of map\.\w+ differs from autograd's"):
+        traced_and_gradients(model, X, loss=lambda y: y.sum())
+
+
+class Overlapping(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.row = nn.Parameter(torch.arange(6.0))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.row.unfold(0, 3, 1) @ x
+
+
+@pytest.mark.parametrize(
+    ("model", "x", "loss", "message"),
+    [
+        (Map(torch.relu), X, lambda y: y, r"the loss must be one number, got \(2, 3, 4\)"),
+        (Map(torch.relu), X, lambda y: 3.0, "the loss must be one number, got float"),
+        (Map(torch.relu), X, lambda y: torch.ones(1), "does not depend on any parameter"),
+        (Overlapping(), X[0], lambda y: y.sum(), "overlapping views"),
+        (torch.relu, X, lambda y: y.sum(), "expected a module to train"),
+    ],
+)
+def test_what_cannot_be_traced_says_so_and_nothing_moves(
+    model: nn.Module, x: Tensor, loss: Callable[[Tensor], Tensor], message: str
+) -> None:
+    parameters = list(model.parameters()) if isinstance(model, nn.Module) else [nn.Parameter(X)]
+    before = [p.detach().clone() for p in parameters]
+    optimiser = torch.optim.SGD(parameters, lr=0.1)
+    state = torch.get_rng_state()
+    with pytest.raises(TraceError, match=message):
+        trace_training_step(model, x, loss=loss, optimiser=optimiser)
+    assert torch.equal(state, torch.get_rng_state())
+    assert all(torch.equal(p, was) for p, was in zip(parameters, before, strict=True))
