@@ -21,7 +21,10 @@ app = App(
     version=__version__,
     help="The Transformer in which every number can be traced to the arithmetic that made it.",
 )
-for _name, _help in (("describe", "Show a preset's parts with their parameter counts."),):
+for _name, _help in (
+    ("audit", "Check every printed number of a worked example."),
+    ("describe", "Show a preset's parts with their parameter counts."),
+):
     app.command(f"glassformer.cli.{_name}:{_name}", name=_name, help=_help)
 
 

@@ -1,0 +1,78 @@
+"""What can be said of wrong digits that no rewriting reproduces.
+
+Numbers that are no softmax at all cannot be found by committing a slip. But a softmax has marks of
+its own: it sums to one, and the ratio of two weights is e to the difference of their scores,
+whatever the scores that are not printed may be.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from glassformer.lessons.auditing.recompute import FromPrint
+from glassformer.lessons.auditing.search import Committed, Explanation
+from glassformer.lessons.example import Bilingual, Digits, Step
+from glassformer.lessons.formulas.tree import Call, Number
+from glassformer.lessons.formulas.values import Array, Numbers
+
+__all__ = ["not_a_softmax"]
+
+
+def not_a_softmax(from_print: FromPrint, step: Step) -> Explanation | None:
+    """Which mark of a softmax the printed numbers lack."""
+    tree = from_print.trees[step.id]
+    if not isinstance(tree, Call) or tree.function != "softmax":
+        return None
+    digits = step.printed
+    scores = from_print.evaluate(tree.arguments[0])
+    if not isinstance(digits, Digits) or not isinstance(scores, Numbers):
+        return None
+    if scores.shape != digits.values.shape or not scores.shape:
+        return None
+    axis = tree.keyword("axis")
+    along = int(axis.value) if isinstance(axis, Number) else -1
+    found = [part for part in (_sum(digits, along), _ratio(digits, scores, along)) if part]
+    if not found:
+        return None
+    detail = Bilingual("; ".join(part.en for part in found), "；".join(part.zh for part in found))
+    name = Bilingual("a softmax that is not one", "并非真正的 softmax")
+    return Explanation((Committed("not_softmax", name, detail),))
+
+
+def _sum(digits: Digits, axis: int) -> Bilingual | None:
+    """A sum that is not one, beyond what rounding can do."""
+    values = np.moveaxis(digits.values, axis, -1).reshape(-1, digits.values.shape[axis])
+    half = np.moveaxis(digits.half, axis, -1).reshape(values.shape)
+    for row, slack in zip(values, half, strict=True):
+        known = ~np.isnan(row)
+        total, room = row[known].sum(), slack[known].sum() + 1e-9
+        if total - room > 1 or (known.all() and total + room < 1):
+            return Bilingual(f"the sum is {total:.4g}, not 1", f"总和为 {total:.4g}，不是 1")
+    return None
+
+
+def _ratio(digits: Digits, scores: Numbers, axis: int) -> Bilingual | None:
+    """Two weights whose ratio no softmax of these scores can have; the most telling pair."""
+    weights, half = _lines(digits.values, axis), _lines(digits.half, axis)
+    low, high, mid = (_lines(part, axis) for part in (scores.low, scores.high, scores.mid))
+    worst: tuple[float, Bilingual] | None = None
+    for line, row in enumerate(weights):
+        known = np.flatnonzero(~np.isnan(row) & np.isfinite(mid[line]))
+        for i in known:
+            for j in known:
+                least = max(row[i] - half[line][i], 0.0) / (row[j] + half[line][j] + 1e-300)
+                most = np.exp(high[line][i] - low[line][j])
+                if least > most * (1 + 1e-9) and (worst is None or least / most > worst[0]):
+                    a, b = mid[line][i], mid[line][j]
+                    worst = (
+                        least / most,
+                        Bilingual(
+                            f"scores {a:g} and {b:g} get {row[i]:g} and {row[j]:g}",
+                            f"分数 {a:g} 与 {b:g} 得到 {row[i]:g} 与 {row[j]:g}",
+                        ),
+                    )
+    return None if worst is None else worst[1]
+
+
+def _lines(values: Array, axis: int) -> Array:
+    return np.moveaxis(values, axis, -1).reshape(-1, values.shape[axis])

@@ -1,0 +1,101 @@
+"""The audit: every step recomputed, judged, and where it is wrong, explained."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from glassformer.lessons.auditing.compare import Comparison, compare
+from glassformer.lessons.auditing.diagnosis import not_a_softmax
+from glassformer.lessons.auditing.recompute import EndToEnd, FromPrint
+from glassformer.lessons.auditing.results import Audit, StepResult, Verdict
+from glassformer.lessons.auditing.rounding import rounding_behind
+from glassformer.lessons.auditing.search import Explanation, Search
+from glassformer.lessons.auditing.slips import CATALOGUE, Slip
+from glassformer.lessons.example import Bilingual, Example, Step
+from glassformer.lessons.formulas.values import Numbers, Value, Words
+
+__all__ = ["audit"]
+
+_NOT_PRINTED = Bilingual("not printed", "文中没有给出数值")
+
+
+def audit(example: Example, slips: Sequence[Slip] = CATALOGUE) -> Audit:
+    """Check every printed number of an example; `slips` are the mistakes to look for."""
+    with np.errstate(all="ignore"):  # −∞ − −∞ is no number, and nothing is concluded from it
+        judge = _Judge(example, slips)
+        judged = {step.id: judge.judge(step) for step in example.in_order()}
+    return Audit(example, tuple(judged[step.id] for step in example.steps))
+
+
+class _Judge:
+    def __init__(self, example: Example, slips: Sequence[Slip]) -> None:
+        self._example = example
+        self._slips = slips
+        self._from_print = FromPrint(example)
+        self._chains = EndToEnd(example, self._from_print)
+        self._wrong: set[str] = set()
+
+    def judge(self, step: Step) -> StepResult:
+        """The verdict on a step, once those before it are judged."""
+        right = self._chains.exact.get(step.id)
+        if step.unchecked is not None:
+            return StepResult(step, "unchecked", reason=step.unchecked)
+        if step.tree is None:
+            return StepResult(step, "given")
+        local = self._from_print.computed[step.id]
+        if step.printed is None:
+            return StepResult(step, "unchecked", local, right, reason=_NOT_PRINTED)
+        found = compare(step, local)
+        if found.wrong.any() or not found.same_shape:
+            self._wrong.add(step.id)
+            reasons = self._explain(step, found)
+            return StepResult(step, "wrong", local, right, found, tuple(reasons))
+        if not found.checked:
+            return StepResult(step, "unchecked", local, None, found, reason=self._missing(step))
+        behind = rounding_behind(self._from_print, step)
+        explanations = () if behind is None else (behind,)
+        verdict: Verdict = "follows" if self._differs(step) else "agrees"
+        return StepResult(step, verdict, local, right, found, explanations)
+
+    def _explain(self, step: Step, found: Comparison) -> list[Explanation]:
+        explanations = Search(self._from_print, step, found, self._slips).explanations()
+        if explanations:
+            return explanations
+        last = not_a_softmax(self._from_print, step)
+        return [] if last is None else [last]
+
+    def _differs(self, step: Step) -> bool:
+        """Whether an earlier mistake shows: the right chain would print something else.
+
+        What rounding at each step does to the right chain is no mistake.
+        """
+        if not self._wrong & self._example.ancestors(step):
+            return False
+        exact, rounded = self._chains.exact.get(step.id), self._chains.rounded.get(step.id)
+        if exact is None or rounded is None:
+            return False
+        found = compare(step, _between(exact, rounded))
+        return bool(found.wrong.any()) or not found.same_shape
+
+    def _missing(self, step: Step) -> Bilingual:
+        """Which inputs are not printed."""
+        missing = [name for name in step.inputs if _unknown(self._from_print.used.get(name))]
+        listed = ", ".join(missing)
+        return Bilingual(f"{listed} not printed in full", f"{listed} 没有完整给出")
+
+
+def _between(exact: Value, rounded: Value) -> Value:
+    if not isinstance(exact, Numbers) or not isinstance(rounded, Numbers):
+        return exact
+    if exact.shape != rounded.shape:
+        return exact
+    low, high = np.fmin(exact.mid, rounded.mid), np.fmax(exact.mid, rounded.mid)
+    return Numbers(exact.mid, low, high)
+
+
+def _unknown(value: Value | None) -> bool:
+    if isinstance(value, Numbers):
+        return bool(np.isnan(value.mid).any())
+    return value is None or (isinstance(value, Words) and None in value.items)

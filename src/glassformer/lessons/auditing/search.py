@@ -1,0 +1,242 @@
+"""The search for a slip that reproduces the printed digits of a wrong step.
+
+One slip is tried before two together, and one that explains every printed number before one that
+explains the wrong ones only, whose cells are then named. A fit is believed only if it can hardly be
+chance: each wrong cell counts for as much as its digits are unlikely to be met by accident, and
+together they must outweigh the number of rewritings that were tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from glassformer.lessons.auditing.compare import Cells, Comparison, overlap, same_words
+from glassformer.lessons.auditing.recompute import FromPrint
+from glassformer.lessons.auditing.slips.slip import Change, Scene, Slip
+from glassformer.lessons.example import Bilingual, Digits, Step
+from glassformer.lessons.formulas import FormulaError
+from glassformer.lessons.formulas.tree import Node
+from glassformer.lessons.formulas.values import Numbers, Value, Words
+
+__all__ = ["Committed", "Explanation", "Search"]
+
+_SURE = 1.5  # nats that a fit must outweigh the number of rewritings by, per slip
+_MOST_PAIRS = 6000
+
+
+@dataclass(frozen=True)
+class Committed:
+    """One slip as it was made: where in the formula, and in which cells (None: in all)."""
+
+    kind: str
+    name: Bilingual
+    detail: Bilingual
+    cells: tuple[tuple[int, ...], ...] | None = None
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Slips that together reproduce what is printed."""
+
+    slips: tuple[Committed, ...]
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """What the slips are called in programs."""
+        return tuple(slip.kind for slip in self.slips)
+
+
+@dataclass(frozen=True, eq=False)
+class _Try:
+    """A formula with slips in it, and the printed cells that it may reproduce."""
+
+    made: tuple[tuple[Slip, Bilingual], ...]
+    tree: Node
+    fits: Cells
+    width: np.ndarray
+
+
+class Search:
+    """The search for one wrong step."""
+
+    def __init__(
+        self, from_print: FromPrint, step: Step, found: Comparison, slips: Sequence[Slip]
+    ) -> None:
+        assert step.printed is not None
+        self._from_print = from_print
+        self._step = step
+        self._found = found
+        self._slips = slips
+        self._tree = from_print.trees[step.id]
+        self._right = from_print.computed[step.id]
+        others = {
+            other.id: from_print.faces[other.id]
+            for other in from_print.example.steps
+            if other.complete
+            and other.id in from_print.faces
+            and step.id not in {other.id, *from_print.example.ancestors(other)}
+        }
+        self._scene = Scene(step, self._right, step.printed, others, self._faces)
+
+    def explanations(self) -> list[Explanation]:
+        """The simplest explanations; several where they fit equally well, none if none does."""
+        singles = list(self._tries(self._tree, ()))
+        return self._best(singles, 1) or self._best_pairs(singles)
+
+    def _faces(self, node: Node) -> Value:
+        return self._from_print.evaluate(node, faces=True)
+
+    def _tries(self, tree: Node, made: tuple[tuple[Slip, Bilingual], ...]) -> Iterator[_Try]:
+        seen: set[Node] = {self._tree, tree}
+        for slip in self._slips:
+            if any(slip.kind == before.kind for before, _ in made):
+                continue
+            for change in slip.rewrite(tree, self._scene):
+                if change.tree in seen:
+                    continue
+                seen.add(change.tree)
+                tried = self._try(change, (*made, (slip, change.detail)))
+                if tried is not None:
+                    yield tried
+
+    def _try(self, change: Change, made: tuple[tuple[Slip, Bilingual], ...]) -> _Try | None:
+        """The cells a rewriting reproduces; None where it cannot be computed or fits nothing."""
+        printed = self._scene.printed
+        try:
+            value = self._faces(change.tree)
+            if isinstance(printed, Words):
+                return self._try_words(change, made, value)
+            if not isinstance(value, Numbers) or value.shape != printed.values.shape:
+                return None
+            if not made[1:] or self._near(value, printed):
+                value = self._from_print.evaluate(change.tree)
+        except FormulaError:
+            return None
+        assert isinstance(value, Numbers)
+        fits = overlap(printed, value) & np.isfinite(value.low) & np.isfinite(value.high)
+        fits |= (value.low == printed.values) & (value.high == printed.values)
+        return _Try(made, change.tree, fits & printed.shown, value.high - value.low)
+
+    def _try_words(
+        self, change: Change, made: tuple[tuple[Slip, Bilingual], ...], value: Value
+    ) -> _Try | None:
+        printed = self._scene.printed
+        assert isinstance(printed, Words)
+        if not isinstance(value, Words) or len(value.items) != len(printed.items):
+            return None
+        fits = np.array(same_words(self._step, printed.items, value.items), dtype=bool)
+        return _Try(made, change.tree, fits, np.zeros(len(fits)))
+
+    def _near(self, value: Numbers, printed: Digits) -> bool:
+        """Whether bounds could make any wrong cell fit: computing them takes most of the time."""
+        assert isinstance(self._right, Numbers)
+        if self._right.shape != printed.values.shape:
+            return True
+        with np.errstate(invalid="ignore"):
+            slack = 3 * (self._right.high - self._right.low) + 2 * printed.half + 1e-9
+            near = np.abs(value.mid - printed.values) <= slack
+        return bool((near | np.isnan(slack))[self._found.wrong].any())
+
+    def _best_pairs(self, singles: list[_Try]) -> list[Explanation]:
+        pairs: list[tuple[_Try, ...]] = []
+        count = 0
+        for first in singles:
+            for second in self._tries(first.tree, first.made):
+                count += 1
+                together = [first, second]
+                name = second.made[1]
+                together += [t for t in singles if t.made[0] == name]
+                pairs.append(tuple(together))
+                if count >= _MOST_PAIRS:
+                    return self._choose(pairs, 2)
+        return self._choose(pairs, 2)
+
+    def _best(self, singles: list[_Try], size: int) -> list[Explanation]:
+        return self._choose([(single,) for single in singles], size)
+
+    def _choose(self, groups: list[tuple[_Try, ...]], size: int) -> list[Explanation]:
+        """The groups that cover all wrong cells, best first, one for each set of kinds."""
+        tried: dict[tuple[str, ...], int] = {}
+        for group in groups:
+            kinds = _kinds(group)
+            tried[kinds] = tried.get(kinds, 0) + 1
+        found: list[tuple[bool, Explanation]] = []
+        seen: set[tuple[str, ...]] = set()
+        for group in groups:
+            kinds = _kinds(group)
+            if kinds in seen or not self._covers(group):
+                continue
+            if self._weight(group) < np.log(tried[kinds]) + _SURE * size:
+                continue
+            seen.add(kinds)
+            whole, explanation = self._explain(group)
+            found.append((not whole, explanation))
+        found.sort(key=lambda pair: pair[0])
+        return [explanation for partial, explanation in found if partial == found[0][0]]
+
+    def _covers(self, group: tuple[_Try, ...]) -> bool:
+        return bool(_union(group)[self._found.wrong].all())
+
+    def _weight(self, group: tuple[_Try, ...]) -> float:
+        """How surprising the fit would be by chance, in nats."""
+        printed = self._scene.printed
+        if isinstance(printed, Words):
+            return float(4.0 * self._found.wrong.sum())  # a word is one of many
+        finite = printed.values[printed.shown & np.isfinite(printed.values)]
+        sizes = [np.abs(finite).max(initial=0.0)]
+        if isinstance(self._right, Numbers):
+            right = self._right.mid[np.isfinite(self._right.mid)]
+            sizes.append(np.abs(right).max(initial=0.0))
+        scale = max(*sizes, 1e-12)
+        with np.errstate(invalid="ignore"):
+            widths = [np.where(tried.fits, tried.width, np.inf) for tried in group]
+        width = np.minimum.reduce(widths) + 2 * np.maximum(printed.half, 1e-6 * scale)
+        chance = np.clip(len(group) * width / scale, 1e-6, 1.0)
+        return float(-np.log(chance[self._found.wrong]).sum())
+
+    def _explain(self, group: tuple[_Try, ...]) -> tuple[bool, Explanation]:
+        """Which slip was made where. The fewest different mixtures of slips are preferred."""
+        wrong, shown = self._found.wrong, self._found.wrong | self._found.right
+        full = max(group, key=lambda tried: len(tried.made))
+        if full.fits[shown].all():
+            return True, Explanation(tuple(_committed(*part) for part in full.made))
+        used = self._mixture(group, wrong, shown)
+        slips = []
+        for slip, detail in full.made:
+            having = [t for t in used if any(s is slip and d == detail for s, d in t.made)]
+            if not having:
+                continue
+            without = [t for t in used if t not in having]
+            needed = wrong & ~_union(without) if without else wrong
+            everywhere = not without and _union(having)[shown].all()
+            cells = tuple(tuple(int(i) for i in at) for at in np.argwhere(needed))
+            slips.append(_committed(slip, detail, None if everywhere else cells))
+        return False, Explanation(tuple(slips))
+
+    @staticmethod
+    def _mixture(group: tuple[_Try, ...], wrong: Cells, shown: Cells) -> list[_Try]:
+        """The fewest tries that cover the wrong cells; among equals, those that cover most."""
+        for count in range(1, len(group) + 1):
+            covering = [used for used in combinations(group, count) if _union(used)[wrong].all()]
+            if covering:
+                return list(max(covering, key=lambda used: int(_union(used)[shown].sum())))
+        raise AssertionError("a group that covers the wrong cells has a mixture that does")
+
+
+def _union(tries: Iterable[_Try]) -> Cells:
+    """The cells that one of them reproduces."""
+    return np.asarray(np.logical_or.reduce([tried.fits for tried in tries]))
+
+
+def _kinds(group: tuple[_Try, ...]) -> tuple[str, ...]:
+    return tuple(sorted({slip.kind for tried in group for slip, _ in tried.made}))
+
+
+def _committed(
+    slip: Slip, detail: Bilingual, cells: tuple[tuple[int, ...], ...] | None = None
+) -> Committed:
+    return Committed(slip.kind, slip.name, detail, cells)

@@ -1,0 +1,87 @@
+"""The catalogue: every slip that the audit knows, the likelier first.
+
+Where two explain the printed digits equally well, both are named; where one kind offers several
+rewritings that do, the first is. Names are those a reader of the article would use.
+"""
+
+from collections.abc import Callable, Iterator
+
+from glassformer.lessons.auditing.slips import formulas, masks, matrices, printing
+from glassformer.lessons.auditing.slips.slip import Change, Rule, Scene, Slip, anywhere
+from glassformer.lessons.example import Bilingual
+from glassformer.lessons.formulas.tree import Node
+
+__all__ = ["CATALOGUE", "ROUNDING"]
+
+_SIZES = ("rows", "columns", "count")  # which matrix it is makes no difference to its size
+
+
+def _part(kind: str, en: str, zh: str, rule: Rule, not_below: tuple[str, ...] = ()) -> Slip:
+    """A slip made in some part of the formula."""
+    return Slip(kind, Bilingual(en, zh), anywhere(rule, not_below=not_below))
+
+
+def _whole(kind: str, en: str, zh: str, rewrite: Callable[[Node, Scene], Iterator[Change]]) -> Slip:
+    """A slip made with the whole result."""
+    return Slip(kind, Bilingual(en, zh), rewrite)
+
+
+ROUNDING = _part("rounding", "rounded before use", "先舍入后计算", printing.rounded_before_use)
+
+CATALOGUE: tuple[Slip, ...] = (
+    _whole("pasted", "another matrix pasted", "贴错了矩阵", matrices.another_matrix),
+    _part("divisor", "wrong divisor", "除数有误", formulas.wrong_divisor, ("floor",)),
+    _part("axis", "wrong axis", "轴有误", matrices.wrong_axis),
+    _part("transposed", "transposed", "转置有误", matrices.transposed, _SIZES),
+    _whole("transposed", "transposed", "转置有误", matrices.result_transposed),
+    _part(
+        "sample",
+        "sample for population deviation (or the reverse)",
+        "样本标准差与总体标准差混淆",
+        formulas.sample_deviation,
+    ),
+    _part(
+        "geometric",
+        "geometric for arithmetic mean",
+        "几何平均代替了算术平均",
+        formulas.geometric_mean,
+    ),
+    _part("rows", "rows mixed up", "行混淆", matrices.rows_mixed),
+    _whole("rows", "rows mixed up", "行混淆", matrices.rows_exchanged),
+    _part(
+        "zero_mask",
+        "masked by zero instead of minus infinity",
+        "掩码用 0 代替了负无穷",
+        masks.mask_by_zero,
+    ),
+    _part("triangle", "mask the wrong way round", "掩码方向相反", masks.other_triangle),
+    _part("no_mask", "mask forgotten", "遗漏掩码", masks.no_mask),
+    _part("sine", "sine for cosine (or the reverse)", "正弦与余弦混淆", formulas.sine_for_cosine),
+    _part("index", "exponent of the wrong index", "指数用错了下标", formulas.wrong_index),
+    _whole("token", "a token dropped", "漏掉了词元", printing.token_dropped),
+    _part(
+        "no_exp",
+        "softmax without the exponential",
+        "softmax 缺少指数运算",
+        formulas.no_exponential,
+    ),
+    _part("operand", "another matrix used", "用错了矩阵", matrices.another_operand, _SIZES),
+    ROUNDING,
+    _whole("fitted", "rounded to add up to one", "为凑成总和 1 而舍入", printing.fitted_to_one),
+    _whole("cut_off", "cut off instead of rounded", "截断代替了四舍五入", printing.cut_off),
+    _part("factor", "a factor left out", "漏乘", matrices.factor_left_out),
+    _part("term", "a term left out", "漏加", matrices.term_left_out),
+    _part("sign", "plus and minus confused", "加减号混淆", formulas.wrong_sign),
+    _part(
+        "elementwise",
+        "multiplied number by number",
+        "误作按元素相乘",
+        matrices.number_by_number,
+    ),
+    _part("root", "a root left out", "漏开方", formulas.root_left_out),
+    _part("activation", "activation left out", "漏掉激活函数", formulas.activation_left_out),
+    _part("from_one", "counted from one", "从 1 开始计数", formulas.from_one),
+    _whole("sign_lost", "sign lost", "正负号有误", printing.sign_lost),
+    _whole("point", "decimal point moved", "小数点错位", printing.point_moved),
+    _whole("digits", "digits exchanged", "数字颠倒", printing.digits_exchanged),
+)

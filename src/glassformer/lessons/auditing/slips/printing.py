@@ -1,0 +1,168 @@
+"""Slips between computing and printing: rounding, cutting off, copying, losing a token."""
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import numpy as np
+
+from glassformer.lessons.auditing.slips.slip import Change, Part, Scene
+from glassformer.lessons.example import Bilingual, Digits
+from glassformer.lessons.formulas.tree import (
+    Binary,
+    Call,
+    Known,
+    Listing,
+    Name,
+    Negative,
+    Node,
+    Number,
+    Partly,
+    Text,
+    call,
+    show,
+)
+from glassformer.lessons.formulas.values import Array, Numbers, Words
+
+__all__ = [
+    "cut_off",
+    "digits_exchanged",
+    "fitted_to_one",
+    "point_moved",
+    "rounded_before_use",
+    "sign_lost",
+    "token_dropped",
+]
+
+_ROUNDED_CALLS = {"softmax", "mean", "std", "var", "sum", "geometric_mean"}
+
+
+def rounded_before_use(node: Node, scene: Scene) -> Iterator[Part]:
+    """A value rounded to a few decimals, and only then computed with."""
+    worth = isinstance(node, Name | Partly) or (
+        isinstance(node, Call) and node.function in _ROUNDED_CALLS
+    )
+    value = scene.numbers(node) if worth else None
+    if value is None:
+        return
+    for decimals in range(5):
+        finite = value[np.isfinite(value)] * 10.0**decimals
+        if np.allclose(finite, np.rint(finite), rtol=0, atol=1e-9):
+            return  # rounding changes nothing from here on
+        shown = show(node)
+        detail = Bilingual(
+            f"{shown} rounded to {decimals} decimals first", f"{shown} 先舍入到 {decimals} 位小数"
+        )
+        yield call("round", node, decimals), detail
+
+
+def cut_off(tree: Node, scene: Scene) -> Iterator[Change]:
+    """Digits cut off where they should be rounded."""
+    if isinstance(scene.printed, Digits):
+        detail = Bilingual(f"after {scene.decimals} decimals", f"直接截到 {scene.decimals} 位小数")
+        yield Change(call("truncate", tree, scene.decimals), detail)
+
+
+def fitted_to_one(tree: Node, scene: Scene) -> Iterator[Change]:
+    """Weights rounded so that each row still adds up to one: the largest remainders go up."""
+    del tree
+    if not isinstance(scene.right, Numbers) or not isinstance(scene.printed, Digits):
+        return
+    right = scene.right.mid
+    if right.ndim < 1 or not np.all(np.isfinite(right)) or not np.allclose(right.sum(-1), 1):
+        return
+    scale = 10.0**scene.decimals
+    lower = np.floor(right * scale)
+    rank = np.argsort(np.argsort(-(right * scale - lower), axis=-1, kind="stable"), axis=-1)
+    missing = np.rint(scale - lower.sum(axis=-1, keepdims=True))
+    detail = Bilingual("rounded so that the row adds up to 1", "为使每行之和为 1 而调整了舍入")
+    yield Change(Known((lower + (rank < missing)) / scale), detail)
+
+
+def sign_lost(tree: Node, scene: Scene) -> Iterator[Change]:
+    """The right size with the wrong sign."""
+    if isinstance(scene.printed, Digits):
+        yield Change(Negative(tree), Bilingual("the opposite sign", "符号相反"))
+
+
+def point_moved(tree: Node, scene: Scene) -> Iterator[Change]:
+    """The right digits with the point one place off."""
+    if isinstance(scene.printed, Digits):
+        detail = Bilingual("ten times too large", "大了十倍")
+        yield Change(Binary("*", tree, Number(10.0)), detail)
+        detail = Bilingual("ten times too small", "小了十倍")
+        yield Change(Binary("/", tree, Number(10.0)), detail)
+
+
+def digits_exchanged(tree: Node, scene: Scene) -> Iterator[Change]:
+    """Two neighbouring digits the wrong way round, as when typing."""
+    del tree
+    if not isinstance(scene.right, Numbers) or not isinstance(scene.printed, Digits):
+        return
+    right, digits = scene.right.mid, scene.printed
+    if right.shape != digits.values.shape:
+        return
+    typed = right.copy()
+    for at in np.ndindex(right.shape):
+        if np.isfinite(right[at]) and np.isfinite(digits.values[at]):
+            typed[at] = _as_typed(
+                float(right[at]), float(digits.values[at]), int(digits.decimals[at])
+            )
+    if not np.array_equal(typed, right):
+        yield Change(Known(typed), Bilingual("two neighbouring digits", "相邻两位数字"))
+
+
+def _as_typed(right: float, printed: float, decimals: int) -> float:
+    """The printed number, if exchanging two digits of the right one makes it."""
+    text = f"{right:.{max(decimals, 0)}f}"
+    places = [i for i, character in enumerate(text) if character.isdigit()]
+    for i, j in pairwise(places):
+        swapped = list(text)
+        swapped[i], swapped[j] = swapped[j], swapped[i]
+        if text[i] != text[j] and abs(float("".join(swapped)) - printed) < 1e-9:
+            return printed
+    return right
+
+
+def token_dropped(tree: Node, scene: Scene) -> Iterator[Change]:
+    """A word, or the row or number of one, is missing; the others are right."""
+    del tree
+    if isinstance(scene.right, Words) and isinstance(scene.printed, Words):
+        fold = str.casefold if scene.step.ignore_case else str
+        right = [fold(word or "") for word in scene.right.items]
+        kept = _places_of([fold(word or "") for word in scene.printed.items], right)
+        if kept is not None:
+            lost = [i for i in range(len(right)) if i not in kept]
+            words = ", ".join(f"“{scene.right.items[i]}”" for i in lost)
+            detail = Bilingual(f"{words} is missing", f"缺少{words}")
+            yield Change(Listing(tuple(Text(word or "") for word in scene.printed.items)), detail)
+    elif isinstance(scene.right, Numbers) and isinstance(scene.printed, Digits):
+        yield from _rows_dropped(scene.right.mid, scene.printed)
+
+
+def _rows_dropped(right: Array, digits: Digits) -> Iterator[Change]:
+    shown = digits.values
+    if right.ndim < 1 or right.shape[1:] != shown.shape[1:] or len(shown) >= len(right):
+        return
+    slack = digits.half + 1e-9
+    kept: list[int] = []
+    for row, half in zip(shown, slack, strict=True):
+        first = kept[-1] + 1 if kept else 0
+        fits = [j for j in range(first, len(right)) if np.all(np.abs(right[j] - row) <= half)]
+        if not fits:
+            return
+        kept.append(fits[0])
+    lost = ", ".join(str(i) for i in range(len(right)) if i not in kept)
+    yield Change(Known(right[kept]), Bilingual(f"place {lost} is missing", f"缺少第 {lost} 项"))
+
+
+def _places_of(printed: list[str], right: list[str]) -> list[int] | None:
+    """Where the printed words stand among the right ones, if they do so in order."""
+    if not 0 < len(printed) < len(right):
+        return None
+    places: list[int] = []
+    for word in printed:
+        first = places[-1] + 1 if places else 0
+        if word not in right[first:]:
+            return None
+        places.append(right.index(word, first))
+    return places

@@ -1,0 +1,222 @@
+"""The functions that a formula may call, in one table: parameters, what each does, its meaning.
+
+`softmax`, `mean` and their like work along the last axis unless told otherwise (`axis=0`), and drop
+that axis unless told otherwise (`keep=1`). Two functions are short for a longer formula, and are
+written out before anything is computed: see `written_out`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from glassformer.lessons.formulas import intervals, reductions, shaping, wordwork
+from glassformer.lessons.formulas.tree import (
+    Binary,
+    Call,
+    Index,
+    Node,
+    Number,
+    Slice,
+    call,
+    replace_all,
+    walk,
+)
+from glassformer.lessons.formulas.values import Array, Numbers, Value
+
+__all__ = [
+    "FUNCTIONS",
+    "REDUCTIONS",
+    "Function",
+    "Parameter",
+    "round_half_up",
+    "write_out",
+    "written_out",
+]
+
+Kind = Literal["numbers", "whole", "words", "mask", "any"]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One argument: its name, what it must be, and its value when it is left out."""
+
+    name: str
+    kind: Kind
+    default: float | None = None
+    many: bool = False
+
+
+@dataclass(frozen=True)
+class Function:
+    """One function of the language."""
+
+    parameters: tuple[Parameter, ...]
+    apply: Callable[..., Value]
+    meaning: str
+
+
+def _one(function: Callable[[Numbers], Numbers], meaning: str) -> Function:
+    return Function((Parameter("x", "numbers"),), function, meaning)
+
+
+def _rising(function: Callable[[Array], Array], meaning: str) -> Function:
+    return _one(lambda x: intervals.rising(function, x), meaning)
+
+
+def _along(function: Callable[[Numbers, int], Numbers], meaning: str) -> Function:
+    """A function that keeps the shape of what it works along."""
+    parameters = (Parameter("x", "numbers"), Parameter("axis", "whole", -1))
+    return Function(parameters, function, meaning)
+
+
+def _reduction(function: Callable[..., Numbers], meaning: str, *, sample: bool = False) -> Function:
+    """A function that turns an axis into one number; `rows=2` is a slip of the audit's."""
+
+    def apply(x: Numbers, axis: int, keep: int, rows: int, missing: int = 0) -> Numbers:
+        def reduce(part: Numbers, at: int) -> Numbers:
+            return function(part, at, missing) if sample else function(part, at)
+
+        result = reductions.pooled(reduce, x) if rows == 2 else reduce(x, axis)
+        return shaping.expand(result, axis) if keep else result
+
+    parameters: tuple[Parameter, ...] = (
+        Parameter("x", "numbers"),
+        Parameter("axis", "whole", -1),
+        Parameter("keep", "whole", 0),
+        Parameter("rows", "whole", 1),
+    )
+    if sample:
+        parameters += (Parameter("sample", "whole", 0),)
+    return Function(parameters, apply, meaning)
+
+
+def round_half_up(x: Array, decimals: int) -> Array:
+    """To so many decimals, halves away from zero, as people round."""
+    scale = 10.0**decimals
+    # 1.005 is stored a little below itself: the nudge lets what reads as a half round as one.
+    return np.sign(x) * np.floor(np.abs(x) * scale * (1 + 1e-14) + 0.5) / scale
+
+
+def _truncate(x: Array, decimals: int) -> Array:
+    scale = 10.0**decimals
+    return np.trunc(x * scale * (1 + 1e-14)) / scale
+
+
+def _digits(function: Callable[[Array, int], Array], meaning: str) -> Function:
+    parameters = (Parameter("x", "numbers"), Parameter("decimals", "whole", 0))
+
+    def apply(x: Numbers, decimals: int) -> Numbers:
+        return intervals.rising(lambda part: function(part, decimals), x)
+
+    return Function(parameters, apply, meaning)
+
+
+def _relu(x: Array) -> Array:
+    return np.maximum(x, 0.0)
+
+
+def _of(function: Callable[..., Value], meaning: str, *parameters: tuple[Any, ...]) -> Function:
+    return Function(tuple(Parameter(*given) for given in parameters), function, meaning)
+
+
+_X, _N = ("x", "numbers"), ("n", "whole")
+
+REDUCTIONS: Mapping[str, Function] = {
+    "sum": _reduction(reductions.total, "the sum along an axis"),
+    "mean": _reduction(reductions.mean, "the arithmetic mean"),
+    "geometric_mean": _reduction(reductions.geometric_mean, "the n-th root of the product"),
+    "std": _reduction(reductions.deviation, "the standard deviation; sample=1: n − 1", sample=True),
+    "var": _reduction(reductions.variance, "the variance; sample=1: n − 1", sample=True),
+    "max": _reduction(reductions.largest, "the greatest number"),
+    "min": _reduction(reductions.smallest, "the least number"),
+}
+
+FUNCTIONS: Mapping[str, Function] = {
+    **REDUCTIONS,
+    "softmax": _along(reductions.softmax, "e^x divided by its sum along an axis"),
+    "log_softmax": _along(reductions.log_softmax, "the logarithm of the softmax"),
+    "proportion": _along(reductions.proportion, "x divided by its sum along an axis"),
+    "argmax": _along(reductions.argmax, "where the greatest number is, from 0"),
+    "exp": _rising(np.exp, "e to the power of x"),
+    "log": _rising(np.log, "the natural logarithm"),
+    "sqrt": _rising(lambda x: np.sqrt(np.maximum(x, 0.0)), "the square root"),
+    "tanh": _rising(np.tanh, "the hyperbolic tangent"),
+    "sigmoid": _rising(lambda x: 1 / (1 + np.exp(-x)), "1 / (1 + e^−x)"),
+    "relu": _rising(_relu, "x where it is positive, 0 elsewhere"),
+    "floor": _rising(np.floor, "the next whole number below"),
+    "abs": _one(intervals.absolute, "the size without the sign"),
+    "sin": _one(intervals.sine, "the sine"),
+    "cos": _one(intervals.cosine, "the cosine"),
+    "round": _digits(round_half_up, "to so many decimals"),
+    "truncate": _digits(_truncate, "cut off after so many decimals"),
+    "transpose": _of(shaping.transpose, "rows become columns", _X),
+    "flatten": _of(shaping.flatten, "all numbers in one row", _X),
+    "concat": _of(
+        shaping.concat, "side by side, or below each other with axis=0",
+        ("parts", "numbers", None, True), ("axis", "whole", -1),
+    ),
+    "stack": _of(shaping.stack, "vectors as columns", ("parts", "numbers", None, True)),
+    "rows": _of(shaping.row_count, "how many rows", _X),
+    "columns": _of(shaping.column_count, "how many columns", _X),
+    "range": _of(
+        shaping.whole_numbers, "0, 1, … n − 1; or from a start", _N, ("stop", "whole", -1)
+    ),
+    "identity": _of(shaping.identity, "ones on the diagonal", _N),
+    "even": _of(shaping.even, "a mask: true at even numbers", _X),
+    "causal": _of(shaping.causal, "the mask that hides what comes later", _N),
+    "opposite": _of(shaping.opposite, "the mask turned round", ("allowed", "mask")),
+    "where": _of(
+        shaping.where, "the first where the mask is true, else the second",
+        ("allowed", "mask"), ("yes", "numbers"), ("no", "numbers"),
+    ),
+    "mask": _of(
+        shaping.mask, "−∞ wherever the mask is not true", ("scores", "numbers"), ("allowed", "mask")
+    ),
+    "embedding": _of(
+        shaping.embedding, "the rows of a table", ("ids", "numbers"), ("table", "numbers")
+    ),
+    "words": _of(wordwork.words, "a text split into its words", ("text", "words")),
+    "split": _of(wordwork.words, "the same as words", ("text", "words")),
+    "lower": _of(wordwork.lower, "in small letters", ("items", "words")),
+    "set": _of(wordwork.distinct, "each word once", ("items", "words")),
+    "count": _of(wordwork.count, "how many words, or rows", ("items", "any")),
+    "lookup": _of(
+        wordwork.lookup, "the numbers that stand beside words",
+        ("items", "words"), ("keys", "words"), ("numbers", "numbers"),
+    ),
+    "pick": _of(
+        wordwork.pick, "the word at a place, from 0", ("items", "words"), ("at", "numbers")
+    ),
+}  # fmt: skip
+
+
+def written_out(node: Call) -> Node | None:
+    """What a call is short for, or None: `layer_norm(x, eps)` and `sinusoids(positions, d)`."""
+    if node.function == "layer_norm" and len(node.arguments) in (1, 2):
+        x = node.arguments[0]
+        eps = node.arguments[1] if len(node.arguments) == 2 else node.keyword("eps")
+        eps = Number(1e-5) if eps is None else eps
+        centred = Binary("-", x, call("mean", x, keep=1))
+        return Binary("/", centred, call("sqrt", Binary("+", call("var", x, keep=1), eps)))
+    if node.function == "sinusoids" and len(node.arguments) == 2:
+        positions, d = node.arguments
+        i = call("range", d)
+        pair = call("floor", Binary("/", i, Number(2)))
+        exponent = Binary("/", Binary("*", Number(2), pair), d)
+        each = Index(positions, (Slice(), None))
+        angle = Binary("/", each, Binary("^", Number(10000), exponent))
+        return call("where", call("even", i), call("sin", angle), call("cos", angle))
+    return None
+
+
+def write_out(tree: Node) -> Node:
+    """The tree with every such call written out, so that slips can be made inside it."""
+    for node in walk(tree):
+        longer = written_out(node) if isinstance(node, Call) else None
+        if longer is not None:
+            return write_out(replace_all(tree, node, longer))
+    return tree

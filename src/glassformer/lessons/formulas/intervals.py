@@ -1,0 +1,149 @@
+"""Arithmetic on numbers with bounds: elementwise operators, functions and the matrix product.
+
+Every function here is sound: if each operand may be anything between its bounds, the result lies
+between the bounds returned. Operators that grow or fall throughout (exp, sqrt, floor, …) are
+bounded at the ends, products at the corners, sine and cosine at the turning points between.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glassformer.lessons.formulas.values import Array, Numbers, exactly
+
+__all__ = [
+    "absolute",
+    "add",
+    "cosine",
+    "divide",
+    "matmul",
+    "multiply",
+    "negative",
+    "power",
+    "rising",
+    "sine",
+    "subtract",
+]
+
+
+def rising(function: Callable[[Array], Array], x: Numbers) -> Numbers:
+    """A function that never falls: its bounds are its values at the bounds."""
+    mid = function(x.mid)
+    return exactly(mid) if x.exact else Numbers(mid, function(x.low), function(x.high))
+
+
+def negative(x: Numbers) -> Numbers:
+    """−x."""
+    return exactly(-x.mid) if x.exact else Numbers(-x.mid, -x.high, -x.low)
+
+
+def add(x: Numbers, y: Numbers) -> Numbers:
+    """x + y."""
+    mid = x.mid + y.mid
+    return exactly(mid) if x.exact and y.exact else Numbers(mid, x.low + y.low, x.high + y.high)
+
+
+def subtract(x: Numbers, y: Numbers) -> Numbers:
+    """x − y."""
+    mid = x.mid - y.mid
+    return exactly(mid) if x.exact and y.exact else Numbers(mid, x.low - y.high, x.high - y.low)
+
+
+def multiply(x: Numbers, y: Numbers) -> Numbers:
+    """x · y, number by number."""
+    mid = x.mid * y.mid
+    return exactly(mid) if x.exact and y.exact else Numbers(mid, *_products(x, y))
+
+
+def divide(x: Numbers, y: Numbers) -> Numbers:
+    """x / y. Where y may be zero, the quotient may be anything."""
+    mid = x.mid / y.mid
+    if x.exact and y.exact:
+        return exactly(mid)
+    around_zero = (y.low <= 0) & (y.high >= 0)
+    inverse = Numbers(1 / y.mid, 1 / y.high, 1 / y.low)
+    low, high = _products(x, inverse)
+    return Numbers(mid, np.where(around_zero, -np.inf, low), np.where(around_zero, np.inf, high))
+
+
+def power(x: Numbers, y: Numbers) -> Numbers:
+    """x ^ y. The corners bound it where the base is not negative; a square is bounded anywhere."""
+    mid = x.mid**y.mid
+    if x.exact and y.exact:
+        return exactly(mid)
+    if y.exact and np.all(y.mid == 2):
+        size = absolute(x)
+        return Numbers(mid, size.low**2, size.high**2)
+    corners = np.stack(np.broadcast_arrays(*(a**b for a in _ends(x) for b in _ends(y))))
+    unknown = np.isnan(corners).any(axis=0) | (x.low < 0)
+    low = np.where(unknown, -np.inf, corners.min(axis=0))
+    return Numbers(mid, low, np.where(unknown, np.inf, corners.max(axis=0)))
+
+
+def absolute(x: Numbers) -> Numbers:
+    """|x|."""
+    mid = np.abs(x.mid)
+    if x.exact:
+        return exactly(mid)
+    low = np.where((x.low <= 0) & (x.high >= 0), 0.0, np.minimum(abs(x.low), abs(x.high)))
+    return Numbers(mid, low, np.maximum(abs(x.low), abs(x.high)))
+
+
+def sine(x: Numbers) -> Numbers:
+    """sin x: 1 or −1 where a turning point lies between the bounds, the ends elsewhere."""
+    mid = np.sin(x.mid)
+    if x.exact:
+        return exactly(mid)
+    at_ends = np.stack([np.sin(x.low), np.sin(x.high)])
+    top = _passes(x, np.pi / 2)
+    bottom = _passes(x, -np.pi / 2)
+    low = np.where(bottom, -1.0, at_ends.min(axis=0))
+    return Numbers(mid, low, np.where(top, 1.0, at_ends.max(axis=0)))
+
+
+def cosine(x: Numbers) -> Numbers:
+    """cos x, a sine a quarter turn ahead; the exact value is cos itself."""
+    mid = np.cos(x.mid)
+    if x.exact:
+        return exactly(mid)
+    ahead = sine(Numbers(x.mid, x.low + np.pi / 2, x.high + np.pi / 2))
+    return Numbers(mid, ahead.low, ahead.high)
+
+
+def matmul(x: Numbers, y: Numbers) -> Numbers:
+    """x @ y, for matrices and vectors whose inner sizes agree."""
+    mid = x.mid @ y.mid
+    if x.exact and y.exact:
+        return exactly(mid)
+    # One column of x and one row of y at a time: no array larger than the result is made.
+    left = [np.atleast_2d(part) for part in (x.low, x.high, x.mid)]
+    right = [part[:, None] if part.ndim == 1 else part for part in (y.low, y.high, y.mid)]
+    low = np.zeros((left[0].shape[0], right[0].shape[1]))
+    high = np.zeros_like(low)
+    for k in range(left[0].shape[1]):
+        a = Numbers(left[2][:, k : k + 1], left[0][:, k : k + 1], left[1][:, k : k + 1])
+        b = Numbers(right[2][k : k + 1], right[0][k : k + 1], right[1][k : k + 1])
+        least, most = _products(a, b)
+        low += least
+        high += most
+    return Numbers(mid, low.reshape(mid.shape), high.reshape(mid.shape))
+
+
+def _ends(x: Numbers) -> tuple[Array, Array]:
+    return x.low, x.high
+
+
+def _products(x: Numbers, y: Numbers) -> tuple[Array, Array]:
+    """The least and the greatest product. Zero times an unknown finite number is zero."""
+    corners = np.stack(np.broadcast_arrays(*(a * b for a in _ends(x) for b in _ends(y))))
+    corners[np.isnan(corners)] = 0.0
+    low, high = corners.min(axis=0), corners.max(axis=0)
+    return low, high
+
+
+def _passes(x: Numbers, turning: float) -> NDArray[np.bool_]:
+    """Whether turning + a whole number of turns lies between the bounds."""
+    whole = 2 * np.pi
+    first = np.ceil((x.low - turning) / whole) * whole + turning
+    return np.asarray((first <= x.high) | ~np.isfinite(x.low) | ~np.isfinite(x.high))
