@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +32,7 @@ from glassformer.trace.memory import Version, View
 if TYPE_CHECKING:
     from glassformer.trace.steps import Step
 
-__all__ = ["Dependent", "dependents", "path"]
+__all__ = ["Dependent", "dependents", "fixed_steps", "path"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,13 +217,36 @@ def _size(expression: Expression) -> float:
 def _best(cells: list[Cell | None], constants_last: bool) -> Cell | None:
     """Of several operands the one to follow: computed ones before parameters and constants.
 
-    Between summands (already in order of size) only constants give way.
+    Between summands (already in order of size) only constants give way. What was computed from
+    constants alone (a vector of sinusoids) counts as one.
     """
     found = [cell for cell in cells if cell is not None]
     if not found:
         return None
 
     def rank(cell: Cell) -> int:
-        return int(cell.role == "constant") if constants_last else _RANK[cell.role]
+        if cell.step.trace.is_fixed(cell.step):
+            return _RANK["constant"]
+        return 0 if constants_last else _RANK[cell.role]
 
     return min(found, key=rank)
+
+
+def fixed_steps(steps: Iterable[Step]) -> set[int]:
+    """The steps, by identity, in which no parameter and no input has a part."""
+    fixed: set[int] = set()
+
+    def is_fixed(view: View) -> bool:
+        version: Version | None = view.version
+        while version is not None:
+            if any(id(owner) not in fixed for owner in version.owners):
+                return False
+            version = version.base
+        return True
+
+    for step in steps:
+        computed = step.call is not None and step.role == "activation"
+        inputs = step.call.inputs() if step.call is not None else []
+        if step.role == "constant" or (computed and all(map(is_fixed, inputs))):
+            fixed.add(id(step))
+    return fixed

@@ -76,6 +76,11 @@ class Recorder(TorchDispatchMode):
         self._last: tuple[FrameType | None, Line | None] = (None, None)
         self._forced: str | None = None
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """No: torch would import its compiler (two seconds) to keep it away from the mode."""
+        return False
+
     # --- what the recorder is told before the run ---
 
     def adopt(self, tensor: Tensor) -> View:

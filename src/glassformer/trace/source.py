@@ -174,7 +174,7 @@ def _line(code: CodeType, instruction: int) -> Line:
     number, end, column, end_column = positions
     if number is None or end is None or column is None or end_column is None:
         return Line(code.co_filename, number or first, "unknown")
-    around = _syntax(code.co_filename).get((number, column, end, end_column))
+    around = _syntax(code).get((number, column, end, end_column))
     if around is None:
         return Line(code.co_filename, number, "unknown")
     kind, targets = _use(around)
@@ -194,14 +194,39 @@ class _Node:
 _Span = tuple[int, int, int, int]
 
 
-@lru_cache(maxsize=256)
-def _syntax(file: str) -> dict[_Span, _Node]:
-    """Every expression and assignment of a file, by its span; empty where there is no source."""
-    text = "".join(linecache.getlines(file))
+@cache
+def _syntax(code: CodeType) -> dict[_Span, _Node]:
+    """Every expression and assignment of a function, by its span; empty where there is no source.
+
+    Only the function's own lines are parsed: whole files of torch take seconds.
+    """
+    first = code.co_firstlineno
+    block = "".join(linecache.getlines(code.co_filename)[first - 1 : _last_line(code)])
+    indented = block[:1].isspace()
     try:
-        tree = ast.parse(text)
+        spans = _spans(ast.parse(f"if True:\n{block}" if indented else block))
+    except SyntaxError:  # the lines of a lambda or comprehension may be half a statement
+        return _file_syntax(code.co_filename)
+    shift = first - 1 - indented
+    return {(line + shift, c, end + shift, e): node for (line, c, end, e), node in spans.items()}
+
+
+@lru_cache(maxsize=64)
+def _file_syntax(file: str) -> dict[_Span, _Node]:
+    try:
+        return _spans(ast.parse("".join(linecache.getlines(file))))
     except SyntaxError:  # not Python: a notebook cell with magics, a template
         return {}
+
+
+def _last_line(code: CodeType) -> int:
+    """The last line of a function, the functions inside it included."""
+    inner = (_last_line(part) for part in code.co_consts if isinstance(part, CodeType))
+    own = (end for _, end, _, _ in code.co_positions() if end is not None)
+    return max((code.co_firstlineno, *own, *inner))
+
+
+def _spans(tree: ast.AST) -> dict[_Span, _Node]:
     spans: dict[_Span, _Node] = {}
     stack = [_Node(tree, None)]
     while stack:

@@ -52,6 +52,7 @@ class Trace:
         self._names = Names()
         self._by_name: dict[str, Step] = {}
         self._labels: dict[int, AxisLabels] = {}
+        self._fixed: set[int] | None = None
         self._add_sources()
         self._add_steps()
         self._add_found()
@@ -116,6 +117,15 @@ class Trace:
             for known in dict.fromkeys([*self._by_name.values()]):
                 self._labels[id(known)] = find_labels(self, known, self._labels)
         return self._labels[id(step)]
+
+    def is_fixed(self, step: Step) -> bool:
+        """Whether no parameter and no input has a part in a step: positions, causal masks."""
+        if self._fixed is None:
+            from glassformer.trace.influence import fixed_steps
+
+            given = (*self.parameters.values(), *self.inputs.values(), *self.constants.values())
+            self._fixed = fixed_steps((*given, *self.steps))
+        return id(step) in self._fixed
 
     def verify(self, sample: int | None = None, seed: int = 0) -> Report:
         """Recompute cells in float64 from the operands shown; `sample` of them, or all."""
