@@ -19,13 +19,14 @@ ALLOWED: dict[str, set[str]] = {
     "checkpoint": {"nn", "text"},
     "decoding": {"nn"},
     "tasks": {"checkpoint", "text", "decoding", "nn"},
+    "passes": {"checkpoint", "text", "decoding", "nn"},
     "training": {"nn", "text", "data", "decoding", "checkpoint"},
     "lessons": {"nn", "text", "trace", "tasks", "training"},
     "export": {"nn", "text", "checkpoint", "decoding"},
-    "explorer": {"trace", "lessons", "tasks"},
+    "explorer": {"trace", "lessons", "tasks", "passes"},
     "cli": {
-        "nn", "text", "trace", "data", "checkpoint", "decoding", "tasks", "training", "lessons",
-        "export", "explorer",
+        "nn", "text", "trace", "data", "checkpoint", "decoding", "tasks", "passes", "training",
+        "lessons", "export", "explorer",
     },
     "__main__": {"cli"},
     "__init__": {"nn", "trace", "tasks", "checkpoint", "training", "explorer"},
@@ -53,13 +54,14 @@ def room_of(file: Path) -> str:
 
 
 def imports_of(file: Path, *, only_at_import: bool = False) -> set[str]:
-    """Modules that a file imports; `only_at_import` leaves out those inside functions."""
+    """Modules that a file imports; `only_at_import`: neither in functions nor for types alone."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
     lazy = {
         node
-        for function in ast.walk(tree)
-        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
-        for node in ast.walk(function)
+        for part in ast.walk(tree)
+        if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef)
+        or (isinstance(part, ast.If) and "TYPE_CHECKING" in ast.unparse(part.test))
+        for node in ast.walk(part)
     }
     found: set[str] = set()
     for node in ast.walk(tree):

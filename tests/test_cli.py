@@ -64,6 +64,44 @@ def test_describe_as_json_is_the_complete_config() -> None:
     assert config["attention"]["divisor"] == "sqrt_model"
 
 
+EXPLAIN = ["explain", "toy", "I am not happy", "--at"]
+
+
+def test_explain_shows_formula_numbers_and_source_line() -> None:
+    done = glassformer(*EXPLAIN, "logits[0]")
+    assert done.returncode == 0, done.stderr
+    assert "logits[0, 0] = 1.941" in done.stdout
+    assert "Σₖ pooled[0, k]·to_classes.weight[0, k]" in done.stdout
+    assert "encoders.py:" in done.stdout
+
+
+def test_explain_as_json_is_data() -> None:
+    done = glassformer(*EXPLAIN, "logits[0,1]", "--json")
+    cell = json.loads(done.stdout)
+    assert cell["value"] == pytest.approx(-1.9409485)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "parts"),
+    [
+        ([*EXPLAIN, "logts[0]"], 2, ["logts", "did you mean", "logits"]),
+        ([*EXPLAIN, "logits[7]"], 1, ["logits", "(1, 2)"]),
+        ([*EXPLAIN, "logits[x]"], 1, ["whole numbers", "[x]", "(1, 2)"]),
+        ([*EXPLAIN, "logits[0"], 1, ["step[i, j]", "logits[0"]),
+        (["explain", "toi", "I", "--at", "logits[0]"], 2, ["toi", "did you mean", "toy"]),
+        (["explain", "toy", "", "--at", "logits[0]"], 1, ["the text is empty"]),
+    ],
+)
+def test_explain_with_bad_input_is_one_clear_line(
+    arguments: list[str], code: int, parts: list[str]
+) -> None:
+    done = glassformer(*arguments)
+    assert done.returncode == code
+    assert done.stderr.count("\n") == 1
+    for part in parts:
+        assert part in done.stderr
+
+
 def test_a_reader_who_leaves_is_no_error() -> None:
     command = f"{sys.executable} -m glassformer describe vaswani_2017_base | head -1"
     done = subprocess.run(

@@ -21,20 +21,21 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from glassformer import __version__
-from glassformer.errors import CheckpointError, GlassformerError
+from glassformer.errors import CheckpointError, GlassformerError, UnknownNameError
 from glassformer.nn import ModelConfig, build, describe, set_attention
 from glassformer.nn.attention import Implementation
 from glassformer.nn.foreign import config_from_hugging_face, load_hugging_face
 from glassformer.nn.foreign.renaming import fill
 from glassformer.text import Tokenizer, load_tokenizer
 
-__all__ = ["Checkpoint", "load", "load_foreign", "save"]
+__all__ = ["Checkpoint", "find", "load", "load_foreign", "save", "shipped"]
 
 T = TypeVar("T")
 
 FORMAT = 1
 CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
 TOKENIZER, TARGET_TOKENIZER = "tokenizer.json", "target_tokenizer.json"
+SHIPPED = Path(__file__).parent / "models"
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,23 @@ def save(
     finally:
         shutil.rmtree(work, ignore_errors=True)
     return target
+
+
+def shipped() -> list[str]:
+    """The names of the models that ship with the package."""
+    return sorted(folder.name for folder in SHIPPED.iterdir() if (folder / CONFIG).is_file())
+
+
+def find(name_or_folder: str | os.PathLike[str]) -> Path:
+    """The folder of a model, given by its folder or by the name of one that ships."""
+    path = Path(name_or_folder)
+    if path.is_dir():
+        return path
+    if (names := shipped()) and str(name_or_folder) in names:
+        return SHIPPED / path
+    if len(path.parts) > 1:
+        raise CheckpointError(f"there is no model folder {path}")
+    raise UnknownNameError("model", str(name_or_folder), names)
 
 
 def load(

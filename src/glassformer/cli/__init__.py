@@ -24,6 +24,7 @@ app = App(
 for _name, _help in (
     ("audit", "Check every printed number of a worked example."),
     ("describe", "Show a preset's parts with their parameter counts."),
+    ("explain", "Show the arithmetic of one number of a model."),
 ):
     app.command(f"glassformer.cli.{_name}:{_name}", name=_name, help=_help)
 

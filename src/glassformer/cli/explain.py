@@ -1,0 +1,47 @@
+"""`glassformer explain`: the arithmetic of one number."""
+
+import json
+import sys
+from typing import Annotated
+
+from cyclopts import Parameter
+
+__all__ = ["explain"]
+
+
+def explain(
+    model: str,
+    text: str,
+    /,
+    *,
+    at: str,
+    depth: int = 1,
+    target: str | None = None,
+    as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
+) -> None:
+    """Show the arithmetic of one number: formula, real operands, source line.
+
+    Parameters
+    ----------
+    model:
+        A shipped model (toy, imdb, en-de, en-zh, shakespeare) or a model folder.
+    text:
+        What the model reads.
+    at:
+        The number: a step and its indices, such as 'logits[0,1]'. A leading index of a batch of
+        one may be left out.
+    depth:
+        How many levels of operands to show.
+    target:
+        For a translator: the target text, instead of the one it produces.
+    as_json:
+        Write the cell as JSON.
+    """
+    from glassformer.cli.tracing import trace_text
+    from glassformer.trace.address import find_cell
+
+    cell = find_cell(trace_text(model, text, target), at)
+    if as_json:
+        sys.stdout.write(json.dumps(cell.to_dict(depth), ensure_ascii=False, indent=1) + "\n")
+    else:
+        sys.stdout.write(cell.explain(depth) + "\n")

@@ -1,0 +1,73 @@
+"""What the documentation shows is run, and what it links to is there."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+READMES = [ROOT / "README.md", ROOT / "README.zh-CN.md"]
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    text = page.read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def run(command: list[str]) -> str:
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("readme", READMES, ids=lambda page: page.name)
+def test_the_python_examples_run(readme: Path) -> None:
+    examples = blocks(readme, "python")
+    assert examples
+    for example in examples:
+        run([sys.executable, "-W", "error", "-c", example])
+
+
+def shown_commands(page: Path) -> list[tuple[str, str]]:
+    """Commands shown with `$ glassformer …`, each with the output shown below it."""
+    found = []
+    for block in blocks(page, ""):
+        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, _, output = part.partition("\n")
+            found.append((command, output.rstrip("\n")))
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_output_shown_is_the_output(page: Path) -> None:
+    for command, output in shown_commands(page):
+        words = shlex.split(command)
+        assert words[0] == "glassformer"
+        assert run([sys.executable, "-m", *words]).rstrip("\n") == output
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)#\s]+)", text):
+        if "://" not in target:
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_both_readmes_show_the_same_code() -> None:
+    def code(page: Path) -> list[str]:
+        everything = "".join(blocks(page, "python")) + "".join(blocks(page, ""))
+        return [line.partition("#")[0].rstrip() for line in everything.splitlines()]
+
+    assert code(READMES[0]) == code(READMES[1])
+
+
+def test_the_readme_names_the_two_commands() -> None:
+    for readme in READMES:
+        text = readme.read_text(encoding="utf-8")
+        assert "make demo" in text
+        assert "make test" in text
