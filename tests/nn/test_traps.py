@@ -262,19 +262,20 @@ def test_trap_15_norms_use_the_population_variance_and_epsilon_inside_the_root()
 
 def test_trap_16_pre_norm_adds_to_the_stream_and_ends_with_a_norm() -> None:
     """A residual that adds the normed stream; a pre-norm stack without a final norm."""
-    model = make(shrunk("gpt2"))
-    assert isinstance(model, LanguageModel)
+    model = make(tiny("seq2seq", block__norm_first=True, block__final_norm=True))
+    assert isinstance(model, Seq2Seq)
     for name, parameter in model.named_parameters():
         if "to_output" in name or "contract" in name:
             nn.init.zeros_(parameter)
-    x = 10 * seeded(2, 5, 8, dtype=torch.float32)
-    stream = x
-    for block in model.decoder.blocks:
-        stream = block(stream)
-    assert stream.equal(x)
-    assert model.decoder.final_norm is not None
-    assert model.decoder.transform(x).equal(model.decoder.final_norm(x))
-    assert presets.llama().block.final_norm
+    x, memory = (10 * seeded(2, 5, 8, seed=seed, dtype=torch.float32) for seed in range(2))
+    for stack in (model.encoder, model.decoder):
+        stream = x
+        for block in stack.blocks:
+            stream = block(stream, memory=memory)
+        assert stream.equal(x)
+        assert stack.final_norm is not None
+        assert stack.transform(x, memory=memory).equal(stack.final_norm(x))
+    assert presets.gpt2().block.final_norm and presets.llama().block.final_norm
 
 
 @pytest.mark.parametrize("width", [1, 2, 5, 6, 7, 512])
