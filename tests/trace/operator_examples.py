@@ -144,7 +144,7 @@ REDUCTIONS: dict[str, Function] = {
     "prod": lambda: (CUBE.prod(), CUBE.prod(1)),
     "mean": lambda: (CUBE.mean(), CUBE.mean((0, -1)), torch.tensor(2.0).mean()),
     "max": lambda: (CUBE.max(), CUBE.max(1), CUBE.amax((0, 1)), torch.tensor(2.0).max()),
-    "min": lambda: (CUBE.min(), CUBE.min(-1, keepdim=True), CUBE.amin(0)),
+    "min": lambda: (CUBE.min(), CUBE.min(-1, keepdim=True), CUBE.amin(0), CUBE.aminmax(dim=1)),
     "argmax": lambda: (CUBE.argmax(), CUBE.argmax(1), CUBE.argmin(), CUBE.argmin(-1)),
     "any": lambda: (MASK.any(), MASK.any(0), MASK.all(), MASK.all(1), A.any(), MASK.all((0, 1))),
     "logsumexp": lambda: CUBE.logsumexp(-1),

@@ -133,6 +133,14 @@ def test_inputs_in_any_container_by_name() -> None:
     assert set(traced.inputs) == {"batch.ids", "rest.0", "scale", "bias"}
 
 
+def test_a_tensor_called_labels_belongs_to_the_model() -> None:
+    def function(x: Tensor, labels: Tensor) -> Tensor:
+        return F.cross_entropy(x, labels)
+
+    traced = trace(function, torch.randn(2, 3), labels=torch.tensor([0, 2]))
+    assert set(traced.inputs) == {"x", "labels"}
+
+
 def test_an_output_that_is_an_input_or_a_view() -> None:
     traced = trace(lambda x: (x, x[1:]), torch.arange(3.0))
     assert traced.outputs["output.0"] is traced.inputs["x"]

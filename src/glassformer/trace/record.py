@@ -27,7 +27,7 @@ def trace(
     module_or_function: Callable[..., Any],
     /,
     *args: Any,
-    labels: Labels | None = None,
+    labels: Labels | Tensor | None = None,
     max_bytes: int = DEFAULT_BYTES,
     **kwargs: Any,
 ) -> Trace:
@@ -37,6 +37,8 @@ def trace(
     the texts of an input's positions: `{"input_ids": ["I", "am"]}`. A trace that would keep more
     than `max_bytes` of computed numbers is refused.
     """
+    if isinstance(labels, Tensor):  # the targets of a Hugging Face model, not our axis labels
+        kwargs["labels"], labels = labels, None
     program = Program(unwrapped(module_or_function), args, kwargs, max_bytes)
     return Trace(run(program, labels or {}))
 
@@ -57,7 +59,7 @@ def run(
     if prepare is not None:
         prepare(recorder, sources)
     notes: list[str] = []
-    with _evaluating(root, notes), recording(recorder, root):
+    with recording(recorder, root), _evaluating(root, notes):
         result = call_inside(function, program.args, program.kwargs)
     outputs = {name: recorder.view_of(tensor) for name, tensor in tensors_in(result, "")}
     if not outputs:

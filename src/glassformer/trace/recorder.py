@@ -68,7 +68,7 @@ class Recorder(TorchDispatchMode):
         self.overrides: Overrides = {}
         self.replaced: dict[int, torch.UntypedStorage] = {}
         self._stands_for: dict[int, int] = {}
-        self._paths = paths
+        self.paths = paths
         self._budget = budget
         self._stop = stop
         self._versions: dict[int, Version] = {}
@@ -154,7 +154,12 @@ class Recorder(TorchDispatchMode):
         self, func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         """Run the operator as the smaller operators it is made of; each of them is recorded."""
+        whole = torch._C.DispatchKey.CompositeImplicitAutograd
         with self, without_onednn():
+            # The kernel that the model itself would run comes before torch's rewriting of it in
+            # Python, which for some operators and releases gives other shapes.
+            if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), whole):
+                return func._op_dk(whole, *args, **kwargs)
             return func.decompose(*args, **kwargs)
 
     def _record(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -287,8 +292,8 @@ class Recorder(TorchDispatchMode):
         return Origin(
             line=seen.line,
             targets=seen.targets,
-            owner=self._paths.at(seen.depth),
-            module=self._paths.at(0),
+            owner=self.paths.at(seen.depth),
+            module=self.paths.at(0),
             visit=self._visit,
             output=seen.output,
             forced=self._forced,
@@ -303,48 +308,54 @@ def _is_idle(operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     return not (args[position] if position < len(args) else kwargs["train"])
 
 
+# The switches below and the module hooks belong to the process, not to one thread.
+_ONE_AT_A_TIME = threading.Lock()
+_ONEDNN = threading.RLock()
+
+
+class _Busy(threading.local):
+    """Whether this thread is recording."""
+
+    recording = False
+
+
+_BUSY = _Busy()
+
+
 @contextmanager
 def without_onednn(off: bool = True) -> Iterator[None]:
     """Run the block without the oneDNN kernels: they would swallow a whole recurrent layer."""
-    enabled = torch._C._get_mkldnn_enabled()
-    torch._C._set_mkldnn_enabled(enabled and not off)
-    try:
+    if not off:
         yield
-    finally:
-        torch._C._set_mkldnn_enabled(enabled)
+        return
+    with _ONEDNN:
+        enabled = torch._C._get_mkldnn_enabled()
+        torch._C._set_mkldnn_enabled(False)
+        try:
+            yield
+        finally:
+            torch._C._set_mkldnn_enabled(enabled)
 
 
 @contextmanager
 def recording(recorder: Recorder, root: nn.Module | None) -> Iterator[None]:
     """Run the block under the recorder, with the settings that keep operators whole and visible."""
-    if _BUSY.thread == threading.get_ident():
+    if _BUSY.recording:
         raise TraceError("a model that is being traced cannot start a trace of its own")
-    _ONE_AT_A_TIME.acquire()
-    _BUSY.thread = threading.get_ident()
-    fast_path = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)
-    try:
-        with (
-            torch.no_grad(),
-            torch.autocast("cpu", enabled=False),
-            recorder._paths.followed(root),
-            torch._C._AutoDispatchBelowAutograd(),
-            recorder,
-        ):
-            yield
-    finally:
-        torch.backends.mha.set_fastpath_enabled(fast_path)
-        recorder.forget_frames()
-        _BUSY.thread = None
-        _ONE_AT_A_TIME.release()
-
-
-class _Busy:
-    """Which thread is recording."""
-
-    thread: int | None = None
-
-
-_BUSY = _Busy()
-# The fast-path switch and the module hooks belong to the process, not to one thread.
-_ONE_AT_A_TIME = threading.Lock()
+    with _ONE_AT_A_TIME:
+        fast_path = torch.backends.mha.get_fastpath_enabled()
+        try:
+            _BUSY.recording = True
+            torch.backends.mha.set_fastpath_enabled(False)
+            with (
+                torch.no_grad(),
+                torch.autocast("cpu", enabled=False),
+                recorder.paths.followed(root),
+                torch._C._AutoDispatchBelowAutograd(),
+                recorder,
+            ):
+                yield
+        finally:
+            _BUSY.recording = False
+            torch.backends.mha.set_fastpath_enabled(fast_path)
+            recorder.forget_frames()

@@ -56,7 +56,7 @@ _KINDS: dict[ReduceKind, str] = {
     "sum": "sum",
     "product": "prod",
     "max": "amax max max.dim",
-    "min": "amin min min.dim",
+    "min": "amin min min.dim aminmax",
     "any": "any",
     "all": "all",
     "argmax": "argmax",
@@ -64,6 +64,7 @@ _KINDS: dict[ReduceKind, str] = {
 }
 for _kind, _operators in _KINDS.items():
     rule(*_operators.split())(_reduction(_kind))
+rule("aminmax", output=1)(_reduction("max"))
 rule("max.dim", output=1)(_reduction("argmax"))
 rule("min.dim", output=1)(_reduction("argmin"))
 
