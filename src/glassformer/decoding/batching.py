@@ -5,6 +5,7 @@ results in the order they asked. This file knows lengths alone.
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 from glassformer.errors import ConfigError
 from glassformer.nn.shapes import Bool, Tensor
@@ -12,13 +13,17 @@ from glassformer.nn.shapes import Bool, Tensor
 __all__ = ["by_length", "worth_leaving"]
 
 
-def by_length(lengths: Sequence[int], batch_size: int) -> Iterator[list[int]]:
-    """Indices of texts, longest first, in batches of batch_size."""
+def by_length(
+    lengths: Sequence[int], batch_size: int, *, equal: bool = False
+) -> Iterator[list[int]]:
+    """Indices of texts, longest first, in batches of batch_size; `equal`: of one length each."""
     if batch_size < 1:
         raise ConfigError(f"batch_size must be at least 1, got {batch_size}")
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
-    for start in range(0, len(order), batch_size):
-        yield order[start : start + batch_size]
+    groups = groupby(order, key=lambda i: lengths[i] if equal else 0)
+    for group in (list(members) for _, members in groups):
+        for start in range(0, len(group), batch_size):
+            yield group[start : start + batch_size]
 
 
 def worth_leaving(running: Bool[Tensor, " B"]) -> bool:

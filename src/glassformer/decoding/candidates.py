@@ -1,7 +1,7 @@
 """From logits to the best next tokens: log-probabilities and top-k, over large vocabularies fast.
 
 Pure functions on tensors; nothing here knows what a token or a text is.
-Dims: B texts, R rivals of each, V vocabulary, N candidates asked for.
+Dims: B texts, R rivals of each, V vocabulary, N candidates asked for, C chunks, W their width.
 """
 
 from typing import NamedTuple
@@ -10,10 +10,10 @@ import torch
 
 from glassformer.nn.shapes import Float, Int, Tensor
 
-__all__ = ["Candidates", "best_continuations", "best_of_each", "log_probabilities_of"]
+__all__ = ["Candidates", "best_continuations", "log_probabilities_of"]
 
-_CHUNK = 128
-_WORTH_CHUNKING = 4_096
+_CHUNK = 64
+_WORTH_CHUNKING = 2048
 
 
 class Candidates(NamedTuple):
@@ -30,47 +30,50 @@ class Candidates(NamedTuple):
 def best_continuations(
     logits: Float[Tensor, "B R V"], totals: Float[Tensor, "B R"], n: int
 ) -> Candidates:
-    """The n best of all R·V ways to continue each text (fewer where there are fewer).
-
-    A rival's best tokens are best by logit already, since normalising shifts all of its logits
-    alike. So the sums are formed for R·n candidates, and never for the whole vocabulary.
-    """
-    n_rivals, vocab_size = logits.shape[-2:]
-    of_each, tokens = best_of_each(logits, min(n, vocab_size))
-    log_sums = torch.logsumexp(logits.to(totals.dtype), dim=-1, keepdim=True)
-    log_probabilities = of_each - log_sums
-    sums = totals.unsqueeze(-1) + log_probabilities
-    best_sums, places = sums.flatten(1).topk(min(n, n_rivals * of_each.size(-1)), dim=-1)
+    """The n best of all R·V ways to continue each text (fewer where there are fewer)."""
+    n_rivals, vocab_size = logits.shape[1:]
+    n = min(n, n_rivals * vocab_size)
+    log_probabilities = torch.log_softmax(logits, dim=-1, dtype=totals.dtype)
+    if vocab_size < max(_WORTH_CHUNKING, 4 * n * _CHUNK):
+        sums = (totals.unsqueeze(-1) + log_probabilities).flatten(1)
+        best = sums.topk(n, dim=-1)
+        sums, places = best.values, best.indices
+    else:
+        sums, places = _best_by_chunks(log_probabilities, totals, n)
     return Candidates(
-        totals=best_sums,
+        totals=sums,
         log_probabilities=log_probabilities.flatten(1).gather(1, places),
-        tokens=tokens.flatten(1).gather(1, places),
-        parents=places // of_each.size(-1),
+        tokens=places % vocab_size,
+        parents=places // vocab_size,
     )
 
 
-def best_of_each(
-    logits: Float[Tensor, "... V"], n: int
-) -> tuple[Float[Tensor, "... N"], Int[Tensor, "... N"]]:
-    """The n largest logits of each row and their ids, largest first.
+def _best_by_chunks(
+    log_probabilities: Float[Tensor, "B R V"], totals: Float[Tensor, "B R"], n: int
+) -> tuple[Float[Tensor, "B N"], Int[Tensor, "B N"]]:
+    """The n largest sums of each text and their places among its R·V, exactly as `topk` has them.
 
-    Exactly `topk`, found in two steps where the row is long: the n largest lie in the n chunks
-    whose maxima are largest, and maxima are much cheaper than sorting.
+    The n largest lie in the n chunks whose maxima are largest. A maximum is one pass over memory,
+    where a top-k is many, and the sums need forming for those chunks alone.
     """
-    vocab_size = logits.size(-1)
+    n_texts, n_rivals, vocab_size = log_probabilities.shape
     n_chunks = vocab_size // _CHUNK
-    if vocab_size < _WORTH_CHUNKING or n_chunks <= 2 * n:
-        largest = logits.topk(n, dim=-1)
-        return largest.values, largest.indices
-    head = logits[..., : n_chunks * _CHUNK].unflatten(-1, (n_chunks, _CHUNK))
-    chunks = head.amax(dim=-1).topk(n, dim=-1, sorted=False).indices
-    inside = head.take_along_dim(chunks.unsqueeze(-1), dim=-2).flatten(-2)
-    tail = logits[..., n_chunks * _CHUNK :]
-    values, places = torch.cat([inside, tail], dim=-1).topk(n, dim=-1)
-    in_tail = places >= n * _CHUNK
-    chunk = chunks.gather(-1, (places // _CHUNK).clamp(max=n - 1))
-    ids = torch.where(in_tail, places + (n_chunks - n) * _CHUNK, chunk * _CHUNK + places % _CHUNK)
-    return values, ids
+    whole = n_chunks * _CHUNK
+    chunks = log_probabilities[..., :whole].unflatten(-1, (n_chunks, _CHUNK))
+    maxima = chunks.amax(dim=-1) + totals.unsqueeze(-1)
+    chosen = maxima.flatten(1).topk(n, dim=-1, sorted=False).indices
+    rival, chunk = chosen // n_chunks, chosen % n_chunks
+    text = torch.arange(n_texts, device=chosen.device).unsqueeze(-1)
+    inside = chunks[text, rival, chunk] + totals.gather(1, rival).unsqueeze(-1)
+    rest = log_probabilities[..., whole:] + totals.unsqueeze(-1)  # what fills no chunk
+    best = torch.cat([inside.flatten(1), rest.flatten(1)], dim=-1).topk(n, dim=-1)
+    starts = rival * vocab_size + chunk * _CHUNK
+    steps = torch.arange(_CHUNK, device=chosen.device)
+    rest_starts = torch.arange(n_rivals, device=chosen.device) * vocab_size + whole
+    rest_steps = torch.arange(vocab_size - whole, device=chosen.device)
+    rest_places = (rest_starts.unsqueeze(-1) + rest_steps).flatten().expand(n_texts, -1)
+    places = torch.cat([(starts.unsqueeze(-1) + steps).flatten(1), rest_places], dim=-1)
+    return best.values, places.gather(1, best.indices)
 
 
 def log_probabilities_of(

@@ -5,7 +5,7 @@ evaluation mode while they run, track no gradients, and return results in the or
 Nothing here knows strings.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -17,6 +17,7 @@ from glassformer.decoding.greedy import Greedy, MostProbable
 from glassformer.decoding.models import ModelStepper
 from glassformer.decoding.results import Decoded, Stop
 from glassformer.decoding.sampling import Drawn, Sampling
+from glassformer.decoding.sliding import Sliding
 from glassformer.decoding.walk import Chooser, collect, steps
 from glassformer.errors import InputError
 from glassformer.nn import LanguageModel, ModelConfig, Seq2Seq
@@ -62,7 +63,7 @@ def translate(
         stop = Stop(end, tuple(limits[i] for i in batch))
         return _search(stepper, search or Beam(), stop, begun, batch, ledger)
 
-    return _in_batches(model, [len(source) for source in sources], batch_size, decode)
+    return _in_batches(model, by_length([len(ids) for ids in sources], batch_size), decode)
 
 
 def extend(
@@ -75,16 +76,22 @@ def extend(
     batch_size: int = 64,
     ledger: bool = False,
 ) -> list[Decoded]:
-    """Continue texts given as ids; greedily unless a search is given."""
-    limits = [_room(model.config, len(prompt), max_new) for prompt in prompts]
+    """Continue texts given as ids, beyond the model's max_len if need be.
+
+    Greedily unless a search is given.
+    """
 
     def decode(batch: list[int]) -> list[Decoded]:
         begun = [prompts[i] for i in batch]
-        stop = Stop(end, tuple(limits[i] for i in batch))
-        stepper = ModelStepper(model, begun)
+        stop = Stop(end, (max_new,) * len(batch))
+        stepper = Sliding(model, begun)
         return _search(stepper, search or Greedy(), stop, begun, batch, ledger)
 
-    return _in_batches(model, [len(prompt) for prompt in prompts], batch_size, decode)
+    lengths = [len(prompt) for prompt in prompts]
+    # Texts that outgrow the memory read anew when the longest of them does: with neighbours of
+    # their own length, that is when they would alone.
+    outgrow = max(lengths, default=0) + max_new > model.config.max_len
+    return _in_batches(model, by_length(lengths, batch_size, equal=outgrow), decode)
 
 
 def stream(
@@ -96,9 +103,9 @@ def stream(
     max_new: int = 100,
 ) -> Iterator[int]:
     """Continue one text, id by id as they are chosen; the end token is not among them."""
-    stop = Stop(end, (_room(model.config, len(prompt), max_new),))
+    stop = Stop(end, (max_new,))
     with _evaluating(model):
-        stepper = ModelStepper(model, [prompt])
+        stepper = Sliding(model, [prompt])
         run = steps(stepper, _chooser(search or Greedy(), stepper, [prompt], [0]), stop)
     while True:
         with _evaluating(model):  # for each step anew: what the caller does between is not ours
@@ -112,19 +119,18 @@ def stream(
 
 def _in_batches(
     model: nn.Module,
-    lengths: Sequence[int],
-    batch_size: int,
+    batches: Iterable[list[int]],
     decode: Callable[[list[int]], list[Decoded]],
 ) -> list[Decoded]:
     results: dict[int, Decoded] = {}
     with _evaluating(model):
-        for batch in by_length(lengths, batch_size):
+        for batch in batches:
             results.update(zip(batch, decode(batch), strict=True))
-    return [results[i] for i in range(len(lengths))]
+    return [results[i] for i in range(len(results))]
 
 
 def _search(
-    stepper: ModelStepper,
+    stepper: ModelStepper | Sliding,
     search: Search,
     stop: Stop,
     begun: Sequence[Ids],
@@ -139,7 +145,10 @@ def _search(
 
 
 def _chooser(
-    search: Greedy | Sampling, stepper: ModelStepper, begun: Sequence[Ids], texts: Sequence[int]
+    search: Greedy | Sampling,
+    stepper: ModelStepper | Sliding,
+    begun: Sequence[Ids],
+    texts: Sequence[int],
 ) -> Chooser:
     if isinstance(search, Greedy):
         return MostProbable()

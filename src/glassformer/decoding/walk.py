@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 import torch
 
 from glassformer.decoding.batching import worth_leaving
-from glassformer.decoding.candidates import best_of_each, log_probabilities_of
+from glassformer.decoding.candidates import log_probabilities_of
 from glassformer.decoding.ledger import Candidate, Ledger, LedgerStep
 from glassformer.decoding.results import Decoded, Hypothesis, Stop
 from glassformer.decoding.stepper import Stepper
@@ -127,7 +127,7 @@ def _account(step: Step, row: int, samples: list[_Written], end: int | None) -> 
     for parent, sample in enumerate(writing):
         chosen = int(step.choice.tokens[row, sample])
         logits = step.logits[row, sample]
-        ids = best_of_each(logits, min(_SHOWN, logits.numel()))[1].tolist()
+        ids = logits.topk(min(_SHOWN, logits.numel())).indices.tolist()
         ids += [] if chosen in ids else [chosen]
         shown = logits.log_softmax(-1)
         for token in ids:

@@ -1,0 +1,238 @@
+"""Translating with a beam of 4: ours, Hugging Face generate and CTranslate2, the same weights.
+
+    python benchmarks/decoding.py [--model DIR --sentences FILE] [--threads 2] [--rounds 3]
+
+Every engine translates the same sentences in one run, sorted by length, at each batch size; its
+best counts. Rounds alternate between engines, so that a busy machine slows all of them alike.
+Without a model, weights are random and every output has a forced length: the speed is that of a
+trained model, the text is noise. The last lines are the ratios, ours to theirs.
+"""
+
+import argparse
+import json
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from glassformer import checkpoint
+from glassformer.checkpoint import Checkpoint
+from glassformer.decoding import Beam, translate
+from glassformer.export import ctranslate2 as to_ctranslate2
+from glassformer.export.marian import marian_config, marian_state
+from glassformer.nn import Seq2Seq, build, presets
+from glassformer.text import SpecialTokens, WordTokenizer
+
+BATCH_SIZES = (16, 32, 64, 128, 256)
+BEAM = 4
+
+Translations = list[list[int]]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What every engine is given."""
+
+    checkpoint: Checkpoint
+    sources: list[list[int]]
+    """Ids, each with its end token."""
+    forced_length: int | None
+    """Tokens of every output; None: it ends where the model ends it."""
+    threads: int
+
+    @property
+    def model(self) -> Seq2Seq:
+        assert isinstance(self.checkpoint.model, Seq2Seq)
+        return self.checkpoint.model
+
+    @property
+    def special(self) -> SpecialTokens:
+        assert self.checkpoint.tokenizer is not None
+        return self.checkpoint.tokenizer.special
+
+    @property
+    def ends(self) -> tuple[int, int, int]:
+        """The ids of padding, start and end."""
+        pad, start, end = self.special.pad, self.special.start, self.special.end
+        assert pad is not None and start is not None and end is not None
+        return pad, start, end
+
+    def limit(self, source: list[int]) -> int:
+        return self.forced_length or len(source) + 50
+
+
+def ours(task: Task) -> Callable[[int], Translations]:
+    _, start, end = task.ends
+
+    def run(batch_size: int) -> Translations:
+        decoded = translate(
+            task.model,
+            task.sources,
+            start=start,
+            end=None if task.forced_length else end,
+            search=Beam(size=BEAM),
+            max_new=task.forced_length,
+            batch_size=batch_size,
+        )
+        return [list(one.best.tokens) for one in decoded]
+
+    return run
+
+
+def hugging_face(task: Task) -> Callable[[int], Translations]:
+    from transformers import MarianConfig, MarianMTModel
+
+    marian = MarianMTModel(MarianConfig(**marian_config(task.model.config, task.special))).eval()
+    marian.load_state_dict(marian_state(task.model), strict=False)
+    marian.tie_weights()
+    pad, _, end = task.ends
+    order = sorted(range(len(task.sources)), key=lambda i: -len(task.sources[i]))
+
+    @torch.inference_mode()
+    def run(batch_size: int) -> Translations:
+        found: dict[int, list[int]] = {}
+        for start in range(0, len(order), batch_size):
+            batch = order[start : start + batch_size]
+            longest = max(len(task.sources[i]) for i in batch)
+            ids = torch.full((len(batch), longest), pad)
+            for row, i in enumerate(batch):
+                ids[row, : len(task.sources[i])] = torch.tensor(task.sources[i])
+            output = marian.generate(
+                input_ids=ids,
+                attention_mask=ids.ne(pad).long(),
+                num_beams=BEAM,
+                do_sample=False,
+                early_stopping=True,
+                eos_token_id=None if task.forced_length else end,
+                max_new_tokens=task.forced_length or longest + 50,
+            )
+            for i, row in zip(batch, output[:, 1:].tolist(), strict=True):
+                ended = not task.forced_length and end in row
+                found[i] = row[: row.index(end)] if ended else row
+        return [found[i] for i in range(len(order))]
+
+    return run
+
+
+def ctranslate2(task: Task, compute_type: str) -> Callable[[int], Translations]:
+    import ctranslate2 as engine
+
+    tokenizer = task.checkpoint.tokenizer
+    assert tokenizer is not None
+    with tempfile.TemporaryDirectory() as folder:
+        to_ctranslate2.write(task.checkpoint, Path(folder))
+        translator = engine.Translator(
+            folder, compute_type=compute_type, inter_threads=1, intra_threads=task.threads
+        )
+    ids = {tokenizer.token(i): i for i in range(tokenizer.vocab_size)}
+    texts = [[tokenizer.token(i) for i in source[:-1]] for source in task.sources]
+    longest = max(map(task.limit, task.sources))
+
+    def run(batch_size: int) -> Translations:
+        results = translator.translate_batch(
+            texts,
+            max_batch_size=batch_size,
+            beam_size=BEAM,
+            min_decoding_length=task.forced_length or 1,
+            max_decoding_length=longest,
+        )
+        return [[ids[token] for token in result.hypotheses[0]] for result in results]
+
+    return run
+
+
+def random_task(threads: int, n_sentences: int) -> Task:
+    """A model of the size that Multi30k wants, and sentences as long as its captions."""
+    torch.manual_seed(0)
+    words = [f"w{i}" for i in range(8_000)]
+    tokenizer = WordTokenizer.build([" ".join(words)])
+    config = presets.vaswani_2017_base(
+        vocab_size=tokenizer.vocab_size, d_model=256, n_heads=4, n_layers=3, d_ff=1024, dropout=0.0
+    ).with_(pad_id=tokenizer.special.pad)
+    made = Checkpoint(build(config).eval(), config, tokenizer)
+    end = tokenizer.special.end
+    assert end is not None
+    lengths = (8 + torch.randint(0, 14, (n_sentences,))).tolist()
+    sources = [[*torch.randint(10, 8_000, (n,)).tolist(), end] for n in lengths]
+    return Task(made, sources, 16, threads)
+
+
+def trained_task(model: str, sentences: str, threads: int) -> Task:
+    loaded = checkpoint.load(model)
+    assert loaded.tokenizer is not None
+    texts = Path(sentences).read_text(encoding="utf-8").splitlines()
+    sources = loaded.tokenizer.encode_batch(texts, end=True, max_len=loaded.config.max_len)
+    return Task(loaded, sources, None, threads)
+
+
+def measure(
+    engines: dict[str, Callable[[int], Translations]], rounds: int
+) -> tuple[dict[str, tuple[float, int]], dict[str, Translations]]:
+    """For each engine its best wall-clock time with the batch size, and its translations."""
+    best: dict[str, tuple[float, int]] = {}
+    said = {name: run(BATCH_SIZES[0]) for name, run in engines.items()}  # and warm
+    for _ in range(rounds):
+        for batch_size in BATCH_SIZES:
+            for name, run in engines.items():
+                start = time.perf_counter()
+                run(batch_size)
+                seconds = time.perf_counter() - start
+                best[name] = min(best.get(name, (seconds, batch_size)), (seconds, batch_size))
+    return best, said
+
+
+def cost_per_token(task: Task) -> dict[int, float]:
+    """Milliseconds a token of ours at growing output lengths: flat, if nothing is recomputed."""
+    costs = {}
+    for length in (16, 64, 256):
+        longer = Task(task.checkpoint, task.sources[:16], length, task.threads)
+        run = ours(longer)
+        run(16)
+        start = time.perf_counter()
+        run(16)
+        costs[length] = 1000 * (time.perf_counter() - start) / (16 * length)
+    return costs
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model")
+    parser.add_argument("--sentences", help="one a line; with --model")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--n", type=int, default=200, help="random sentences")
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    task = (
+        trained_task(arguments.model, arguments.sentences, arguments.threads)
+        if arguments.model
+        else random_task(arguments.threads, arguments.n)
+    )
+    engines = {
+        "ours": ours(task),
+        "Hugging Face generate": hugging_face(task),
+        "CTranslate2 float32": ctranslate2(task, "float32"),
+        "CTranslate2 int8": ctranslate2(task, "int8"),
+    }
+    best, said = measure(engines, arguments.rounds)
+    costs = cost_per_token(task)
+    if arguments.json:
+        print(json.dumps({"seconds": best, "ms_per_token": costs}))
+        return
+    for name, (seconds, batch_size) in best.items():
+        same = sum(a == b for a, b in zip(said[name], said["ours"], strict=True)) / len(
+            said["ours"]
+        )
+        print(f"{name:24} {seconds:7.2f} s  batch {batch_size:3}  same as ours {same:.1%}")
+    print("ours, ms a token:", ", ".join(f"{n} tokens {c:.2f}" for n, c in costs.items()))
+    for name, (seconds, _) in best.items():
+        if name != "ours":
+            print(f"ours is {seconds / best['ours'][0]:.2f} times as fast as {name}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,175 @@
+"""An encoder-decoder as a CTranslate2 model: its specification filled from our parameters.
+
+CTranslate2 is imported here and nowhere else, and only when an export is asked for.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from glassformer.checkpoint import Checkpoint
+from glassformer.errors import ExportError
+from glassformer.export.fit import decoder_depth, demand, plain_attention, plain_feed_forward
+from glassformer.nn import Block, ModelConfig, MultiHeadAttention, Seq2Seq, Stack
+from glassformer.nn.positions import sinusoidal_table
+from glassformer.text import Tokenizer
+
+__all__ = ["check", "write"]
+
+Array = NDArray[np.float32]
+
+_POSITIONS = 1024
+"""Sinusoids have no end, a table has: at least so many are written."""
+
+
+def check(config: ModelConfig) -> None:
+    """Refuse what CTranslate2 cannot hold."""
+    block = config.block
+    demand(
+        "CTranslate2",
+        [
+            (config.architecture == "seq2seq", f"the architecture {config.architecture}"),
+            *plain_attention(config),
+            *plain_feed_forward(config),
+            (config.attention.n_kv_heads in (None, config.attention.n_heads), "grouped heads"),
+            (block.norm in ("layer", "rms"), f"{block.norm} norms"),
+            (
+                block.norm_first or not block.final_norm,
+                "a norm after the last block although norms come after each sublayer (post-norm)",
+            ),
+            (
+                config.positions.kind in ("sinusoidal", "learned"),
+                f"{config.positions.kind} positions",
+            ),
+            (not config.embedding.n_types, "type embeddings"),
+            (not config.output.flattened, "a flattened output layer"),
+        ],
+    )
+
+
+def write(checkpoint: Checkpoint, folder: Path, quantization: str | None = None) -> None:
+    """Fill a folder with model.bin, config.json and the vocabularies."""
+    try:
+        from ctranslate2 import specs
+    except ImportError:
+        raise ExportError("this export needs CTranslate2: pip install ctranslate2") from None
+    model, config = checkpoint.model, checkpoint.config
+    check(config)
+    assert isinstance(model, Seq2Seq)
+    activations = specs.Activation
+    spec = specs.TransformerSpec.from_config(
+        (config.n_layers, decoder_depth(config)),
+        config.attention.n_heads,
+        pre_norm=config.block.norm_first,
+        no_final_norm=not config.block.final_norm,
+        activation={
+            "relu": activations.RELU,
+            "gelu": activations.GELU,
+            "gelu_tanh": activations.GELUTanh,
+            "swiglu": activations.SWISH,
+        }[config.feed_forward.activation],
+        layernorm_embedding=config.embedding.norm,
+        ffn_glu=config.feed_forward.activation == "swiglu",
+        rms_norm=config.block.norm == "rms",
+    )
+    _stack(spec.encoder, spec.encoder.embeddings[0], model.encoder, config)
+    _stack(spec.decoder, spec.decoder.embeddings, model.decoder, config)
+    _linear(spec.decoder.projection, model.to_vocabulary)
+    _vocabulary(spec, checkpoint)
+    spec.config.layer_norm_epsilon = config.block.norm_eps
+    spec.validate()
+    spec.optimize(quantization)
+    spec.save(str(folder))
+
+
+def _vocabulary(spec: Any, checkpoint: Checkpoint) -> None:
+    source = checkpoint.tokenizer
+    if source is None:
+        raise ExportError("CTranslate2 needs the model's vocabulary; this one has no tokenizer")
+    target = checkpoint.target_tokenizer or source
+    spec.register_source_vocabulary(_tokens(source))
+    spec.register_target_vocabulary(_tokens(target))
+    special = target.special
+    assert special.start is not None and special.end is not None
+    spec.config.bos_token = spec.config.decoder_start_token = target.token(special.start)
+    spec.config.eos_token = target.token(special.end)
+    spec.config.unk_token = (
+        target.token(special.unknown) if special.unknown is not None else target.token(special.end)
+    )
+    spec.config.add_source_eos = True  # as our sources end
+
+
+def _tokens(tokenizer: Tokenizer) -> list[str]:
+    return [tokenizer.token(id_) for id_ in range(tokenizer.vocab_size)]
+
+
+def _stack(spec: Any, embeddings: Any, stack: Stack, config: ModelConfig) -> None:
+    embeddings.weight = _array(stack.get_parameter("embedding.weight"))
+    spec.scale_embeddings = float(config.d_model**0.5) if config.embedding.scale else 1.0
+    spec.position_encodings.encodings = _array(
+        stack.get_parameter("positions.table.weight")
+        if config.positions.kind == "learned"
+        else sinusoidal_table(
+            max(config.max_len, _POSITIONS), config.d_model, config.positions.base
+        )
+    )
+    if stack.embedding_norm is not None:
+        _norm(spec.layernorm_embedding, stack.embedding_norm)
+    if stack.final_norm is not None:
+        _norm(spec.layer_norm, stack.final_norm)
+    for layer, block in zip(spec.layer, stack.blocks, strict=True):
+        assert isinstance(block, Block)
+        _block(layer, block)
+
+
+def _block(layer: Any, block: Block) -> None:
+    attention, cross = block.attention, block.cross_attention
+    _fuse(
+        layer.self_attention.linear[0], attention.to_queries, attention.to_keys, attention.to_values
+    )
+    _output(layer.self_attention, attention)
+    _norm(layer.self_attention.layer_norm, block.attention_norm)
+    if cross is not None and block.cross_attention_norm is not None:
+        _fuse(layer.attention.linear[0], cross.to_queries)
+        _fuse(layer.attention.linear[1], cross.to_keys, cross.to_values)
+        _output(layer.attention, cross)
+        _norm(layer.attention.layer_norm, block.cross_attention_norm)
+    feed_forward = block.feed_forward
+    assert feed_forward.contract is not None
+    if feed_forward.gate is None:
+        _linear(layer.ffn.linear_0, feed_forward.expand)
+    else:  # theirs is activation(linear_0) · linear_0_noact
+        _linear(layer.ffn.linear_0, feed_forward.gate)
+        _linear(layer.ffn.linear_0_noact, feed_forward.expand)
+    _linear(layer.ffn.linear_1, feed_forward.contract)
+    _norm(layer.ffn.layer_norm, block.feed_forward_norm)
+
+
+def _output(spec: Any, attention: MultiHeadAttention) -> None:
+    assert attention.to_output is not None
+    _linear(spec.linear[-1], attention.to_output)
+
+
+def _fuse(spec: Any, *maps: nn.Linear) -> None:
+    """Several maps of one input as one: their rows below each other."""
+    spec.weight = np.concatenate([_array(one.weight) for one in maps])
+    if maps[0].bias is not None:
+        spec.bias = np.concatenate([_array(one.bias) for one in maps])
+
+
+def _linear(spec: Any, map_: nn.Linear) -> None:
+    _fuse(spec, map_)
+
+
+def _norm(spec: Any, norm: nn.Module) -> None:
+    spec.gamma = _array(norm.get_parameter("weight"))
+    if isinstance(norm, nn.LayerNorm):
+        spec.beta = _array(norm.bias)
+
+
+def _array(tensor: Tensor) -> Array:
+    array: Array = tensor.detach().float().cpu().contiguous().numpy()
+    return array

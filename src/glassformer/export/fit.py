@@ -1,0 +1,48 @@
+"""Whether another program's format can hold a model: asked before anything is written.
+
+A list of demands for each format; the first one that is not met becomes one clear line.
+"""
+
+from glassformer.errors import ExportError
+from glassformer.nn import ModelConfig
+
+__all__ = ["Demand", "decoder_depth", "demand", "plain_attention", "plain_feed_forward"]
+
+Demand = tuple[bool, str]
+"""Whether it is met, and what the model has that the format does not."""
+
+
+def demand(target: str, demands: list[Demand]) -> None:
+    """Refuse a model that does not meet all demands."""
+    for met, what in demands:
+        if not met:
+            raise ExportError(f"{target} cannot hold this model: it has {what}")
+
+
+def plain_attention(config: ModelConfig) -> list[Demand]:
+    """Attention as everyone writes it: heads that split the width, scores divided by √d_head."""
+    attention = config.attention
+    width = attention.head_width(config.d_model)
+    return [
+        (attention.score == "dot", "additive attention scores"),
+        (attention.output_map, "attention without an output map"),
+        (
+            attention.score_divisor(config.d_model) == width**0.5,
+            f"scores divided by {attention.score_divisor(config.d_model):.4g} instead of √d_head",
+        ),
+        (
+            width * attention.n_heads == config.d_model,
+            f"heads of width {width} that do not split d_model {config.d_model}",
+        ),
+        (attention.d_value in (None, width), "values of another width than keys"),
+    ]
+
+
+def plain_feed_forward(config: ModelConfig) -> list[Demand]:
+    """Two layers."""
+    return [(config.feed_forward.n_layers == 2, "a feed-forward of one layer")]
+
+
+def decoder_depth(config: ModelConfig) -> int:
+    """Blocks of an encoder-decoder's decoder."""
+    return config.n_layers if config.n_decoder_layers is None else config.n_decoder_layers

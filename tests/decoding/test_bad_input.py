@@ -1,0 +1,69 @@
+"""What decoding refuses, in one clear line; what it takes although it is odd."""
+
+import pytest
+import torch
+
+from glassformer.decoding import Beam, Greedy, Stop, extend, translate
+from glassformer.decoding.batching import by_length
+from glassformer.errors import ConfigError, InputError
+from glassformer.nn import Seq2Seq, build, presets
+from tests.decoding.tiny import END, START, language_model, sources, translator
+
+
+def test_empty_texts_are_named() -> None:
+    with pytest.raises(InputError, match="the source of text 1 is empty"):
+        translate(translator(), [[3, 4], []], start=START, end=END, batch_size=2)
+    with pytest.raises(InputError, match="the prefix of text 0 is empty"):
+        extend(language_model(), [[]], end=END)
+
+
+def test_no_texts_give_no_results() -> None:
+    assert translate(translator(), [], start=START, end=END) == []
+    assert extend(language_model(), [], end=END) == []
+
+
+def test_wrong_numbers_are_refused() -> None:
+    model, read = translator(), sources(2)
+    with pytest.raises(InputError, match="2 sources and 1 prefixes"):
+        translate(model, read, start=START, end=END, prefixes=[[4]])
+    with pytest.raises(ConfigError, match="batch_size must be at least 1, got 0"):
+        translate(model, read, start=START, end=END, batch_size=0)
+    with pytest.raises(ConfigError, match="at least one token"):
+        extend(language_model(), read, end=END, max_new=0)
+    with pytest.raises(ConfigError, match="one max_new for each of 3 texts, got 2"):
+        Stop.after(END, [1, 2], 3)
+    with pytest.raises(ConfigError, match="batch_size"):
+        list(by_length([1, 2], -1))
+
+
+def test_a_flattened_output_layer_cannot_be_decoded() -> None:
+    model = build(presets.by_hand_2024())
+    assert isinstance(model, Seq2Seq)
+    with pytest.raises(ConfigError, match="cannot be decoded step by step"):
+        translate(model, [[3, 4]], start=24, end=25)
+
+
+def test_learned_positions_end_a_translation_and_a_prefix_beyond_them_is_refused() -> None:
+    model = translator(positions__kind="learned")  # 40 positions
+    result = translate(model, [[3, 4]], start=START, end=None, search=Greedy(), max_new=500)[0]
+    assert len(result.best.tokens) == 40
+    with pytest.raises(InputError, match="has 51 tokens, the model has learned 40 positions"):
+        translate(model, [[3, 4]], start=START, end=END, prefixes=[[5] * 50])
+
+
+def test_the_mode_of_a_model_in_training_comes_back() -> None:
+    model = translator(block__dropout=0.5).train()
+    first, second = (
+        translate(model, sources(3), start=START, end=END, search=Beam(size=2), max_new=9)
+        for _ in range(2)
+    )
+    assert first == second, "no dropout while decoding"
+    assert model.training
+    assert torch.is_grad_enabled()
+
+
+def test_a_vocabulary_smaller_than_the_beam_is_no_problem() -> None:
+    result = translate(
+        translator(4), [[3, 0]], start=START, end=END, search=Beam(size=50, n_best=9), max_new=3
+    )
+    assert len(result[0].hypotheses) == 9
