@@ -82,6 +82,8 @@ def _finding(result: StepResult, language: Language) -> str:
     if result.reason is not None:
         return result.reason.say(language)
     parts = [result.slip(language)]
+    if result.causes:
+        parts.append(WORDS["because"].say(language).format(causes=", ".join(result.causes)))
     found = result.comparison
     if result.verdict == "wrong" and found is not None:
         if not found.same_shape:
@@ -108,11 +110,20 @@ def _grid(result: StepResult, row: Row, language: Language) -> Grid:
             (step.rows[i] if step.rows else (str(i) if len(cells) > 1 else ""), line)
             for i, line in enumerate(cells)
         )
-        return Grid(row, step.columns, lines)
+        return _shown_columns(Grid(row, step.columns, lines))
     printed = _listed(step.printed)
     right = _listed(value if isinstance(value, Numbers | Words) else None)
     both = ((printed_word, (Cell(printed),)), (right_word, (Cell(right),)))
     return Grid(row, (), both)
+
+
+def _shown_columns(grid: Grid) -> Grid:
+    """Without the columns in which nothing is printed."""
+    width = max(len(cells) for _, cells in grid.lines)
+    kept = [j for j in range(width) if any(cells[j].printed != "…" for _, cells in grid.lines)]
+    columns = tuple(grid.columns[j] for j in kept) if grid.columns else ()
+    lines = tuple((label, tuple(cells[j] for j in kept)) for label, cells in grid.lines)
+    return Grid(grid.row, columns, lines)
 
 
 def _cells(digits: Digits, value: Numbers, wrong: Cells) -> list[tuple[Cell, ...]]:

@@ -14,9 +14,9 @@ from glassformer.lessons.formulas.functions import written_out
 from glassformer.lessons.formulas.tree import Call, Node, walk
 from glassformer.lessons.printed import read_digits
 
-__all__ = ["example_names", "load_example", "read_example"]
+__all__ = ["STEP_KEYS", "example_names", "load_example", "read_example"]
 
-_STEP_KEYS = {
+STEP_KEYS = {
     "id", "title", "formula", "inputs", "printed", "words", "decimals", "significant", "rounded",
     "shape", "rows", "columns", "unchecked", "order", "case",
 }  # fmt: skip
@@ -111,7 +111,7 @@ def _step(data: Any, example: dict[str, Any], where: str) -> Step:
     where = f"{where.split(': step')[0]}: step {data['id']!r}"
     if not data["id"].isidentifier() or data["id"] in ("new", "None"):
         raise ConfigError(f"{where}: expected letters, digits and _ in a name")
-    _check_keys(data, _STEP_KEYS, where)
+    _check_keys(data, STEP_KEYS, where)
     try:
         return _read_step(data, example, where)
     except ConfigError as error:

@@ -44,5 +44,6 @@ WORDS: dict[str, Bilingual] = {
     "off": Bilingual(
         "up to {off} away from what its inputs allow", "与输入所允许的值最多相差 {off}"
     ),
+    "because": Bilingual("because of {causes}", "源于 {causes}"),
     "nothing_wrong": Bilingual("Nothing is wrong.", "没有发现错误。"),
 }

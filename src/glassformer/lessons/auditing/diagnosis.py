@@ -1,8 +1,7 @@
-"""What can be said of wrong digits that no rewriting reproduces.
+"""Numbers that are no softmax: what committing slips and checking cells one by one both miss.
 
-Numbers that are no softmax at all cannot be found by committing a slip. But a softmax has marks of
-its own: it sums to one, and the ratio of two weights is e to the difference of their scores,
-whatever the scores that are not printed may be.
+A softmax has marks of its own. It sums to one, and the ratio of two weights is e to the difference
+of their scores, whatever the scores that are not printed may be.
 """
 
 from __future__ import annotations

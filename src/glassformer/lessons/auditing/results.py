@@ -23,7 +23,8 @@ VERDICTS: tuple[Verdict, ...] = ("agrees", "wrong", "follows", "unchecked", "giv
 class StepResult:
     """The verdict on one step.
 
-    `from_print` is its value from the printed inputs, `end_to_end` from the first given ones.
+    `from_print` is its value from the printed inputs, `end_to_end` from the first given ones;
+    `causes` are the wrong steps that a step follows from.
     """
 
     step: Step
@@ -33,6 +34,7 @@ class StepResult:
     comparison: Comparison | None = None
     explanations: tuple[Explanation, ...] = ()
     reason: Bilingual | None = None
+    causes: tuple[str, ...] = ()
 
     @property
     def right(self) -> Value | None:

@@ -9,11 +9,11 @@ import numpy as np
 from glassformer.lessons.auditing.compare import Comparison, compare
 from glassformer.lessons.auditing.diagnosis import not_a_softmax
 from glassformer.lessons.auditing.recompute import EndToEnd, FromPrint
-from glassformer.lessons.auditing.results import Audit, StepResult, Verdict
+from glassformer.lessons.auditing.results import Audit, StepResult
 from glassformer.lessons.auditing.rounding import rounding_behind
 from glassformer.lessons.auditing.search import Explanation, Search
 from glassformer.lessons.auditing.slips import CATALOGUE, Slip
-from glassformer.lessons.example import Bilingual, Example, Step
+from glassformer.lessons.example import Bilingual, Digits, Example, Step
 from glassformer.lessons.formulas.values import Numbers, Value, Words
 
 __all__ = ["audit"]
@@ -54,10 +54,21 @@ class _Judge:
             return StepResult(step, "wrong", local, right, found, tuple(reasons))
         if not found.checked:
             return StepResult(step, "unchecked", local, None, found, reason=self._missing(step))
+        broken = not_a_softmax(self._from_print, step)
+        if broken is not None:
+            self._wrong.add(step.id)
+            together = _jointly_wrong(step, local, found)
+            return StepResult(step, "wrong", local, right, together, (broken,))
         behind = rounding_behind(self._from_print, step)
         explanations = () if behind is None else (behind,)
-        verdict: Verdict = "follows" if self._differs(step) else "agrees"
-        return StepResult(step, verdict, local, right, found, explanations)
+        if not self._differs(step):
+            return StepResult(step, "agrees", local, right, found, explanations)
+        causes = self._causes(step)
+        return StepResult(step, "follows", local, right, found, explanations, causes=causes)
+
+    def _causes(self, step: Step) -> tuple[str, ...]:
+        before = self._example.ancestors(step) & self._wrong
+        return tuple(other.id for other in self._example.steps if other.id in before)
 
     def _explain(self, step: Step, found: Comparison) -> list[Explanation]:
         explanations = Search(self._from_print, step, found, self._slips).explanations()
@@ -71,7 +82,7 @@ class _Judge:
 
         What rounding at each step does to the right chain is no mistake.
         """
-        if not self._wrong & self._example.ancestors(step):
+        if not self._causes(step):
             return False
         exact, rounded = self._chains.exact.get(step.id), self._chains.rounded.get(step.id)
         if exact is None or rounded is None:
@@ -84,6 +95,15 @@ class _Judge:
         missing = [name for name in step.inputs if _unknown(self._from_print.used.get(name))]
         listed = ", ".join(missing)
         return Bilingual(f"{listed} not printed in full", f"{listed} 没有完整给出")
+
+
+def _jointly_wrong(step: Step, value: Value, found: Comparison) -> Comparison:
+    """Each number alone may be right, all of them together not: those that differ are marked."""
+    if not isinstance(step.printed, Digits) or not isinstance(value, Numbers):
+        return found
+    off = np.abs(value.mid - step.printed.values) > step.printed.half * (1 + 1e-6)
+    wrong = found.right & off
+    return Comparison(found.right & ~wrong, wrong, found.open)
 
 
 def _between(exact: Value, rounded: Value) -> Value:

@@ -24,7 +24,6 @@ from glassformer.lessons.formulas.values import Numbers, Value, Words
 
 __all__ = ["Committed", "Explanation", "Search"]
 
-_SURE = 1.5  # nats that a fit must outweigh the number of rewritings by, per slip
 _MOST_PAIRS = 6000
 
 
@@ -85,7 +84,7 @@ class Search:
     def explanations(self) -> list[Explanation]:
         """The simplest explanations; several where they fit equally well, none if none does."""
         singles = list(self._tries(self._tree, ()))
-        return self._best(singles, 1) or self._best_pairs(singles)
+        return self._choose([(single,) for single in singles]) or self._choose_pairs(singles)
 
     def _faces(self, node: Node) -> Value:
         return self._from_print.evaluate(node, faces=True)
@@ -141,7 +140,7 @@ class Search:
             near = np.abs(value.mid - printed.values) <= slack
         return bool((near | np.isnan(slack))[self._found.wrong].any())
 
-    def _best_pairs(self, singles: list[_Try]) -> list[Explanation]:
+    def _choose_pairs(self, singles: list[_Try]) -> list[Explanation]:
         pairs: list[tuple[_Try, ...]] = []
         count = 0
         for first in singles:
@@ -152,13 +151,10 @@ class Search:
                 together += [t for t in singles if t.made[0] == name]
                 pairs.append(tuple(together))
                 if count >= _MOST_PAIRS:
-                    return self._choose(pairs, 2)
-        return self._choose(pairs, 2)
+                    return self._choose(pairs)
+        return self._choose(pairs)
 
-    def _best(self, singles: list[_Try], size: int) -> list[Explanation]:
-        return self._choose([(single,) for single in singles], size)
-
-    def _choose(self, groups: list[tuple[_Try, ...]], size: int) -> list[Explanation]:
+    def _choose(self, groups: list[tuple[_Try, ...]]) -> list[Explanation]:
         """The groups that cover all wrong cells, best first, one for each set of kinds."""
         tried: dict[tuple[str, ...], int] = {}
         for group in groups:
@@ -170,7 +166,7 @@ class Search:
             kinds = _kinds(group)
             if kinds in seen or not self._covers(group):
                 continue
-            if self._weight(group) < np.log(tried[kinds]) + _SURE * size:
+            if self._weight(group) < np.log(tried[kinds]) + _doubt(group):
                 continue
             seen.add(kinds)
             whole, explanation = self._explain(group)
@@ -234,6 +230,11 @@ def _union(tries: Iterable[_Try]) -> Cells:
 
 def _kinds(group: tuple[_Try, ...]) -> tuple[str, ...]:
     return tuple(sorted({slip.kind for tried in group for slip, _ in tried.made}))
+
+
+def _doubt(group: tuple[_Try, ...]) -> float:
+    full = max(group, key=lambda tried: len(tried.made))
+    return sum(slip.doubt for slip, _ in full.made)
 
 
 def _committed(

@@ -28,6 +28,13 @@ def _whole(kind: str, en: str, zh: str, rewrite: Callable[[Node, Scene], Iterato
 
 ROUNDING = _part("rounding", "rounded before use", "先舍入后计算", printing.rounded_before_use)
 
+FITTED = Slip(
+    "fitted",
+    Bilingual("rounded to add up to one", "为凑成总和 1 而舍入"),
+    printing.fitted_to_one,
+    doubt=0.5,
+)
+
 CATALOGUE: tuple[Slip, ...] = (
     _whole("pasted", "another matrix pasted", "贴错了矩阵", matrices.another_matrix),
     _part("divisor", "wrong divisor", "除数有误", formulas.wrong_divisor, ("floor",)),
@@ -67,7 +74,7 @@ CATALOGUE: tuple[Slip, ...] = (
     ),
     _part("operand", "another matrix used", "用错了矩阵", matrices.another_operand, _SIZES),
     ROUNDING,
-    _whole("fitted", "rounded to add up to one", "为凑成总和 1 而舍入", printing.fitted_to_one),
+    FITTED,
     _whole("cut_off", "cut off instead of rounded", "截断代替了四舍五入", printing.cut_off),
     _part("factor", "a factor left out", "漏乘", matrices.factor_left_out),
     _part("term", "a term left out", "漏加", matrices.term_left_out),

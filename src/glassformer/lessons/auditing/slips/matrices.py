@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from glassformer.lessons.auditing.slips.slip import Change, Part, Scene
+from glassformer.lessons.auditing.slips.slip import Change, Part, Scene, take_rows
 from glassformer.lessons.example import Bilingual, Digits
 from glassformer.lessons.formulas.functions import REDUCTIONS
 from glassformer.lessons.formulas.tree import (
@@ -151,19 +151,18 @@ def rows_mixed(node: Node, scene: Scene) -> Iterator[Part]:
 
 def rows_exchanged(tree: Node, scene: Scene) -> Iterator[Change]:
     """The right rows in another order; which order is read off the printed ones."""
-    del tree
     if not isinstance(scene.right, Numbers) or not isinstance(scene.printed, Digits):
         return
-    right, digits = scene.right.mid, scene.printed
-    if right.shape != digits.values.shape or right.ndim < 1 or not digits.shown.all():
+    right, digits = scene.right, scene.printed
+    if right.shape != digits.values.shape or not right.shape or not digits.shown.all():
         return
-    spare = (scene.right.high - scene.right.low) / 2 + digits.half
     order: list[int] = []
-    for i, row in enumerate(digits.values):
+    for i, (row, half) in enumerate(zip(digits.values, digits.half + 1e-9, strict=True)):
         fits = [
             j
-            for j in range(len(right))
-            if j not in order and np.all(np.abs(right[j] - row) <= spare[j] + digits.half[i])
+            for j in range(len(right.low))
+            if j not in order
+            and np.all((right.low[j] <= row + half) & (right.high[j] >= row - half))
         ]
         if not fits:
             return
@@ -172,4 +171,4 @@ def rows_exchanged(tree: Node, scene: Scene) -> Iterator[Change]:
     if moved:
         places = ", ".join(f"{i} ← {order[i]}" for i in moved)
         detail = Bilingual(f"rows in another order: {places}", f"行的次序不同：{places}")
-        yield Change(Known(right[order]), detail)
+        yield Change(take_rows(tree, order), detail)

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from glassformer.lessons.auditing.slips.slip import Change, Part, Scene
+from glassformer.lessons.auditing.slips.slip import Change, Part, Scene, take_rows
 from glassformer.lessons.example import Bilingual, Digits
 from glassformer.lessons.formulas.tree import (
     Binary,
@@ -125,7 +125,6 @@ def _as_typed(right: float, printed: float, decimals: int) -> float:
 
 def token_dropped(tree: Node, scene: Scene) -> Iterator[Change]:
     """A word, or the row or number of one, is missing; the others are right."""
-    del tree
     if isinstance(scene.right, Words) and isinstance(scene.printed, Words):
         fold = str.casefold if scene.step.ignore_case else str
         right = [fold(word or "") for word in scene.right.items]
@@ -136,10 +135,10 @@ def token_dropped(tree: Node, scene: Scene) -> Iterator[Change]:
             detail = Bilingual(f"{words} is missing", f"缺少{words}")
             yield Change(Listing(tuple(Text(word or "") for word in scene.printed.items)), detail)
     elif isinstance(scene.right, Numbers) and isinstance(scene.printed, Digits):
-        yield from _rows_dropped(scene.right.mid, scene.printed)
+        yield from _rows_dropped(tree, scene.right.mid, scene.printed)
 
 
-def _rows_dropped(right: Array, digits: Digits) -> Iterator[Change]:
+def _rows_dropped(tree: Node, right: Array, digits: Digits) -> Iterator[Change]:
     shown = digits.values
     if right.ndim < 1 or right.shape[1:] != shown.shape[1:] or len(shown) >= len(right):
         return
@@ -152,7 +151,7 @@ def _rows_dropped(right: Array, digits: Digits) -> Iterator[Change]:
             return
         kept.append(fits[0])
     lost = ", ".join(str(i) for i in range(len(right)) if i not in kept)
-    yield Change(Known(right[kept]), Bilingual(f"place {lost} is missing", f"缺少第 {lost} 项"))
+    yield Change(take_rows(tree, kept), Bilingual(f"place {lost} is missing", f"缺少第 {lost} 项"))
 
 
 def _places_of(printed: list[str], right: list[str]) -> list[int] | None:

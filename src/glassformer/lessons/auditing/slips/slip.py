@@ -14,10 +14,10 @@ import numpy as np
 
 from glassformer.lessons.example import Bilingual, Digits, Step
 from glassformer.lessons.formulas import FormulaError
-from glassformer.lessons.formulas.tree import Call, Node, children, replace_all
+from glassformer.lessons.formulas.tree import Call, Listing, Node, Number, children, replace_all
 from glassformer.lessons.formulas.values import Array, Numbers, Value, Words
 
-__all__ = ["Change", "Part", "Rule", "Scene", "Slip", "anywhere"]
+__all__ = ["Change", "Part", "Rule", "Scene", "Slip", "anywhere", "take_rows"]
 
 
 @dataclass(frozen=True)
@@ -64,11 +64,16 @@ class Scene:
 
 @dataclass(frozen=True)
 class Slip:
-    """A usual mistake. `kind` names it for programs, `name` for readers."""
+    """A usual mistake. `kind` names it for programs, `name` for readers.
+
+    `doubt` is how many nats a fit must outweigh chance by: less for a slip that nearly every author
+    makes, in which a single digit may be all there is to see.
+    """
 
     kind: str
     name: Bilingual
     rewrite: Callable[[Node, Scene], Iterator[Change]]
+    doubt: float = 1.5
 
 
 Part = tuple[Node, Bilingual]
@@ -89,6 +94,11 @@ def anywhere(
                 yield Change(replace_all(tree, node, new), detail)
 
     return rewrite
+
+
+def take_rows(tree: Node, rows: list[int]) -> Node:
+    """Some rows of a formula's value, in some order."""
+    return Call("embedding", (Listing(tuple(Number(float(row)) for row in rows)), tree))
 
 
 def _parts(tree: Node, not_below: tuple[str, ...]) -> Iterator[Node]:

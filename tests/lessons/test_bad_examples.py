@@ -1,0 +1,109 @@
+"""A malformed example file: one line with file, step, what is expected and what came."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from glassformer.cli import run
+from glassformer.errors import ConfigError, UnknownNameError
+from glassformer.lessons import audit, load_example, read_example
+
+GIVEN = {"id": "a", "printed": [[1, 2], [3, 4]]}
+
+
+def step(**keys: Any) -> dict[str, Any]:
+    return {"id": "b", "formula": "a + 1", "printed": [[2, 3], [4, 5]], "decimals": 0, **keys}
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (step(formula="c + 1"), r"step 'b': missing input 'c'"),
+        (step(inputs=["a", "d"]), r"step 'b': expected the inputs of the formula, \['a'\]"),
+        (step(formula="softmx(a)"), r"step 'b': column 1: unknown function 'softmx'; did you mean"),
+        (step(formula="a +"), r"step 'b': column 4: expected a value"),
+        (step(formula="a @ [1, 2, 3]"), r"step 'b': column 3: expected as many columns"),
+        (step(formula=7), r"step 'b': expected the formula as a text"),
+        (step(printed=[[2, 3], [4]]), r"step 'b': ragged rows: expected 2 cells at \[1\], got 1"),
+        (step(printed=[[2, 3], 4]), r"step 'b': ragged rows"),
+        (step(printed=[[2, 3], [4, [5]]]), r"step 'b': ragged rows"),
+        (step(printed=[]), r"step 'b': expected at least one number"),
+        (step(printed=[[2, "three"], [4, 5]]), r"step 'b': .*unknown name 'three'"),
+        (step(printed=[[2, True], [4, 5]]), r"step 'b': expected a number at \[0, 1\], got True"),
+        (step(printed=[[2.25, 3], [4, 5]]), r"step 'b': expected at most 0 decimals at \[0, 0\]"),
+        (step(decimals=None), r"step 'b': expected \"decimals\""),
+        (step(decimals=-1), r"step 'b': expected \"decimals\" as a whole number"),
+        (step(decimals=[1]), r"step 'b': expected decimals for each of 2 columns, got 1"),
+        (step(significant=3), r"step 'b': expected either \"decimals\" or \"significant\""),
+        (step(printed=[[2, "..."], [4, 5]]), r"step 'b': expected a \"shape\""),
+        (step(shape=[2, 3]), r"step 'b': expected the declared 2 × 3, got 2 × 2"),
+        (step(shape=[100000, 100000]), r"step 'b': expected at most 100000 numbers"),
+        (step(rows=["one"]), r"step 'b': expected 2 labels under 'rows', got 1"),
+        (step(desimals=2), r"step 'b': unknown key 'desimals'; did you mean 'decimals'"),
+        (step(title={"en": "x"}), r"step 'b': title: expected a text or"),
+        (step(order="none"), r"step 'b': expected 'order' to be one of as printed, any"),
+        (step(words=7), r"step 'b': expected a text or a list of texts under 'words'"),
+        (step(id="a"), r"step 'a': expected a"),
+        (step(id="not a name"), r"expected letters, digits and _"),
+        ({"printed": 1}, r"step 2: expected an object with a name under 'id'"),
+        ({"id": "empty"}, r"step 'empty': expected a formula, or printed numbers, or words"),
+        ({"from": "nowhere"}, r"steps from unknown example 'nowhere'"),
+        ({"from": "masked", "steps": ["no"]}, r"'masked' has not all of the steps"),
+    ],
+)
+def test_a_bad_step_is_named_with_the_reason(bad: dict[str, Any], message: str) -> None:
+    text = json.dumps({"title": "t", "steps": [GIVEN, bad]})
+    with pytest.raises(ConfigError, match=message) as caught:
+        audit(read_example(text, "my", "my.json"))
+    assert str(caught.value).startswith("my.json: ")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "my.json: expected JSON; line 1, column 1"),
+        ('{"steps": [', "my.json: expected JSON; line 1"),
+        ("[1]", "my.json: expected an object"),
+        ("{}", "my.json: expected a list of steps"),
+        ('{"steps": {}}', "my.json: expected a list of steps"),
+        ('{"stepps": []}', "my.json: unknown key 'stepps'; did you mean 'steps'"),
+        ('{"steps": [{"id": "a", "printed": [NaN]}]}', "my.json: expected numbers, got NaN"),
+        ("[" * 100_000, "my.json: nested too deeply"),
+    ],
+)
+def test_a_bad_file_is_named_with_the_reason(text: str, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_example(text, "my", "my.json")
+    assert str(caught.value).startswith(message)
+
+
+def test_a_cycle_is_refused() -> None:
+    steps = [step(id="b", formula="c"), step(id="c", formula="b")]
+    with pytest.raises(ConfigError, match=r"step 'b': .*leads back to itself"):
+        read_example(json.dumps({"steps": [GIVEN, *steps]}), "my", "my.json")
+
+
+def test_unknown_names_and_files() -> None:
+    with pytest.raises(UnknownNameError, match="did you mean 'by-hand'"):
+        load_example("by_hand")
+    with pytest.raises(ConfigError, match=r"nowhere\.json: expected a file"):
+        load_example("nowhere.json")
+
+
+def test_a_file_that_is_not_utf_8(tmp_path: Path) -> None:
+    file = tmp_path / "gbk.json"
+    file.write_bytes('{"title": "茶"}'.encode("gbk"))
+    with pytest.raises(ConfigError, match="expected UTF-8"):
+        load_example(file)
+
+
+def test_the_command_ends_with_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "my.json"
+    file.write_text(json.dumps({"steps": [GIVEN, step(formula="nothing")]}), encoding="utf-8")
+    assert run(["audit", str(file)]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err == f"glassformer: {file}: step 'b': missing input 'nothing'; there are a, b\n"

@@ -1,0 +1,72 @@
+"""Bounds hold: whatever values between the bounds the operands have, the result is between its own.
+
+The point values are computed by the same formula on exact numbers, whose arithmetic
+`test_formulas` checks against numpy.
+"""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from glassformer.lessons.formulas import Numbers, evaluate, exactly, parse
+
+FORMULAS = [
+    "x + y", "x - y", "x * y", "x / y", "x @ y", "x ^ 2", "x ^ 3", "abs(x) ^ y", "-x", "abs(x)",
+    "sin(x * 3)", "cos(x * 3)", "exp(x)", "sqrt(abs(x))", "relu(x)", "floor(x)", "round(x, 1)",
+    "truncate(x, 1)", "tanh(x)", "sigmoid(x)", "sum(x)", "mean(x, axis=0)", "std(x)",
+    "std(x, sample=1)", "var(x)", "std(x, rows=2)", "geometric_mean(exp(x))", "max(x)", "min(x)",
+    "softmax(x)", "softmax(x, axis=0)", "softmax(mask(x, causal(3)))", "log_softmax(x)",
+    "proportion(exp(x))", "argmax(x)", "layer_norm(x, 0.01)", "concat(x, y)", "stack(x[0], y[1])",
+    "transpose(x) @ y[0]", "x[0] @ y", "softmax(x @ y.T / 2) @ y", "sinusoids(x[0], 4)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+@given(seed=st.integers(0, 2**32 - 1), width=st.sampled_from([0.005, 0.1, 1.0]))
+@settings(max_examples=12, deadline=None)
+def test_bounds_hold(formula: str, seed: int, width: float) -> None:
+    random = np.random.default_rng(seed)
+    tree = parse(formula)
+    ranges: dict[str, Numbers] = {}
+    for name in ("x", "y"):
+        mid = random.normal(size=(3, 3)) * 2
+        low, high = mid - random.random((3, 3)) * width, mid + random.random((3, 3)) * width
+        ranges[name] = Numbers(mid, low, high)
+    bounds = evaluate(tree, ranges)
+    assert isinstance(bounds, Numbers)
+    for _ in range(20):
+        # Corners as well as points inside: the extremes are usually at a corner.
+        share = (
+            random.integers(0, 2, (2, 3, 3)) if random.random() < 0.5 else random.random((2, 3, 3))
+        )
+        points = {
+            name: exactly(part.low + share[i] * (part.high - part.low))
+            for i, (name, part) in enumerate(ranges.items())
+        }
+        result = evaluate(tree, points)
+        assert isinstance(result, Numbers)
+        room = 1e-12 * np.maximum(1, np.abs(result.mid))
+        assert np.all(result.mid >= bounds.low - room)
+        assert np.all(result.mid <= bounds.high + room)
+
+
+def test_what_is_not_printed_may_be_anything() -> None:
+    unknown = Numbers(np.array([1.0, np.nan]), np.array([1.0, -np.inf]), np.array([1.0, np.inf]))
+    weights = evaluate(parse("softmax(x)"), {"x": unknown})
+    assert isinstance(weights, Numbers)
+    assert weights.low.tolist() == [0.0, 0.0]
+    assert weights.high.tolist() == [1.0, 1.0]
+    nothing = evaluate(parse("x @ [1, 0]"), {"x": unknown})
+    assert isinstance(nothing, Numbers)
+    assert (float(nothing.low), float(nothing.high)) == (1.0, 1.0)  # zero times it is zero
+
+
+def test_softmax_bounds_are_tight() -> None:
+    """Not only sound: each bound is reached at a corner."""
+    x = Numbers(np.zeros(3), np.full(3, -0.5), np.full(3, 0.5))
+    weights = evaluate(parse("softmax(x)"), {"x": x})
+    assert isinstance(weights, Numbers)
+    e = np.exp(1.0)
+    np.testing.assert_allclose(weights.high, e / (e + 2))
+    np.testing.assert_allclose(weights.low, 1 / (1 + 2 * e))
