@@ -270,7 +270,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "INDEX": _index,
     "INT": _single(math.floor),
     "ISERROR": lambda value: bool(np.isnan(float(value))),
-    "LARGE": lambda values, rank: float(np.sort(np.ravel(_numbers(values)))[-int(rank)]),
+    "LARGE": lambda values, rank: -_small(-_numbers(values), rank),
     "LN": _single(math.log),
     "LOG": lambda value, base: math.log(float(value), float(base)),
     "LOG10": _single(math.log10),

@@ -85,6 +85,18 @@ class Addresses:
             parts.append(Axis(f"axis {axis}", size) if place is None else place)
         return self.of(Entry(view, tuple(parts)))
 
+    def writers(self, view: View) -> list[int]:
+        """The numbers of the steps that wrote what a view shows, in order."""
+        sole = _sole_owner(view.version)
+        if sole is not None or view.numel == 0:
+            return [sole.number] if sole is not None and view.numel else []
+        return [int(step) for step in np.unique(self.along(view, (None,) * view.ndim).steps)]
+
+    def read_by(self, step: Step) -> list[int]:
+        """The numbers of the steps that a step reads; of a view, those that it shows."""
+        views = [step.view] if step.is_view else [operand.view for operand in step.operands]
+        return sorted({number for view in views for number in self.writers(view)})
+
     def _look_up(self, view: View, address: Whole) -> tuple[Whole, Whole]:
         key = (id(view.version), view.dtype.itemsize)
         if key not in self._tables:

@@ -6,10 +6,11 @@ import os
 import tempfile
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from glassformer.trace.source import Line
 
-__all__ = ["source_place", "write_file"]
+__all__ = ["from_package", "source_parts", "source_place", "write_file"]
 
 
 def write_file(path: str | os.PathLike[str], content: str | bytes) -> Path:
@@ -39,11 +40,19 @@ def _umask() -> int:
 
 def source_place(line: Line | None) -> str:
     """`package/module.py:12`: the file from its outermost package down."""
-    return "" if line is None else f"{_from_package(line.file)}:{line.number}"
+    return "" if line is None else f"{from_package(line.file)}:{line.number}"
+
+
+def source_parts(line: Line | None) -> dict[str, Any] | None:
+    """File, number and text of a line, as data."""
+    if line is None:
+        return None
+    return {"file": from_package(line.file), "line": line.number, "text": line.text}
 
 
 @cache
-def _from_package(file: str) -> str:
+def from_package(file: str) -> str:
+    """A source file from its outermost package down."""
     path = Path(file)
     top = path.parent
     while (top / "__init__.py").is_file():

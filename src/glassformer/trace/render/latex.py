@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from glassformer.trace import text
 from glassformer.trace.cells import Cell
 from glassformer.trace.render.cards import card, short_names
+from glassformer.trace.render.files import source_place
 from glassformer.trace.render.latex_math import (
     MathWriter,
     NumbersWriter,
@@ -17,7 +18,7 @@ from glassformer.trace.render.latex_math import (
     math_symbol,
 )
 from glassformer.trace.render.matrices import Matrix, matrices, shape_text
-from glassformer.trace.render.words import Words, words_in
+from glassformer.trace.render.words import Words, meaning, words_in
 from glassformer.trace.steps import Step
 from glassformer.trace.trace import Trace
 
@@ -116,11 +117,10 @@ def _source(place: str, line: str) -> str:
 
 def _step(step: Step, words: Words, digits: int, terms: int) -> str:
     """Heading, source line, every slice, and the arithmetic of its first cell."""
-    what = f"{shape_text(step.shape)}, {step.op}"
+    said = meaning(words, step.name)
+    what = f"{said + ', ' if said else ''}{shape_text(step.shape)}, {step.op}"
     lines = [rf"\subsection*{{{escaped(step.name)} \normalfont\small ({escaped(what)})}}"]
     if step.line is not None and step.line.text:
-        from glassformer.trace.render.files import source_place
-
         lines.append(_source(source_place(step.line), step.line.text))
     if 0 in step.shape:
         return "\n\n".join([*lines, escaped(words["empty"])]) + "\n"

@@ -49,7 +49,7 @@ _SIGNS = {
     "|": r"\mathbin{|}",
     "%": r"\bmod",
 }
-_FUNCTIONS = frozenset("exp log sin cos tan sinh cosh tanh max min".split())
+_FUNCTIONS = frozenset(["exp", "log", "sin", "cos", "tan", "sinh", "cosh", "tanh", "max", "min"])
 _SYMBOLS = {"μ": r"\mu", "σ²": r"\sigma^2", "σ": r"\sigma"}
 _SPECIAL = {
     "\\": r"\textbackslash{}",
@@ -167,6 +167,8 @@ class MathWriter:
         match name:
             case "neg":
                 return f"-{self.write(arguments[0], 3)}", 2
+            case "sqrt" if len(inside) > _WIDEST_FRACTION:
+                return rf"({inside})^{{1/2}}", 4
             case "sqrt":
                 return rf"\sqrt{{{inside}}}", _ATOM
             case "abs":
@@ -214,7 +216,8 @@ class MathWriter:
         """Both branches, as cases."""
         yes, no = self.write(choose.yes), self.write(choose.no)
         condition, otherwise = self.write(choose.condition), escaped(self._words["otherwise"])
-        cases = rf"{yes} & {condition} \\ {no} & \text{{{otherwise}}}"
+        large = r"\displaystyle "
+        cases = rf"{large}{yes} & {condition} \\ {large}{no} & \text{{{otherwise}}}"
         return rf"\begin{{cases}} {cases} \end{{cases}}", _ATOM
 
 

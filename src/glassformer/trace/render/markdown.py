@@ -12,7 +12,7 @@ from glassformer.trace.render.cards import Card, card, short_names
 from glassformer.trace.render.files import source_place
 from glassformer.trace.render.latex_math import MathWriter, NumbersWriter, math_name, math_symbol
 from glassformer.trace.render.matrices import Matrix, matrices, shape_text
-from glassformer.trace.render.words import Words, words_in
+from glassformer.trace.render.words import Words, meaning, words_in
 from glassformer.trace.steps import Step
 from glassformer.trace.trace import Trace
 
@@ -91,7 +91,7 @@ class _Writer:
         """Heading, source line, every slice, and the arithmetic of the first cell."""
         words = self._words
         parts = [
-            f"## {_code(step.name)}",
+            f"## {_code(step.name)} {meaning(words, step.name)}".rstrip(),
             f"{shape_text(step.shape)} · {_code(step.op)} · {words[step.role]}",
         ]
         if step.line is not None and step.line.text:

@@ -24,7 +24,7 @@ from glassformer.trace.render.colours import (
     scale_of,
 )
 from glassformer.trace.render.matrices import Matrix, matrix, shape_text
-from glassformer.trace.render.words import Words, words_in
+from glassformer.trace.render.words import Words, meaning, words_in
 from glassformer.trace.steps import Step
 from glassformer.trace.trace import Branch, Trace
 
@@ -178,6 +178,7 @@ def _plain(shown: str, style: str = "") -> Text:
 
 def _title(step: Step, words: Words) -> Text:
     title = _plain(step.name, "bold")
+    title.append(f"  {meaning(words, step.name)}".rstrip(), "italic")
     title.append(f"  {shape_text(step.shape)}  {step.op}", "dim")
     if step.role != step.op:
         title.append(f" · {words[step.role]}", "dim")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from glassformer.errors import UnknownNameError
 
-__all__ = ["LANGUAGES", "Words", "words_in"]
+__all__ = ["LANGUAGES", "Words", "meaning", "words_in"]
 
 Words = Mapping[str, str]
 
@@ -59,6 +59,8 @@ _ENGLISH = {
         "cards say so."
     ),
     "left out values": "The numbers of {steps} tensors ({count} numbers): {names}",
+    "left out steps": "{count} tensors that the chosen steps do not read.",
+    "no values": "The numbers of this tensor were left out to keep the page small.",
     "no card": "The arithmetic of this cell was left out to keep the page small.",
     "choose a cell": "Choose a number to see the arithmetic that made it.",
     "keys": "Arrow keys move, Enter explains, Backspace goes back.",
@@ -96,6 +98,49 @@ _ENGLISH = {
     "workbook frozen": (
         "Steps marked “numbers only” cannot be written as formulas and do not change."
     ),
+    # usual names of steps and operators, as the field calls them
+    "term: queries": "queries",
+    "term: keys": "keys",
+    "term: values": "values",
+    "term: projected_queries": "queries",
+    "term: projected_keys": "keys",
+    "term: projected_values": "values",
+    "term: scores": "attention scores",
+    "term: scaled": "scaled scores",
+    "term: masked": "masked scores",
+    "term: weights": "attention weights",
+    "term: context": "weighted values",
+    "term: joined": "heads joined",
+    "term: logits": "logits",
+    "term: probabilities": "probabilities",
+    "term: embedded": "embeddings",
+    "term: looked_up": "embeddings",
+    "term: positions": "positions",
+    "term: attention_sum": "residual sum",
+    "term: feed_sum": "residual sum",
+    "term: activated": "after the activation",
+    "term: linear": "linear map",
+    "term: matmul": "matrix product",
+    "term: bmm": "matrix product",
+    "term: mm": "matrix product",
+    "term: addmm": "matrix product plus bias",
+    "term: softmax": "softmax",
+    "term: safe_softmax": "softmax, 0 where all is masked",
+    "term: layer_norm": "layer norm",
+    "term: rms_norm": "RMS norm",
+    "term: embedding": "embedding look-up",
+    "term: gelu": "GELU",
+    "term: relu": "ReLU",
+    "term: silu": "SiLU",
+    "term: add": "addition",
+    "term: sub": "subtraction",
+    "term: mul": "product",
+    "term: div": "division",
+    "term: masked_fill": "masking",
+    "term: where": "choice",
+    "term: cat": "joined",
+    "term: mean": "mean",
+    "term: sum": "sum",
 }
 
 _CHINESE = {
@@ -140,6 +185,8 @@ _CHINESE = {
     "left out": "本页未收录的内容",
     "left out cells": "{steps} 个步骤中 {count} 个单元格的算式：矩阵仍在本页，卡片上会注明。",
     "left out values": "{steps} 个张量的数值（共 {count} 个数）：{names}",
+    "left out steps": "所选步骤没有用到的 {count} 个张量。",
+    "no values": "为控制页面大小，未收录这个张量的数值。",
     "no card": "为控制页面大小，未收录这个单元格的算式。",
     "choose a cell": "点一个数，看它是怎样算出来的。",
     "keys": "方向键移动，回车查看算式，退格返回。",
@@ -172,6 +219,48 @@ _CHINESE = {
         "码时结果为 0。"
     ),
     "workbook frozen": "标为“仅数值”的步骤无法写成公式，不会随之改变。",
+    "term: queries": "查询",
+    "term: keys": "键",
+    "term: values": "值",
+    "term: projected_queries": "查询",
+    "term: projected_keys": "键",
+    "term: projected_values": "值",
+    "term: scores": "注意力分数",
+    "term: scaled": "缩放后的分数",
+    "term: masked": "加掩码后的分数",
+    "term: weights": "注意力权重",
+    "term: context": "加权求和后的值",
+    "term: joined": "拼接各头",
+    "term: logits": "logits（未归一化的得分）",
+    "term: probabilities": "概率",
+    "term: embedded": "词嵌入",
+    "term: looked_up": "词嵌入",
+    "term: positions": "位置",
+    "term: attention_sum": "残差相加",
+    "term: feed_sum": "残差相加",
+    "term: activated": "经激活函数",
+    "term: linear": "线性变换",
+    "term: matmul": "矩阵乘法",
+    "term: bmm": "矩阵乘法",
+    "term: mm": "矩阵乘法",
+    "term: addmm": "矩阵乘法加偏置",
+    "term: softmax": "softmax",
+    "term: safe_softmax": "softmax，整行被掩码时为 0",
+    "term: layer_norm": "层归一化",
+    "term: rms_norm": "RMS 归一化",
+    "term: embedding": "嵌入查表",
+    "term: gelu": "GELU",
+    "term: relu": "ReLU",
+    "term: silu": "SiLU",
+    "term: add": "相加",
+    "term: sub": "相减",
+    "term: mul": "相乘",
+    "term: div": "相除",
+    "term: masked_fill": "掩码",
+    "term: where": "按条件选择",
+    "term: cat": "拼接",
+    "term: mean": "平均值",
+    "term: sum": "求和",
 }
 
 LANGUAGES: dict[str, Words] = {"en": _ENGLISH, "zh": _CHINESE}
@@ -182,3 +271,11 @@ def words_in(lang: str) -> Words:
     if lang not in LANGUAGES:
         raise UnknownNameError("language", lang, LANGUAGES)
     return LANGUAGES[lang]
+
+
+def meaning(words: Words, name: str) -> str:
+    """What a usual name of a step or operator means in the field; nothing for other names."""
+    parts = [part for part in name.split(".") if not part.isdigit()]
+    bare = parts[-1].lstrip("_") if parts else ""
+    said = words.get(f"term: {bare}", "")
+    return "" if said == bare else said

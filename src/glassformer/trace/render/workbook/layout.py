@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from glassformer.errors import TraceError
-from glassformer.trace.render.addresses import all_steps
+from glassformer.trace.render.addresses import Addresses, all_steps
 from glassformer.trace.steps import Step
 from glassformer.trace.trace import Trace
 
@@ -71,8 +71,8 @@ def lay_out(trace: Trace, live: Iterable[Step], reserved: Iterable[str]) -> Layo
     live = list(live)
     layout.live = {step.number for step in live}
     needed = set(layout.live)
-    for step in live:
-        needed |= _read_by(step)
+    addresses = Addresses()
+    needed = needed.union(*(addresses.read_by(step) for step in live))
     steps = [step for step in all_steps(trace) if step.number in needed]
     _check_sizes(steps)
     rooms = {step.module for step in trace.steps if step.number in needed}
@@ -92,19 +92,6 @@ def lay_out(trace: Trace, live: Iterable[Step], reserved: Iterable[str]) -> Layo
         layout.blocks[step.number] = block
         layout.sheets.setdefault(sheet, []).append(block)
     return layout
-
-
-def _read_by(step: Step) -> set[int]:
-    """The steps that wrote what a step reads: those of its versions, back to the first."""
-    found: set[int] = set()
-    for operand in step.operands:
-        version = operand.view.version
-        while True:
-            found |= {owner.number for owner in version.owners}
-            if version.base is None:
-                break
-            version = version.base
-    return found
 
 
 def _check_sizes(steps: list[Step]) -> None:

@@ -72,11 +72,12 @@ def _ranked(reduce: Reduce, text: str, shape: tuple[int, int]) -> Piece:
     """The cell of a given rank in a range, or its place."""
     rank = reduce.rank + 1
     match reduce.kind:
-        case "argmax" | "argmin":
-            extreme = f"{'MAX' if reduce.kind == 'argmax' else 'MIN'}({text})"
-            if 1 in shape:
+        case "argmax" | "argmin" | "last argmax" | "last argmin":
+            extreme = f"{'MAX' if reduce.kind.endswith('max') else 'MIN'}({text})"
+            if 1 in shape and not reduce.kind.startswith("last"):
                 return Piece(f"MATCH({extreme},{text},0)-1", ADD)
-            return Piece(f"SMALL(IF({text}={extreme},{_places(text, shape)}),1)", ATOM)
+            end = "LARGE" if reduce.kind.startswith("last") else "SMALL"
+            return Piece(f"{end}(IF({text}={extreme},{_places(text, shape)}),1)", ATOM)
         case "largest":
             return Piece(f"LARGE({text},{rank})", ATOM)
         case "smallest":
@@ -100,4 +101,4 @@ def _places(text: str, shape: tuple[int, int]) -> str:
 
 def needs_array(formula: str) -> bool:
     """Whether a formula must be entered as an array formula to work in every program."""
-    return "TRANSPOSE(" in formula or "SMALL(IF(" in formula
+    return any(mark in formula for mark in ("TRANSPOSE(", "SMALL(IF(", "LARGE(IF("))

@@ -19,7 +19,7 @@ from glassformer.trace.expressions import Expression, Number, Scalar
 from glassformer.trace.render.addresses import Addresses, index_of
 from glassformer.trace.render.files import source_place
 from glassformer.trace.render.matrices import row_labels, shape_text
-from glassformer.trace.render.words import Words
+from glassformer.trace.render.words import Words, meaning
 from glassformer.trace.render.workbook.formats import Formats
 from glassformer.trace.render.workbook.formulas import (
     INFINITY,
@@ -149,7 +149,9 @@ class _BlockWriter:
 
     def _write_head(self) -> None:
         step, formats, top = self._step, self._setting.formats, self._block.top
-        what = f"{shape_text(step.shape)} · {step.op} · {self._setting.words[step.role]}"
+        words = self._setting.words
+        facts = [meaning(words, step.name), shape_text(step.shape), step.op, words[step.role]]
+        what = " · ".join(fact for fact in facts if fact)
         self._sheet.write_string(top - 3, 0, step.name, formats.name)
         self._sheet.write_string(top - 3, 1, what, formats.quiet)
         if step.line is not None:

@@ -1,0 +1,431 @@
+// The trees of encoding.py: built from a template and holes, evaluated in float64, written in
+// symbols and in numbers. Written text is a list of strings and of {text, step, place} links.
+
+const ATOM = 9;
+const STRENGTH = {
+  or: 0, xor: 0, and: 0, "|": 0, "&": 0, "+": 2, "-": 2, "*": 3, "/": 3, "//": 3, "%": 3, "^": 4,
+};
+const SUBSCRIPTS = { k: "ₖ", l: "ₗ", m: "ₘ", n: "ₙ", j: "ⱼ", p: "ₚ", s: "ₛ" };
+
+/** A number for readers: `digits` significant digits, whole numbers as such. */
+function formatNumber(value, digits = 4) {
+  if (Number.isNaN(value)) return "NaN";
+  if (!Number.isFinite(value)) return value > 0 ? "∞" : "-∞";
+  if (Number.isInteger(value) && Math.abs(value) < 10 ** Math.max(digits, 6)) return String(value + 0);
+  const [mantissa, power] = roundedToEven(value, digits).split("e");
+  const exponent = Number(power);
+  const bare = (text) => (text.includes(".") ? text.replace(/\.?0+$/, "") : text);
+  if (exponent < -4 || exponent >= digits) {
+    const size = String(Math.abs(exponent)).padStart(2, "0");
+    return `${bare(mantissa)}e${exponent < 0 ? "-" : "+"}${size}`;
+  }
+  return bare(Number(`${mantissa}e${exponent}`).toFixed(digits - 1 - exponent));
+}
+
+/** `1.562e+0`: like toExponential, but halves go to the even digit, as Python rounds. */
+function roundedToEven(value, digits) {
+  const [mantissa, exponent] = value.toExponential(100).split("e");
+  const point = mantissa.indexOf(".");
+  const kept = mantissa.slice(0, point + digits);
+  const half = /^50*$/.test(mantissa.slice(point + digits)) && Number(kept.at(-1)) % 2 === 0;
+  return half && digits > 1 ? `${kept}e${exponent}` : value.toExponential(digits - 1);
+}
+
+function unravel(shape, place) {
+  const index = new Array(shape.length);
+  for (let axis = shape.length - 1; axis >= 0; axis--) {
+    index[axis] = place % shape[axis];
+    place = Math.floor(place / shape[axis]);
+  }
+  return index;
+}
+
+function cellName(step, place) {
+  return step.shape.length ? `${step.name}[${unravel(step.shape, place).join(", ")}]` : step.name;
+}
+
+/** A template with its holes filled, in the order in which they were left. */
+function buildTree(template, holes) {
+  let next = 0;
+  const built = (part) => (Array.isArray(part) ? build(part) : part);
+  const build = (part) => {
+    switch (part[0]) {
+      case "n": return { kind: "n", value: Number(part[1]) };
+      case "e": return { kind: "e", step: part[1], base: holes[next++], axes: part[2] };
+      case "t": return { kind: "t", axes: part[1], cells: part[2], parts: part[3].map(built) };
+      case "l": {
+        const place = holes[next++];
+        return { kind: "l", step: part[1], place, parts: part[2].map(built) };
+      }
+      case "o": return { kind: "o", operator: part[1], left: build(part[2]), right: build(part[3]) };
+      case "f": return { kind: "f", name: part[1], inside: part[2].map(build) };
+      case "r": return { kind: "r", reduction: part[1], body: build(part[2]), axes: part[3], rank: part[4] };
+      case "c": return { kind: "c", condition: build(part[1]), yes: build(part[2]), no: build(part[3]) };
+      case "v": return { kind: "v", dtype: part[1], body: build(part[2]) };
+      default: return { kind: "d", symbol: part[1], body: build(part[2]) };
+    }
+  };
+  return build(template);
+}
+
+/** erf to the last digits of float64: a series near 0, a continued fraction beyond. */
+function erf(x) {
+  const size = Math.abs(x);
+  if (size < 2.5) {
+    let term = size, sum = size;
+    for (let n = 1; n < 200 && Math.abs(term) > 1e-18 * sum; n++) {
+      term *= (-size * size) / n;
+      sum += term / (2 * n + 1);
+    }
+    return (Math.sign(x) * 2 * sum) / Math.sqrt(Math.PI);
+  }
+  let fraction = 0;
+  for (let n = 120; n > 0; n--) fraction = n / 2 / (size + fraction);
+  return Math.sign(x) * (1 - Math.exp(-size * size) / ((size + fraction) * Math.sqrt(Math.PI)));
+}
+
+function roundEven(x) {
+  const low = Math.floor(x);
+  if (x - low !== 0.5) return Math.round(x);
+  return low % 2 === 0 ? low : low + 1;
+}
+
+const FUNCTIONS = {
+  exp: Math.exp, exp2: (x) => 2 ** x, expm1: Math.expm1, log: Math.log, log2: Math.log2,
+  log10: Math.log10, log1p: Math.log1p, sqrt: Math.sqrt, erf, sin: Math.sin, cos: Math.cos,
+  tan: Math.tan, asin: Math.asin, acos: Math.acos, atan: Math.atan, atan2: Math.atan2,
+  sinh: Math.sinh, cosh: Math.cosh, tanh: Math.tanh, neg: (x) => -x, abs: Math.abs,
+  sign: Math.sign, floor: Math.floor, ceil: Math.ceil, trunc: Math.trunc, round: roundEven,
+  max: Math.max, min: Math.min, not: (x) => Number(!x), isnan: (x) => Number(Number.isNaN(x)),
+  isinf: (x) => Number(Math.abs(x) === Infinity), isfinite: (x) => Number(Number.isFinite(x)),
+};
+
+const OPERATIONS = {
+  "+": (a, b) => a + b, "-": (a, b) => a - b, "*": (a, b) => a * b, "/": (a, b) => a / b,
+  "^": (a, b) => (a === 1 ? 1 : a ** b), "//": (a, b) => Math.floor(a / b),
+  "%": (a, b) => a - b * Math.floor(a / b), "=": (a, b) => Number(a === b),
+  "≠": (a, b) => Number(a !== b), "<": (a, b) => Number(a < b), "≤": (a, b) => Number(a <= b),
+  ">": (a, b) => Number(a > b), "≥": (a, b) => Number(a >= b), and: (a, b) => Number(a && b && 1),
+  or: (a, b) => Number(Boolean(a || b)), xor: (a, b) => Number(Boolean(a) !== Boolean(b)),
+  "&": (a, b) => Number(BigInt(a) & BigInt(b)), "|": (a, b) => Number(BigInt(a) | BigInt(b)),
+};
+
+const WHOLE_TYPES = /^u?int/;
+const scratch = new DataView(new ArrayBuffer(4));
+
+function convert(dtype, value) {
+  if (dtype === "bool") return Number(value !== 0);
+  if (WHOLE_TYPES.test(dtype)) return Math.trunc(value);
+  if (dtype === "float32") return Math.fround(value);
+  if (dtype === "bfloat16" && Number.isFinite(value)) {
+    // The upper half of a float32, rounded to even.
+    scratch.setFloat32(0, value);
+    const bits = scratch.getUint32(0);
+    scratch.setUint32(0, ((bits + 0x7fff + ((bits >>> 16) & 1)) & 0xffff0000) >>> 0);
+    return scratch.getFloat32(0);
+  }
+  return dtype === "float16" && Math.f16round ? Math.f16round(value) : value;
+}
+
+/** All values of a reduction's letters, the last running fastest. */
+function* placesOf(axes, env) {
+  const count = axes.reduce((n, [, size]) => n * size, 1);
+  for (let term = 0; term < count; term++) {
+    const at = { ...env };
+    let rest = term;
+    for (let axis = axes.length - 1; axis >= 0; axis--) {
+      at[axes[axis][0]] = rest % axes[axis][1];
+      rest = Math.floor(rest / axes[axis][1]);
+    }
+    yield at;
+  }
+}
+
+function located(node, env) {
+  if (node.kind === "l") return [node.step, node.place];
+  if (node.kind === "e") {
+    return [node.step, node.axes.reduce((at, [letter, , stride]) => at + stride * (env[letter] ?? 0), node.base)];
+  }
+  const term = node.axes.reduce((at, [letter, size]) => at * size + (env[letter] ?? 0), 0);
+  return [node.cells[2 * term], node.cells[2 * term + 1]];
+}
+
+/** `look(step, place)` gives a number, `nameOf(step)` a step; both come from the page. */
+class Expressions {
+  constructor(look, stepOf, words) {
+    this.look = look;
+    this.stepOf = stepOf;
+    this.words = words;
+  }
+
+  evaluate(node, env = {}) {
+    switch (node.kind) {
+      case "n": return node.value;
+      case "e": case "t": case "l": return this.look(...located(node, env));
+      case "o": return OPERATIONS[node.operator](this.evaluate(node.left, env), this.evaluate(node.right, env));
+      case "f": return FUNCTIONS[node.name](...node.inside.map((part) => this.evaluate(part, env)));
+      case "r": return this.reduce(node, env);
+      case "c": return this.evaluate(this.evaluate(node.condition, env) ? node.yes : node.no, env);
+      case "v": return convert(node.dtype, this.evaluate(node.body, env));
+      default: // a named part is the same for every value of the letters
+        if (node.known === undefined) node.known = this.evaluate(node.body, {});
+        return node.known;
+    }
+  }
+
+  gathered(node, env) {
+    return Array.from(placesOf(node.axes, env), (at) => this.evaluate(node.body, at));
+  }
+
+  reduce(node, env) {
+    const values = this.gathered(node, env);
+    const order = () => values.map((_, place) => place);
+    const up = order().sort((a, b) => values[a] - values[b] || a - b);
+    const down = order().sort((a, b) => values[b] - values[a] || a - b);
+    switch (node.reduction) {
+      case "sum": return values.reduce((a, b) => a + b, 0);
+      case "product": return values.reduce((a, b) => a * b, 1);
+      case "max": return values.reduce((a, b) => Math.max(a, b));
+      case "min": return values.reduce((a, b) => Math.min(a, b));
+      case "any": return Number(values.some((x) => x !== 0));
+      case "all": return Number(values.every((x) => x !== 0));
+      case "argmax": return down[0];
+      case "argmin": return up[0];
+      case "last argmax": return values.lastIndexOf(values[down[0]]);
+      case "last argmin": return values.lastIndexOf(values[up[0]]);
+      case "largest": return values[down[node.rank]];
+      case "smallest": return values[up[node.rank]];
+      case "place largest": return down[node.rank];
+      default: return up[node.rank];
+    }
+  }
+
+  /** The cells that an expression reads, each once; of a choice, the chosen side. */
+  operands(node) {
+    const found = new Map();
+    const walk = (part, env) => {
+      switch (part.kind) {
+        case "e": case "t": case "l": {
+          const [step, place] = located(part, env);
+          found.set(`${step}/${place}`, [step, place]);
+          part.parts?.forEach((inner) => inner?.kind && walk(inner, env));
+          break;
+        }
+        case "o": walk(part.left, env); walk(part.right, env); break;
+        case "f": part.inside.forEach((inner) => walk(inner, env)); break;
+        case "r": for (const at of placesOf(part.axes, env)) walk(part.body, at); break;
+        case "c":
+          walk(part.condition, env);
+          walk(this.evaluate(part.condition, env) ? part.yes : part.no, env);
+          break;
+        case "v": case "d": walk(part.body, part.kind === "d" ? {} : env); break;
+      }
+    };
+    walk(node, {});
+    return [...found.values()];
+  }
+
+  /** The summands of an expression that is a sum: {value, node, env}. */
+  terms(node) {
+    const found = [];
+    const walk = (part) => {
+      if (part.kind === "o" && part.operator === "+") {
+        walk(part.left);
+        walk(part.right);
+      } else if (part.kind === "r" && part.reduction === "sum") {
+        for (const env of placesOf(part.axes, {})) {
+          found.push({ value: this.evaluate(part.body, env), node: part.body, env });
+        }
+      } else {
+        found.push({ value: this.evaluate(part), node: part, env: {} });
+      }
+    };
+    walk(node);
+    return found;
+  }
+
+  /** The named parts (μ, σ², m), each after those it needs. */
+  definitions(node) {
+    const found = new Map();
+    const walk = (part) => {
+      for (const inner of [part.left, part.right, part.body, part.condition, part.yes, part.no]) {
+        if (inner) walk(inner);
+      }
+      for (const inner of [...(part.inside ?? []), ...(part.parts ?? [])]) if (inner?.kind) walk(inner);
+      if (part.kind === "d" && !found.has(part.symbol)) found.set(part.symbol, part);
+    };
+    walk(node);
+    return [...found.values()];
+  }
+
+  symbols(node, rename, env = {}) {
+    return new SymbolWriter(this, rename).write(node, 0, env);
+  }
+
+  numbers(node, { digits = 4, most = 8, env = {} } = {}) {
+    const parts = new NumberWriter(this, digits, most).write(node, 0, env);
+    const alone = parts.length === 1 && parts[0].text !== undefined && parts[0].text.startsWith("(-");
+    return alone ? [{ ...parts[0], text: parts[0].text.slice(1, -1) }] : parts;
+  }
+}
+
+/** What both texts share; they differ in how leaves, choices and reductions are written. */
+class Writer {
+  constructor(expressions) {
+    this.own = expressions;
+    this.times = "·";
+  }
+
+  write(node, outer, env) {
+    const [parts, strength] = this.piece(node, env);
+    return strength < outer ? ["(", ...parts, ")"] : parts;
+  }
+
+  piece(node, env) {
+    switch (node.kind) {
+      case "n": return this.constant(node.value);
+      case "o": return this.operation(node, env);
+      case "f": return this.call(node, env);
+      case "r": return this.reduction(node, env);
+      case "c": return this.choice(node, env);
+      case "v": return [[`${node.dtype}(`, ...this.write(node.body, 0, env), ")"], ATOM];
+      default: return this.leaf(node, env);
+    }
+  }
+
+  operation(node, env) {
+    const signs = { "*": this.times, "-": "−", "//": "÷", "%": "mod" };
+    const sign = signs[node.operator] ?? node.operator;
+    const strength = STRENGTH[node.operator] ?? 1;
+    const tight = ["-", "/", "//", "%", "^"].includes(node.operator) ? 1 : 0;
+    const spaced = sign === "^" || sign === "·" ? sign : ` ${sign} `;
+    const left = this.write(node.left, strength, env);
+    return [[...left, spaced, ...this.write(node.right, strength + tight, env)], strength];
+  }
+
+  call(node, env) {
+    const inside = node.inside.map((part) => this.write(part, 0, env));
+    if (node.name === "neg") return [["−", ...this.write(node.inside[0], 3, env)], 2];
+    if (node.name === "sqrt") return [["√(", ...inside[0], ")"], ATOM];
+    if (node.name === "abs") return [["|", ...inside[0], "|"], ATOM];
+    const joined = inside.flatMap((parts, place) => (place ? [", ", ...parts] : parts));
+    return [[`${node.name}(`, ...joined, ")"], ATOM];
+  }
+
+  constant(value) {
+    const text = formatNumber(value, this.digits ?? 4);
+    return [[text], text.startsWith("-") ? 2 : ATOM];
+  }
+}
+
+class SymbolWriter extends Writer {
+  constructor(expressions, rename) {
+    super(expressions);
+    this.rename = rename;
+  }
+
+  leaf(node, env) {
+    if (node.kind === "d") return [[node.symbol], ATOM];
+    const [number, place] = located(node, env);
+    const step = this.own.stepOf(number);
+    if (node.parts?.length) return [this.looked(node, step, place, env), ATOM];
+    const running = node.axes.filter(([letter, size]) => !(letter in env) && size > 1);
+    return [[this.entry(step, place, running, node.kind === "e")], ATOM];
+  }
+
+  looked(node, step, place, env) {
+    const index = unravel(step.shape, place);
+    const name = this.rename(step.name);
+    const parts = node.parts.flatMap((part, axis) => {
+      const comma = axis ? ", " : "";
+      if (part === null || typeof part === "number") return [comma + (part ?? index[axis])];
+      return typeof part === "string" ? [comma + (env[part] ?? part)] : [comma, ...this.write(part, 0, env)];
+    });
+    return [`${name}[`, ...parts, "]"];
+  }
+
+  entry(step, place, running, regular) {
+    const name = this.rename(step.name);
+    const base = unravel(step.shape, place);
+    const parts = base.map(String);
+    for (const [letter, size, stride] of running) {
+      const moved = regular ? unravel(step.shape, place + stride) : [];
+      const end = regular ? unravel(step.shape, place + stride * (size - 1)) : [];
+      const changed = base.map((_, axis) => axis).filter((axis) => moved[axis] !== base[axis]);
+      const [axis] = changed;
+      const pace = moved[axis] - base[axis];
+      if (changed.length !== 1 || end[axis] - base[axis] !== (size - 1) * pace) return `view(${name})[…]`;
+      const stepped = pace === 1 ? letter : `${pace}${letter}`;
+      parts[axis] = base[axis] ? `${base[axis]}+${stepped}` : stepped;
+    }
+    return parts.length ? `${name}[${parts.join(", ")}]` : name;
+  }
+
+  reduction(node, env) {
+    const letters = node.axes.map(([letter]) => SUBSCRIPTS[letter] ?? `_${letter}`).join("");
+    if (node.reduction === "sum" || node.reduction === "product") {
+      const sign = node.reduction === "sum" ? "Σ" : "Π";
+      return [[`${sign}${letters} `, ...this.write(node.body, 3, env)], 2];
+    }
+    const rank = node.reduction.includes("est") ? ` #${node.rank + 1}` : "";
+    return [[`${node.reduction}${rank}${letters}(`, ...this.write(node.body, 0, env), ")"], ATOM];
+  }
+
+  choice(node, env) {
+    const [condition, yes, no] = [node.condition, node.yes, node.no].map((part) => this.write(part, 0, env));
+    return [["if ", ...condition, ": ", ...yes, ", else ", ...no], 0];
+  }
+}
+
+class NumberWriter extends Writer {
+  constructor(expressions, digits, most) {
+    super(expressions);
+    this.times = "×";
+    this.digits = digits;
+    this.most = most;
+  }
+
+  leaf(node, env) {
+    const text = formatNumber(this.own.evaluate(node, env), this.digits);
+    const shown = text.startsWith("-") ? `(${text})` : text;
+    if (node.kind === "d") return [[shown], ATOM];
+    const [step, place] = located(node, env);
+    return [[{ text: shown, step, place }], ATOM];
+  }
+
+  choice(node, env) {
+    return this.piece(this.own.evaluate(node.condition, env) ? node.yes : node.no, env);
+  }
+
+  reduction(node, env) {
+    const kind = node.reduction;
+    const places = [...placesOf(node.axes, env)];
+    const values = places.map((at) => this.own.evaluate(node.body, at));
+    const shown = largestTerms(values, this.most, kind);
+    const joint = { sum: " + ", product: " × " }[kind] ?? ", ";
+    const parts = shown.map((term) => this.write(node.body, 3, places[term]));
+    if (shown.length < values.length) {
+      const others = new Set(shown);
+      const rest = values.filter((_, term) => !others.has(term));
+      const note = this.own.words("others", { count: rest.length });
+      const sum = formatNumber(rest.reduce((a, b) => a + b, 0), this.digits);
+      parts.push(kind === "sum" ? [`(${note}: ${sum})`] : [`… ${note}`]);
+    }
+    const joined = parts.flatMap((part, place) => (place ? [joint, ...part] : part));
+    if (kind === "sum" || kind === "product") return [joined, parts.length > 1 ? 2 : 3];
+    return [[`${kind}(`, ...joined, ")"], ATOM];
+  }
+}
+
+/** The places of the values that matter most, in their own order; all if they are few. */
+function largestTerms(values, most, kind = "sum") {
+  if (values.length <= most) return values.map((_, place) => place);
+  const upwards = ["max", "argmax", "largest", "place largest"].includes(kind);
+  const downwards = ["min", "argmin", "smallest", "place smallest"].includes(kind);
+  const size = (value) => {
+    const known = Number.isNaN(value) ? Infinity : value;
+    return upwards ? known : downwards ? -known : Math.abs(known);
+  };
+  const order = values.map((_, place) => place).sort((a, b) => size(values[b]) - size(values[a]) || a - b);
+  return order.slice(0, most).sort((a, b) => a - b);
+}

@@ -1,0 +1,244 @@
+"""The page: complete, inert, and with the same arithmetic as everywhere else."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from html import unescape
+from html.parser import HTMLParser
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from glassformer.trace import Cell, Step, Trace, text, trace
+from glassformer.trace.render import write_html
+from glassformer.trace.render.addresses import all_steps, index_of
+from glassformer.trace.render.html.encoding import Encoder
+from glassformer.trace.render.html.page import page_text
+from tests.trace.operator_examples import EXAMPLES
+from tests.trace.render.browser import dumped
+from tests.trace.render.toys import TOYS, traced
+
+
+def data_of(page: str) -> dict[str, Any]:
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    assert found
+    data: dict[str, Any] = json.loads(found[1])
+    return data
+
+
+def leaves(tree: list[Any], holes: Iterator[int]) -> Iterator[tuple[int, int]]:
+    """The cells that an encoded tree reads, both sides of a choice included."""
+    match tree:
+        case ["n", _]:
+            return
+        case ["e", step, axes]:
+            base = next(holes)
+            for at in _places([(letter, size) for letter, size, _ in axes]):
+                yield step, base + sum(at[letter] * stride for letter, _, stride in axes)
+        case ["t", _, pairs, parts]:
+            yield from zip(pairs[::2], pairs[1::2], strict=True)
+            for part in parts:
+                if isinstance(part, list):
+                    yield from leaves(part, holes)
+        case ["l", step, parts]:
+            yield step, next(holes)
+            for part in parts:
+                if isinstance(part, list):
+                    yield from leaves(part, holes)
+        case ["o", _, left, right]:
+            yield from leaves(left, holes)
+            yield from leaves(right, holes)
+        case ["f", _, parts] | ["c", *parts]:
+            for part in parts:
+                yield from leaves(part, holes)
+        case ["r", _, body, *_] | ["v" | "d", _, body]:
+            yield from leaves(body, holes)
+        case _:
+            raise AssertionError(tree)
+
+
+def _places(axes: list[tuple[str, int]]) -> Iterator[dict[str, int]]:
+    if not axes:
+        yield {}
+        return
+    (letter, size), *rest = axes
+    for place in range(size):
+        for at in _places(rest):
+            yield {letter: place, **at}
+
+
+def cells_of(step: Step) -> Iterator[Cell]:
+    for place in range(math.prod(step.shape)):
+        yield Cell(step, index_of(step.shape, place))
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_encoded_arithmetic_reads_the_cells_of_the_expression(name: str) -> None:
+    t = trace(EXAMPLES[name])
+    steps, encoder = all_steps(t), Encoder()
+    for step in t.steps:
+        for cell in cells_of(step):
+            if cell.expression is None:
+                continue
+            template, holes = encoder.cell(cell.expression)
+            left = iter(holes)
+            read = {
+                Cell(steps[number], index_of(steps[number].shape, place))
+                for number, place in leaves(json.loads(template), left)
+            }
+            assert next(left, None) is None, "every hole belongs to a leaf"
+            assert set(cell.operands) <= read
+
+
+def test_every_computed_cell_of_a_small_trace_has_its_arithmetic() -> None:
+    for toy in TOYS:
+        data = data_of(page_text(traced(toy)))
+        assert data["left"] == {"steps": 0, "values": [], "numbers": 0, "cells": 0, "cell steps": 0}
+        for step in data["steps"]:
+            assert (step["cells"] is not None) == (step["view"] or step["role"] == "activation")
+
+
+class Outline(HTMLParser):
+    """The elements of a page as a browser would open them, before scripts run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.addresses: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.addresses += [str(value) for name, value in attrs if name in ("src", "href")]
+
+
+def test_no_text_of_a_trace_becomes_markup(tmp_path: Path) -> None:
+    nasty = ["</script><script>alert(1)</script>", "<!--", "]]>&amp;\u2028"]
+    t = trace(lambda x: x + 1, torch.ones(3, 2), labels={"x": nasty})
+    page = page_text(t, title="<img src=x onerror=alert(1)>")
+    outline = Outline()
+    outline.feed(page)
+    assert outline.tags.count("script") == 2
+    assert "img" not in outline.tags
+    assert outline.addresses == ["data:,"]
+    assert data_of(page)["steps"][0]["labels"][0] == nasty
+
+
+def test_what_does_not_fit_is_left_out_and_named() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Linear(64, 64))
+    t = trace(model, torch.randn(20, 64))
+    page = page_text(t, max_bytes=30_000)
+    data = data_of(page)
+    assert len(page) < 130_000
+    assert set(data["left"]["values"]) == {"0.weight", "1.weight"}
+    assert data["left"]["numbers"] == 2 * 64 * 64
+    assert (data["left"]["cells"], data["left"]["cell steps"]) == (2 * 20 * 64, 2)
+    by_name = {step["name"]: step for step in data["steps"]}
+    assert by_name["0.weight"]["values"] is None and by_name["0"]["cells"] is None
+
+
+def test_chosen_steps_bring_what_they_read() -> None:
+    t = traced("illustrated")
+    data = data_of(page_text(t, steps=["weights"]))
+    assert [step["name"] for step in data["steps"] if step] == ["scaled", "weights"]
+    assert data["left"]["steps"] == len(data["steps"]) - 2
+
+
+def test_no_path_of_this_machine_is_on_the_page() -> None:
+    page = page_text(traced("decoder"))
+    assert str(Path.cwd()) not in page and "site-packages" not in page
+    assert "glassformer/nn/attention/functions.py:" in page
+
+
+HARNESS = """
+const all = JSON.parse(document.getElementById("data").textContent);
+const plain = (parts) => parts.map((part) => part.text ?? part).join("");
+const explained = (data) => {
+  const tensors = new Tensors(data.steps);
+  const look = (step, at) => tensors.values(step)[at];
+  const words = (key, values) => data.words.en[key].replace("{count}", values.count);
+  const own = new Expressions(look, (step) => data.steps[step], words);
+  return data.steps.map((step, number) => {
+    if (!step || !step.cells) return null;
+    const inside = step.module ? step.module + "." : "";
+    const rename = (name) => (name.startsWith(inside) ? name.slice(inside.length) : name);
+    return Array.from(tensors.values(number), (_, at) => {
+      const tree = tensors.tree(number, at);
+      const value = own.evaluate(tree);
+      return {
+        value: Number.isFinite(value) ? value : String(value),
+        symbols: plain(own.symbols(tree, rename)), numbers: plain(own.numbers(tree)),
+        operands: own.operands(tree), terms: own.terms(tree).length,
+      };
+    });
+  });
+};
+document.body.textContent = JSON.stringify(all.map(explained));
+"""
+
+
+def harness(traces: list[Trace]) -> str:
+    """A page that explains every cell in JavaScript and writes down what it says."""
+    assets = files("glassformer.trace.render.html")
+    names = ("tensors.js", "expressions.js")
+    scripts = "".join(assets.joinpath(name).read_text("utf-8") for name in names)
+    data = json.dumps([data_of(page_text(t, max_bytes=1 << 26)) for t in traces])
+    inert = data.replace("<", "\\u003c")
+    parts = f'<script type="application/json" id="data">{inert}</script>'
+    return f"<!doctype html><meta charset=utf-8><body>{parts}<script>{scripts}{HARNESS}</script></body>"
+
+
+@pytest.mark.slow
+def test_the_page_says_what_python_says(tmp_path: Path) -> None:
+    """Every cell of the toys and of every rule: value, formula, numbers, operands, terms."""
+    traces = [*map(traced, TOYS), *map(trace, EXAMPLES.values())]
+    page = tmp_path / "harness.html"
+    page.write_text(harness(traces), encoding="utf-8")
+    shown = re.search(r"<body>(.*)</body>", dumped(page, tmp_path), re.DOTALL)
+    assert shown
+    compared = 0
+    for t, steps in zip(traces, json.loads(unescape(shown[1])), strict=True):
+        known = all_steps(t)
+        for step, cells in zip(known, steps, strict=True):
+            if cells is None or step.is_view:
+                continue
+            for cell, said in zip(cells_of(step), cells, strict=True):
+                compare(cell, said, known)
+                compared += 1
+    assert compared > 5_000
+
+
+def compare(cell: Cell, said: dict[str, Any], steps: list[Step]) -> None:
+    expression = cell.expression
+    assert expression is not None
+    inside = f"{cell.step.module}." if cell.step.module else ""
+    wanted = cell.recomputed
+    if math.isfinite(wanted) and abs(wanted) < 1e15:
+        assert said["value"] == pytest.approx(wanted, rel=1e-12, abs=1e-12), cell
+    symbols = text.symbols(expression, lambda name: name.removeprefix(inside))
+    assert said["symbols"] == symbols or "view(" in symbols, cell
+    assert said["numbers"] == text.numbers(expression), cell
+    assert said["terms"] == max(1, len(cell.terms)), cell
+    read = {Cell(steps[n], index_of(steps[n].shape, at)) for n, at in said["operands"]}
+    assert read == set(cell.operands), cell
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_the_card_of_a_cell_is_on_the_page(lang: str, tmp_path: Path) -> None:
+    t = traced("illustrated")
+    cell = t["scores"][1, 2]
+    page = write_html(t, tmp_path / "page.html", lang=lang)
+    shown = dumped(page, tmp_path, f"#/{cell.step.number}/5")
+    card = shown[shown.index('<aside id="card"') : shown.index("</aside>")]
+    assert {"en": "in symbols", "zh": "代入数值"}[lang] in card
+    assert text.number(cell.recomputed, 16)[:15] in card
+    for operand in cell.operands:
+        assert f'title="{operand.name}"' in card
+    assert card.count('href="#/') >= 2 * len(cell.operands)
+    assert 'lang="zh-CN"' in shown
