@@ -29,6 +29,8 @@ class Operator:
     name: str
     """Its plain name, in-place mark removed: `add` for `aten::add_.Tensor`."""
     overload: str
+    full_name: str
+    """Name and overload: `max.dim`."""
     written: tuple[tuple[int, str], ...]
     """The arguments it writes to, by position and name."""
     parameters: tuple[str, ...]
@@ -56,6 +58,7 @@ def operator_of(func: torch._ops.OpOverload) -> Operator:
         func=func,
         name=plain,
         overload=func._overloadname,
+        full_name=f"{plain}.{func._overloadname}",
         written=written,
         parameters=tuple(argument.name for argument in schema.arguments),
         defaults={a.name: a.default_value for a in schema.arguments if a.has_default_value()},

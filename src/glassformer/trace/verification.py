@@ -38,11 +38,11 @@ class RuleReport:
     excess: float = 0.0
     cell: str = ""
 
-    def note(self, difference: float, tolerance: float, cell: str) -> None:
+    def note(self, difference: float, tolerance: float, step: Step, index: Index) -> None:
         """Count one cell."""
         self.cells += 1
         if difference > self.worst or not self.cell:
-            self.worst, self.cell = difference, cell
+            self.worst, self.cell = difference, f"{step.name}[{', '.join(map(str, index))}]"
         self.excess = max(self.excess, difference / tolerance)
 
 
@@ -120,11 +120,11 @@ def _check(step: Step, count: int, chance: random.Random, report: Report) -> Non
     entry = report.rules.setdefault(rule, RuleReport(rule))
     tolerance = _TOLERANCES.get(step.dtype, _TOLERANCE)
     values = step.view.array
-    for flat in sorted(chance.sample(range(step.view.numel), count)):
-        index: Index = tuple(int(place) for place in np.unravel_index(flat, step.shape))
+    chosen = sorted(chance.sample(range(step.view.numel), count))
+    places = np.unravel_index(chosen, step.shape) if step.shape else ()
+    for index in zip(*(axis.tolist() for axis in places), strict=True) if step.shape else [()]:
         expression = step.expression(index)
         if expression is None:  # set by an edit: it follows from nothing
             continue
         difference = Evaluation(expression).relative_difference(float(values[index]))
-        place = f"[{', '.join(map(str, index))}]"
-        entry.note(difference, tolerance, step.name + place)
+        entry.note(difference, tolerance, step, index)

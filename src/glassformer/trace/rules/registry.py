@@ -52,8 +52,7 @@ def given(*operators: str) -> None:
 
 def find(operator: Operator, output: int = 0) -> Rule | None:
     """The rule of an operator's output, if there is one."""
-    full = _RULES.get((f"{operator.name}.{operator.overload}", output))
-    return full or _RULES.get((operator.name, output))
+    return _RULES.get((operator.full_name, output)) or _RULES.get((operator.name, output))
 
 
 def of_call(call: Call, output: int) -> Rule | None:
