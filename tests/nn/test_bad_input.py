@@ -277,3 +277,15 @@ def test_every_error_is_ours_and_one_that_others_would_catch() -> None:
         (InputError, ValueError),
     ):
         assert issubclass(error, GlassformerError) and issubclass(error, builtin)
+
+
+def test_type_ids_for_a_model_without_types_are_refused() -> None:
+    model = build(presets.bloem_2024(vocab_size=9, d_model=8, n_heads=2, n_layers=1))
+    ids = torch.tensor([[1, 2]])
+    with pytest.raises(InputError, match="the model has none"):
+        model(ids, types=torch.zeros_like(ids))
+
+
+def test_the_flattened_output_layer_outside_a_seq2seq_is_refused() -> None:
+    with pytest.raises(ConfigError, match="belongs to a seq2seq, got 'classifier'"):
+        presets.bloem_2024().with_(output__flattened=True)

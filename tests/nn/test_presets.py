@@ -149,7 +149,7 @@ def test_describe_is_a_tree_with_counts_that_folds_equal_blocks() -> None:
         "expand: Linear (512 → 2048, bias) 1,050,624",
         "final_norm: LayerNorm (eps=1e-05) 1,024",
         "dropout: Dropout (0.1)",
-        "to_vocabulary: Linear (512 → 37000) 18,944,000",
+        "to_vocabulary: Linear (512 → 37000) shared",
     ):
         assert part in text
     assert lines[-2].split() == ["parameters", "63,084,544"]
@@ -194,3 +194,11 @@ def test_describe_shows_blocks_that_differ_one_by_one() -> None:
     model.get_submodule("decoder.blocks.1.dropout").p = 0.5  # type: ignore[assignment]
     text = describe(model)
     assert "blocks.0: Block" in text and "blocks.1: Block" in text and "blocks.0-2" not in text
+
+
+def test_describe_says_which_tables_are_shared() -> None:
+    lines = presets.vaswani_2017_base(vocab_size=50, d_model=16).describe().splitlines()
+    tables = [
+        line.split()[-1] for line in lines if line.strip().startswith(("embedding:", "to_voc"))
+    ]
+    assert tables == ["800", "shared", "shared"]

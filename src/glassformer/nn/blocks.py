@@ -8,7 +8,7 @@ Dims: B batch, T positions, S source positions, D model width.
 import torch
 from torch import nn
 
-from glassformer.errors import ShapeError
+from glassformer.errors import InputError, ShapeError
 from glassformer.nn.attention import Branches, DecodingCache, KeyValueCache, MultiHeadAttention
 from glassformer.nn.attention.masks import check_mask, padding_mask
 from glassformer.nn.config import ModelConfig
@@ -164,6 +164,8 @@ class Stack(nn.Module):
         if isinstance(self.positions, LearnedPositions | SinusoidalPositions):
             position_vectors = self.positions(positions, length)
             summed = tokens + position_vectors
+        if self.types is None and types is not None:
+            raise InputError("type ids were given, but the model has none (embedding.n_types = 0)")
         if self.types is not None:
             type_ids = (
                 tokens.new_zeros(tokens.shape[:2], dtype=torch.long) if types is None else types

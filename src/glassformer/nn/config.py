@@ -259,7 +259,8 @@ class ModelConfig(_Checked):
     max_len: int = 512
     """Longest sequence: learned positions end there, and texts are cut to it."""
     pad_id: int | None = None
-    """Id of padding: left out of attention and pooling where no mask is given."""
+    """Id of padding: an encoder leaves it out of attention and pooling where no mask is given. A
+    causal stack needs no mask for padding on the right; for padding on the left, give one."""
     init: Initialisation = "xavier"
     """How parameters start: N(0, 0.02²), Xavier uniform or Kaiming normal."""
     attention: AttentionConfig = field(default_factory=AttentionConfig)
@@ -295,6 +296,10 @@ class ModelConfig(_Checked):
         if self.positions.kind == "rotary":
             width = self.attention.head_width(self.d_model)
             self._require(width % 2 == 0, f"rotary positions need an even head width, got {width}")
+        self._require(
+            not self.output.flattened or self.architecture == "seq2seq",
+            f"the flattened output layer belongs to a seq2seq, got {self.architecture!r}",
+        )
         one_vocabulary = self.target_vocab_size in (None, self.vocab_size)
         self._require(
             self.output.tied != "all" or one_vocabulary,

@@ -23,7 +23,7 @@ def describe_config(config: ModelConfig) -> str:
 
 def describe(model: nn.Module) -> str:
     """One line a part: name, kind, settings, parameters; totals at the end."""
-    rows = list(_rows(model, type(model).__name__, 0))
+    rows = list(_rows(model, type(model).__name__, set()))
     rows.append(("parameters", f"{count_parameters(model):,}"))
     without = f"{count_parameters(model, embeddings=False):,}"
     rows.append(("without embeddings and output map", without))
@@ -42,18 +42,29 @@ def count_parameters(model: nn.Module, *, embeddings: bool = True) -> int:
     return sum(p.numel() for p in model.parameters() if id(p) not in left_out)
 
 
-def _rows(module: nn.Module, label: str, depth: int, times: int = 1) -> Iterator[tuple[str, str]]:
+def _rows(
+    module: nn.Module, label: str, seen: set[int], depth: int = 0, times: int = 1
+) -> Iterator[tuple[str, str]]:
+    """The module's line and those of its parts; `seen` knows parameters already listed."""
     settings = _settings(module)
-    count = sum(p.numel() for p in module.parameters())
     text = f"{'  ' * depth}{label}" + (f" ({settings})" if settings else "")
-    yield text, "" if not count else f"{count:,}" if times == 1 else f"{times} × {count:,}"
+    yield text, _count(module, times, seen)
     for name, child in module.named_children():
         if isinstance(child, nn.ModuleList):
             for numbers, n_equal, item in _folded(child):
-                label = f"{name}.{numbers}: {type(item).__name__}"
-                yield from _rows(item, label, depth + 1, n_equal)
+                part = f"{name}.{numbers}: {type(item).__name__}"
+                yield from _rows(item, part, seen, depth + 1, n_equal)
         elif not isinstance(child, nn.Dropout) or child.p:
-            yield from _rows(child, f"{name}: {type(child).__name__}", depth + 1)
+            yield from _rows(child, f"{name}: {type(child).__name__}", seen, depth + 1)
+    seen |= {id(p) for p in module.parameters(recurse=False)}
+
+
+def _count(module: nn.Module, times: int, seen: set[int]) -> str:
+    parameters = list(module.parameters())
+    count = sum(p.numel() for p in parameters)
+    if count and all(id(p) in seen for p in parameters):
+        return "shared"
+    return "" if not count else f"{count:,}" if times == 1 else f"{times} × {count:,}"
 
 
 def _settings(module: nn.Module) -> str:

@@ -33,7 +33,7 @@ class KeyValueCache:
     """Keys and values of one attention layer.
 
     Room is doubled when it runs out, so that appending costs the same however long the text has
-    become.
+    become. It is written in place: decode under `torch.no_grad()`.
     """
 
     def __init__(self) -> None:
