@@ -6,17 +6,17 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: help setup demo test lint check bench web constraints clean
+.PHONY: help setup demo test check-slow lint bench web constraints clean
 
 help:  ## list the targets
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
 
 setup: $(STAMP)  ## make .venv and install everything, pinned
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip==26.3
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable . --group dev
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[workbook,metrics,plots]" --group dev
 	@touch $@
 
 demo: setup  ## look: the worked example of self-attention, then a model that learns in a minute
@@ -24,6 +24,9 @@ demo: setup  ## look: the worked example of self-attention, then a model that le
 
 test: setup lint  ## check: lint, types, every test, coverage
 	$(BIN)/python -m pytest --numprocesses 2 --cov --cov-report=term
+
+check-slow: setup  ## check what needs longer or heavy programs: many kills, LibreOffice, LaTeX
+	$(BIN)/python -m pytest -m slow
 
 lint: setup  ## ruff and mypy (strict, tests included)
 	$(BIN)/ruff check .
