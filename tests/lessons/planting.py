@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-Array = np.ndarray
+Array = NDArray[np.float64]
 Values = dict[str, Array]
 
 DECIMALS = {
@@ -44,7 +45,7 @@ FORMULAS = {
 
 def softmax(x: Array, axis: int = -1) -> Array:
     powers = np.exp(x - x.max(axis=axis, keepdims=True))
-    return powers / powers.sum(axis=axis, keepdims=True)
+    return np.asarray(powers / powers.sum(axis=axis, keepdims=True))
 
 
 def sinusoids(*, each_own_index: bool = False, only_sine: bool = False, first: int = 0) -> Array:
@@ -88,7 +89,7 @@ def compute(name: str, v: Values) -> Array:
         case "context":
             return v["weights"] @ v["value"]
         case "hidden":
-            return np.maximum(v["context"] @ v["w_hidden"] + v["bias"], 0)
+            return np.asarray(np.maximum(v["context"] @ v["w_hidden"] + v["bias"], 0))
         case "total":
             return v["hidden"] + v["x"]
         case "stats":
@@ -126,7 +127,7 @@ def _fitted(v: Values) -> Array:
     low = np.floor(weights)
     for j in np.argsort(-(weights - low), kind="stable")[: round(10 - low.sum())]:
         low[j] += 1
-    return low / 10
+    return np.asarray(low / 10)
 
 
 def _cut(values: Array) -> Array:

@@ -35,7 +35,7 @@ def right(result: Audit, id_: str) -> np.ndarray:
     ("name", "counts"),
     [
         ("illustrated", {"agrees": 7, "wrong": 2, "follows": 4, "unchecked": 0, "given": 4}),
-        ("by-hand", {"agrees": 9, "wrong": 13, "follows": 13, "unchecked": 11, "given": 14}),
+        ("by-hand", {"agrees": 9, "wrong": 13, "follows": 13, "unchecked": 13, "given": 12}),
         ("masked", {"agrees": 0, "wrong": 4, "follows": 0, "unchecked": 5, "given": 1}),
         ("thrones", {"agrees": 7, "wrong": 2, "follows": 1, "unchecked": 1, "given": 5}),
     ],

@@ -94,7 +94,7 @@ def _finding(result: StepResult, language: Language) -> str:
             parts.append(WORDS["cells"].say(language).format(wrong=wrong, shown=shown))
             off = np.max(result.off) if result.off is not None else np.nan
             if np.isfinite(off) and off > 0:
-                parts.append(WORDS["off"].say(language).format(off=f"{off:.2g}"))
+                parts.append(WORDS["off"].say(language).format(off=f"{off:.3g}"))
     stop = "；" if language == "zh" else "; "
     return stop.join(part for part in parts if part)
 

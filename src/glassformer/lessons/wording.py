@@ -8,7 +8,7 @@ __all__ = ["MARKS", "VERDICT_MEANINGS", "VERDICT_NAMES", "WORDS"]
 VERDICT_NAMES: dict[Verdict, Bilingual] = {
     "agrees": Bilingual("agrees", "一致"),
     "wrong": Bilingual("wrong", "有误"),
-    "follows": Bilingual("follows", "受前误影响"),
+    "follows": Bilingual("follows", "受前步影响"),
     "unchecked": Bilingual("unchecked", "未核对"),
     "given": Bilingual("given", "已知"),
 }

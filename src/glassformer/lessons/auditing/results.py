@@ -117,16 +117,19 @@ def _say(slip: Committed, language: Language) -> str:
     )
     if slip.cells is None:
         return text
-    where = _places(slip.cells)
-    return f"{text}（仅 {where}）" if language == "zh" else f"{text} (only in {where})"
+    where = _places(slip.cells, language)
+    return f"{text}（仅{where}）" if language == "zh" else f"{text} (only in {where})"
 
 
-def _places(cells: tuple[tuple[int, ...], ...]) -> str:
-    """Cells in short: as a block of rows × columns where they are one."""
+def _places(cells: tuple[tuple[int, ...], ...], language: Language) -> str:
+    """Cells in short: as rows × columns where they are such a block."""
     axes = [sorted(set(axis)) for axis in zip(*cells, strict=True)]
-    if np.prod([len(axis) for axis in axes]) == len(cells) and len(cells) > 1:
-        inside = ", ".join("|".join(map(str, axis)) for axis in axes)
-        return f"[{inside}]"
+    if len(axes) == 2 and len(axes[0]) * len(axes[1]) == len(cells) > 1:
+        if language == "zh":
+            rows, columns = ("、".join(map(str, axis)) for axis in axes)
+            return f"第 {rows} 行 × 第 {columns} 列"
+        rows, columns = (", ".join(map(str, axis)) for axis in axes)
+        return f"rows {rows} × columns {columns}"
     listed = ", ".join(f"[{', '.join(map(str, cell))}]" for cell in cells[:6])
     return f"{listed}, … ({len(cells)})" if len(cells) > 6 else listed
 

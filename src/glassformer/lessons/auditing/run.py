@@ -43,6 +43,8 @@ class _Judge:
         if step.unchecked is not None:
             return StepResult(step, "unchecked", reason=step.unchecked)
         if step.tree is None:
+            if isinstance(step.printed, Digits) and not step.printed.shown.any():
+                return StepResult(step, "unchecked", reason=_NOT_PRINTED)
             return StepResult(step, "given")
         local = self._from_print.computed[step.id]
         if step.printed is None:

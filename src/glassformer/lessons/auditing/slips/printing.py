@@ -113,13 +113,16 @@ def digits_exchanged(tree: Node, scene: Scene) -> Iterator[Change]:
 
 def _as_typed(right: float, printed: float, decimals: int) -> float:
     """The printed number, if exchanging two digits of the right one makes it."""
-    text = f"{right:.{max(decimals, 0)}f}"
-    places = [i for i, character in enumerate(text) if character.isdigit()]
-    for i, j in pairwise(places):
-        swapped = list(text)
-        swapped[i], swapped[j] = swapped[j], swapped[i]
-        if text[i] != text[j] and abs(float("".join(swapped)) - printed) < 1e-9:
-            return printed
+    unit = 10.0**-decimals
+    # A half may have been rounded either way.
+    for whole in {np.floor(right / unit + 0.5 - 1e-6), np.floor(right / unit + 0.5 + 1e-6)}:
+        text = f"{whole * unit:.{max(decimals, 0)}f}"
+        places = [i for i, character in enumerate(text) if character.isdigit()]
+        for i, j in pairwise(places):
+            swapped = list(text)
+            swapped[i], swapped[j] = swapped[j], swapped[i]
+            if text[i] != text[j] and abs(float("".join(swapped)) - printed) < 1e-9:
+                return printed
     return right
 
 
