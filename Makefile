@@ -16,7 +16,7 @@ setup: $(STAMP)  ## make .venv and install everything, pinned
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip==26.3
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[workbook,metrics,plots]" --group dev
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[workbook,metrics,plots,onnx,ctranslate2,hf]" --group dev
 	@touch $@
 
 demo: setup  ## look: the worked example of self-attention, then a model that learns in a minute

@@ -25,6 +25,8 @@ for _name, _help in (
     ("audit", "Check every printed number of a worked example."),
     ("describe", "Show a preset's parts with their parameter counts."),
     ("explain", "Show the arithmetic of one number of a model."),
+    ("trace", "Record every number of one pass: a page, a workbook, data."),
+    ("run", "Classify, translate or continue texts."),
 ):
     app.command(f"glassformer.cli.{_name}:{_name}", name=_name, help=_help)
 
@@ -40,11 +42,18 @@ def run(arguments: Sequence[str]) -> int:
         return _fail(_one_line(error), 2)
     except GlassformerError as error:
         return _fail(_one_line(error), 1)
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            return _reader_left()
+        return _fail(f"{error.filename or 'file'}: {error.strerror or error}", 1)
     except KeyboardInterrupt:
         return _fail("interrupted", 130)
-    except BrokenPipeError:  # the reader has left, as `| head` does: nothing is wrong
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    return 0
+
+
+def _reader_left() -> int:
+    """The reader has gone, as `| head` does: nothing is wrong, and nothing more is to be said."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 

@@ -1,0 +1,53 @@
+"""`glassformer trace`: a whole trace as a file."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+__all__ = ["trace"]
+
+
+def trace(
+    model: str,
+    text: str,
+    /,
+    *,
+    output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
+    steps: Annotated[list[str] | None, Parameter(name="--step")] = None,
+    target: str | None = None,
+    lang: Literal["en", "zh"] = "en",
+) -> None:
+    """Record every number of one pass over a text, as a page, a workbook, data or a list.
+
+    Parameters
+    ----------
+    model:
+        A shipped model (toy, imdb, en-de, en-zh, shakespeare) or a model folder.
+    text:
+        What the model reads.
+    output:
+        The file: .html (a page on which every number has its card), .xlsx (a workbook with live
+        formulas), .json (every number, bit for bit), .md, .tex or .txt. Without it, the tree of
+        steps is printed.
+    steps:
+        Only this step and what it reads; may be given several times.
+    target:
+        For a translator: the target text, instead of the one it produces.
+    lang:
+        English or Chinese.
+    """
+    from glassformer.cli.tracing import trace_text
+    from glassformer.trace.render import render
+
+    recorded = trace_text(model, text, target)
+    thing = [recorded[name] for name in steps] if steps else recorded
+    if output is None:
+        text = render(thing, to="terminal", lang=lang)
+        assert isinstance(text, str)
+        sys.stdout.write(f"{text}\n")
+        return
+    written = render(thing, path=output, lang=lang)
+    size = output.stat().st_size
+    sys.stderr.write(f"{written}: {len(recorded.steps)} steps, {size / 1e6:.1f} MB\n")
