@@ -39,15 +39,14 @@ def trace(
         English or Chinese.
     """
     from glassformer.cli.tracing import trace_text
-    from glassformer.trace.render import render
+    from glassformer.trace.render import render, terminal_text
 
     recorded = trace_text(model, text, target)
-    thing = [recorded[name] for name in steps] if steps else recorded
+    chosen = [recorded[name] for name in steps or ()]
     if output is None:
-        text = render(thing, to="terminal", lang=lang)
-        assert isinstance(text, str)
-        sys.stdout.write(f"{text}\n")
+        for part in chosen or [recorded]:
+            sys.stdout.write(f"{terminal_text(part, lang=lang)}\n")
         return
-    written = render(thing, path=output, lang=lang)
+    render(chosen or recorded, path=output, lang=lang)
     size = output.stat().st_size
-    sys.stderr.write(f"{written}: {len(recorded.steps)} steps, {size / 1e6:.1f} MB\n")
+    sys.stderr.write(f"{output}: {len(recorded.steps)} steps, {size / 1e6:.1f} MB\n")

@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from glassformer.errors import TraceError
 from glassformer.trace.source import Line
 
 __all__ = ["from_package", "source_parts", "source_place", "write_file"]
@@ -17,7 +18,12 @@ def write_file(path: str | os.PathLike[str], content: str | bytes) -> Path:
     """Write a file under a temporary name beside it, then put it in place in one move."""
     target = Path(path)
     data = content.encode("utf-8") if isinstance(content, str) else content
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
+    try:
+        handle, name = tempfile.mkstemp(
+            prefix=f".{target.name}.", suffix=".part", dir=target.parent
+        )
+    except OSError as error:
+        raise TraceError(f"cannot write {target}: {error.strerror}") from None
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
