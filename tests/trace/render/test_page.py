@@ -190,7 +190,8 @@ def harness(traces: list[Trace]) -> str:
     data = json.dumps([data_of(page_text(t, max_bytes=1 << 26)) for t in traces])
     inert = data.replace("<", "\\u003c")
     parts = f'<script type="application/json" id="data">{inert}</script>'
-    return f"<!doctype html><meta charset=utf-8><body>{parts}<script>{scripts}{HARNESS}</script></body>"
+    head = "<!doctype html><meta charset=utf-8>"
+    return f"{head}<body>{parts}<script>{scripts}{HARNESS}</script></body>"
 
 
 @pytest.mark.slow

@@ -177,7 +177,8 @@ def _plain(shown: str, style: str = "") -> Text:
 
 
 def _title(step: Step, words: Words) -> Text:
-    title = _plain(step.name, "bold")
+    title = _plain("")
+    title.append(step.name, "bold")
     title.append(f"  {meaning(words, step.name)}".rstrip(), "italic")
     title.append(f"  {shape_text(step.shape)}  {step.op}", "dim")
     if step.role != step.op:

@@ -53,7 +53,6 @@ _ENGLISH = {
     "otherwise": "otherwise",
     # the page
     "title": "Every number of a model",
-    "left out": "Left out of this page",
     "left out cells": (
         "The arithmetic of {count} cells in {steps} steps: their matrices are here, their "
         "cards say so."
@@ -70,10 +69,7 @@ _ENGLISH = {
     "find": "find a step",
     "language": "中文",
     "theme": "light or dark",
-    "close": "close",
     "all digits": "all digits",
-    "signed legend": "below 0 · 0 · above 0",
-    "probability legend": "0 … 1",
     "slice": "slice",
     "notes": "notes",
     "largest first": "largest first",
@@ -182,7 +178,6 @@ _CHINESE = {
     "empty": "没有数：某一维的大小为 0",
     "otherwise": "否则",
     "title": "模型里的每一个数",
-    "left out": "本页未收录的内容",
     "left out cells": "{steps} 个步骤中 {count} 个单元格的算式：矩阵仍在本页，卡片上会注明。",
     "left out values": "{steps} 个张量的数值（共 {count} 个数）：{names}",
     "left out steps": "所选步骤没有用到的 {count} 个张量。",
@@ -196,10 +191,7 @@ _CHINESE = {
     "find": "查找步骤",
     "language": "English",
     "theme": "切换深浅色",
-    "close": "关闭",
     "all digits": "显示全部位数",
-    "signed legend": "负 · 0 · 正",
-    "probability legend": "0 … 1",
     "slice": "切片",
     "notes": "说明",
     "largest first": "按大小排列",

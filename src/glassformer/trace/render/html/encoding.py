@@ -9,8 +9,8 @@ a cell is the number of its template and those first places ("holes", in the ord
     ["t", axes, [step, place, …], parts]
                                      cells that lie irregularly, one for each value of the letters
     ["l", step, parts]               + hole: a looked-up cell
-                                     parts, for each axis: null or a number (fixed), a letter, or what was
-                                     looked up
+                                     parts, for each axis: null or a number (fixed), a letter, or
+                                     the tree of what was looked up
     ["o", operator, left, right]     ["f", name, arguments]     ["c", condition, yes, no]
     ["r", kind, body, axes, rank]    a reduction over [[letter, size]]
     ["v", dtype, body]               a cast

@@ -28,7 +28,6 @@ class Formats:
         self.title = make({"bold": True, "font_size": 14})
         self.name = make({"bold": True, "font_size": 12})
         self.quiet = make({"font_color": "#555555"})
-        self.source = make({"font_color": "#777777", "font_name": "Consolas", "font_size": 9})
         self.link = make({"font_color": "#1F4E9E", "underline": 1})
         self.column = make({"align": "right", "font_color": "#555555", "bottom": 1})
         self.column_head = make({"bold": True, "bottom": 1})

@@ -21,7 +21,7 @@ __all__ = ["MOST_COLUMNS", "MOST_ROWS", "Block", "Layout", "cell_name", "column_
 MOST_COLUMNS, MOST_ROWS = 16_384, 1_048_576
 MOST_NUMBERS = 1_000_000
 HEAD, GAP, FIRST_ROW, LEFT = 3, 2, 2, 1
-"""Lines above a block's numbers (title, source, column labels), lines below; first line, column."""
+"""Lines above a block's numbers (name, facts, column labels), lines below; first line, column."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,6 +86,7 @@ class _Setting:
 
 def _write_sheet(sheet: Worksheet, name: str, blocks: Sequence[Block], setting: _Setting) -> None:
     widest = max(block.columns for block in blocks)
+    _fit_paper(sheet)
     sheet.set_column(0, 0, 22)
     sheet.set_column(LEFT, min(LEFT + widest + 8, MOST_COLUMNS - 1), 10)
     back = setting.words["index"]
@@ -93,6 +94,12 @@ def _write_sheet(sheet: Worksheet, name: str, blocks: Sequence[Block], setting: 
     sheet.write_string(0, 1, name, setting.formats.title)
     for block in blocks:
         _BlockWriter(sheet, block, setting).write()
+
+
+def _fit_paper(sheet: Worksheet) -> None:
+    """Print across, a sheet's whole width on one page."""
+    sheet.set_landscape()
+    sheet.fit_to_pages(1, 0)
 
 
 class _BlockWriter:
@@ -150,13 +157,12 @@ class _BlockWriter:
     def _write_head(self) -> None:
         step, formats, top = self._step, self._setting.formats, self._block.top
         words = self._setting.words
-        facts = [meaning(words, step.name), shape_text(step.shape), step.op, words[step.role]]
-        what = " · ".join(fact for fact in facts if fact)
-        self._sheet.write_string(top - 3, 0, step.name, formats.name)
-        self._sheet.write_string(top - 3, 1, what, formats.quiet)
+        operator = "" if step.op == step.role else step.op
+        facts = [meaning(words, step.name), shape_text(step.shape), operator, words[step.role]]
         if step.line is not None:
-            line = f"{source_place(step.line)}  {step.line.text}"
-            self._sheet.write_string(top - 2, 0, line, formats.source)
+            facts.append(f"{source_place(step.line)}  {step.line.text}")
+        self._sheet.write_string(top - 3, 0, step.name, formats.name)
+        self._sheet.write_string(top - 2, 0, " · ".join(filter(None, facts)), formats.quiet)
         labels = step.labels[-1] if step.shape else None
         for column in range(self._block.columns):
             label = labels[column] if labels else str(column)
@@ -223,6 +229,7 @@ def _write_index(
     words: Words,
     frozen: dict[int, str],
 ) -> None:
+    _fit_paper(sheet)
     sheet.set_column(0, 0, 44)
     sheet.set_column(1, 4, 16)
     sheet.set_column(5, 5, 70)

@@ -1,0 +1,93 @@
+"""Markdown and LaTeX."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+
+from glassformer.trace import trace
+from glassformer.trace.render import latex_text, markdown_text
+from glassformer.trace.render.latex_math import escaped, math_number
+from tests.trace.operator_examples import EXAMPLES
+from tests.trace.render.toys import TOYS, traced
+
+
+def test_markdown_of_a_cell_has_formula_terms_and_both_precisions() -> None:
+    cell = traced("illustrated")["scores"][1, 2]
+    shown = markdown_text(cell)
+    assert "scores[0, 0, 1, 2] = Σₖ projected_queries[0, 1, k]·projected_keys[0, 2, k]" in shown
+    assert f"recomputed in float64: {cell.recomputed:.17g}" in shown
+    for term in cell.terms:
+        assert f"| {term.value:.4g} |" in shown
+
+
+def test_markdown_tables_survive_any_token() -> None:
+    tokens = ["a|b", "*x*", "</script>", "`c`", "[d](e)", "$f$", "new\nline"]
+    t = trace(lambda x: x + 1, torch.ones(7, 1), labels={"x": tokens})
+    table = [line for line in markdown_text(t.steps[0]).splitlines() if line.startswith("|")][:9]
+    assert len(table) == 9
+    assert all(len(re.findall(r"(?<!\\)\|", line)) == 3 for line in table)
+    assert "<" not in "".join(table)
+    assert r"\*x\*" in "".join(table) and r"\[d\](e)" in "".join(table)
+
+
+def test_long_sums_and_large_matrices_say_what_they_leave_out() -> None:
+    t = trace(torch.nn.Linear(64, 40), torch.randn(30, 64))
+    for shown, other in (
+        (markdown_text(t.steps[0]), "57 others"),
+        (latex_text(t.steps[0]), r"\underbrace{\cdots}_{\text{56 others}"),
+    ):
+        assert other in shown
+        assert re.search(r"… \d+ more columns", shown)
+        assert re.search(r"… \d+ more rows", shown)
+
+
+def test_latex_numbers() -> None:
+    assert math_number(1.5e-7) == r"1.5 \times 10^{-7}"
+    assert math_number(float("-inf")) == r"-\infty"
+    assert math_number(float("nan")) == r"\mathrm{NaN}"
+    assert escaped("a_b{c}\\%\x07") == "a\\_b\\{c\\}\\textbackslash{}\\%\N{REPLACEMENT CHARACTER}"
+
+
+def test_latex_of_a_softmax_in_both_languages() -> None:
+    cell = traced("illustrated")["weights"][1, 2]
+    english, chinese = latex_text(cell), latex_text(cell, lang="zh")
+    assert r"\frac{\exp(\mathrm{scaled}_{0,0,1,2} - m)}{Z}" in english
+    assert "otherwise" in english and "xeCJK" not in english
+    assert "否则" in chinese and r"\usepackage{xeCJK}" in chinese
+
+
+def test_a_fragment_has_no_preamble() -> None:
+    assert "documentclass" not in latex_text(traced("illustrated")["scores"], document=False)
+
+
+@pytest.mark.parametrize("tex", [False, True])
+def test_every_rule_can_be_written(tex: bool) -> None:
+    for function in EXAMPLES.values():
+        t = trace(function)
+        assert markdown_text(t, tex=tex) and latex_text(t)
+
+
+@pytest.mark.slow
+def test_latex_compiles(tmp_path: Path) -> None:
+    """The toys in both languages, and every rule in one document; nothing runs off the page."""
+    program = shutil.which("xelatex")
+    assert program, "this test needs xelatex: apt-get install texlive-xetex texlive-lang-chinese"
+    documents = {
+        f"{toy}-{lang}": latex_text(traced(toy), lang=lang) for toy in TOYS for lang in ("en", "zh")
+    }
+    steps = [step for function in EXAMPLES.values() for step in trace(function).steps]
+    documents["rules"] = latex_text(steps, lang="zh")
+    for name, text in documents.items():
+        (tmp_path / f"{name}.tex").write_text(text, encoding="utf-8")
+        command = [program, "-interaction=nonstopmode", "-halt-on-error", f"{name}.tex"]
+        ran = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=300)
+        log = ran.stdout.decode(errors="replace")
+        assert ran.returncode == 0, log[-2000:]
+        wide = [float(points) for points in re.findall(r"Overfull \\hbox \(([0-9.]+)pt", log)]
+        assert max(wide, default=0) < 60, f"{name}: {max(wide)} pt beyond the margin"
