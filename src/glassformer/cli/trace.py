@@ -2,9 +2,12 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
+
+if TYPE_CHECKING:
+    from glassformer.trace import Step, Trace
 
 __all__ = ["trace"]
 
@@ -44,7 +47,8 @@ def trace(
     recorded = trace_text(model, text, target)
     chosen = [recorded[name] for name in steps or ()]
     if output is None:
-        for part in chosen or [recorded]:
+        parts: list[Step] | list[Trace] = chosen or [recorded]
+        for part in parts:
             sys.stdout.write(f"{terminal_text(part, lang=lang)}\n")
         return
     render(chosen or recorded, path=output, lang=lang)
