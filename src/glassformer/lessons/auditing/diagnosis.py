@@ -54,23 +54,25 @@ def _ratio(digits: Digits, scores: Numbers, axis: int) -> Bilingual | None:
     """Two weights whose ratio no softmax of these scores can have; the most telling pair."""
     weights, half = _lines(digits.values, axis), _lines(digits.half, axis)
     low, high, mid = (_lines(part, axis) for part in (scores.low, scores.high, scores.mid))
-    worst: tuple[float, Bilingual] | None = None
+    worst, pair = 1 + 1e-9, None
     for line, row in enumerate(weights):
         known = np.flatnonzero(~np.isnan(row) & np.isfinite(mid[line]))
-        for i in known:
-            for j in known:
-                least = max(row[i] - half[line][i], 0.0) / (row[j] + half[line][j] + 1e-300)
-                most = np.exp(high[line][i] - low[line][j])
-                if least > most * (1 + 1e-9) and (worst is None or least / most > worst[0]):
-                    a, b = mid[line][i], mid[line][j]
-                    worst = (
-                        least / most,
-                        Bilingual(
-                            f"scores {a:g} and {b:g} get {row[i]:g} and {row[j]:g}",
-                            f"分数 {a:g} 与 {b:g} 得到 {row[i]:g} 与 {row[j]:g}",
-                        ),
-                    )
-    return None if worst is None else worst[1]
+        if not known.size:
+            continue
+        least, most = np.maximum(row - half[line], 0)[known], (row + half[line])[known]
+        gaps = high[line][known][:, None] - low[line][known][None, :]
+        excess = least[:, None] / np.maximum(most, 1e-300)[None, :] / np.exp(gaps)
+        first, second = divmod(int(np.argmax(excess)), known.size)
+        if excess[first, second] > worst:
+            worst = float(excess[first, second])
+            pair = (line, int(known[first]), int(known[second]))
+    if pair is None:
+        return None
+    line, i, j = pair
+    a, b, p, q = mid[line][i], mid[line][j], weights[line][i], weights[line][j]
+    return Bilingual(
+        f"scores {a:g} and {b:g} get {p:g} and {q:g}", f"分数 {a:g} 与 {b:g} 得到 {p:g} 与 {q:g}"
+    )
 
 
 def _lines(values: Array, axis: int) -> Array:

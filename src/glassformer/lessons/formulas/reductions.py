@@ -99,11 +99,12 @@ def _softmax(x: Array, axis: int) -> Array:
 
 def _against(own: Array, others: Array) -> Array:
     """The weight of each score when it is `own` and all others are `others`."""
-    gaps = others[..., None, :] - own[..., :, None]
-    n = own.shape[-1]
-    gaps[..., np.arange(n), np.arange(n)] = 0.0  # against itself
-    gaps[np.isnan(gaps)] = 0.0  # −∞ against −∞: overruled below
-    weights = 1 / np.exp(gaps).sum(axis=-1)
+    weights = np.empty_like(own)
+    for i in range(own.shape[-1]):  # one score at a time: no array larger than the scores is made
+        gaps = others - own[..., i : i + 1]
+        gaps[..., i] = 0.0  # against itself
+        gaps[np.isnan(gaps)] = 0.0  # −∞ against −∞: overruled below
+        weights[..., i] = 1 / np.exp(gaps).sum(axis=-1)
     return np.where(np.isneginf(own), 0.0, weights)
 
 
