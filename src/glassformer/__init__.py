@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from glassformer.errors import GlassformerError
     from glassformer.nn import ModelConfig, build, presets
+    from glassformer.tasks import load
 
 __version__ = "0.1.0"
 
-__all__ = ["GlassformerError", "ModelConfig", "__version__", "build", "presets"]
+__all__ = ["GlassformerError", "ModelConfig", "__version__", "build", "load", "presets"]
 
 _HOMES = {
     "GlassformerError": "glassformer.errors",
     "ModelConfig": "glassformer.nn",
     "build": "glassformer.nn",
+    "load": "glassformer.tasks",
     "presets": "glassformer.nn",
 }
 

@@ -26,9 +26,12 @@ for _name, _help in (
     ("describe", "Show a preset's parts with their parameter counts."),
     ("explain", "Show the arithmetic of one number of a model."),
     ("trace", "Record every number of one pass: a page, a workbook, data."),
-    ("run", "Classify, translate or continue texts."),
 ):
     app.command(f"glassformer.cli.{_name}:{_name}", name=_name, help=_help)
+# In a module of another name, since a module called run would take the place of the function.
+app.command(
+    "glassformer.cli.running:run", name="run", help="Classify, translate or continue texts."
+)
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -1,0 +1,273 @@
+"""A loaded model and what it is for: strings in, typed results out.
+
+    model = load("en-de")
+    model.translate(["A dog runs."], beam=5)[0].text
+
+Each method is for one kind of model; another kind is refused in one line. Nothing here reads
+files or prints.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.checkpoint import Checkpoint
+from glassformer.decoding import (
+    Beam,
+    Decoded,
+    Greedy,
+    Sampling,
+    Search,
+    extend,
+    stream,
+    translate,
+)
+from glassformer.decoding.batching import by_length
+from glassformer.decoding.models import pad
+from glassformer.errors import ConfigError, InputError
+from glassformer.nn import (
+    Classifier,
+    LanguageModel,
+    MaskedLanguageModel,
+    Seq2Seq,
+    TextEncoder,
+    record_attention,
+)
+from glassformer.nn.models import pool
+from glassformer.tasks.reading import (
+    Read,
+    has_tokens,
+    read_prompt,
+    read_sources,
+    read_texts,
+    texts_of,
+    tokenizer_of,
+)
+from glassformer.tasks.results import (
+    Alternative,
+    Attention,
+    Classified,
+    Embedded,
+    Generated,
+    Translated,
+)
+from glassformer.text import Tokenizer
+
+__all__ = ["Model", "Task"]
+
+Task = Literal["classify", "translate", "generate", "embed"]
+
+_TASKS: tuple[tuple[type[nn.Module], Task, str], ...] = (
+    (Classifier, "classify", "a classifier"),
+    (Seq2Seq, "translate", "a translator"),
+    (LanguageModel, "generate", "a language model"),
+    (TextEncoder, "embed", "an encoder"),
+    (MaskedLanguageModel, "embed", "an encoder"),
+)
+_SOME_VARIETY = Sampling(temperature=0.8)
+
+
+class Model:
+    """A model with its tokenizer and labels, ready for use."""
+
+    def __init__(self, checkpoint: Checkpoint, name: str = "this model") -> None:
+        self.checkpoint = checkpoint
+        self.name = name
+        self._kinds = [(t, k) for c, t, k in _TASKS if isinstance(checkpoint.model, c)]
+        if not self._kinds:
+            raise InputError(
+                f"{name} is a {type(checkpoint.model).__name__}: it does not read text"
+            )
+
+    def __repr__(self) -> str:
+        return f"Model({self.name!r}, {self._kinds[0][1]})"
+
+    @property
+    def task(self) -> Task:
+        """What the model is for: the name of the method to call."""
+        return self._kinds[0][0]
+
+    def can_read(self, text: str) -> bool:
+        """Whether a text holds anything that the model's vocabulary knows of."""
+        return has_tokens(self.checkpoint, text)
+
+    @torch.inference_mode()
+    def classify(
+        self, texts: Iterable[str], *, batch_size: int = 32, attention: bool = False
+    ) -> list[Classified]:
+        """The class of each text, with its probability."""
+        model = self.checkpoint.model
+        if not isinstance(model, Classifier):
+            raise self._cannot("classify")
+        given = texts_of(texts)
+        read = read_texts(self.checkpoint, given)
+        labels = self._labels(model)
+        rows: dict[int, Tensor] = {}
+        for batch in by_length([len(one.ids) for one in read], batch_size):
+            ids, is_token = self._batch([read[i].ids for i in batch])
+            probabilities = model(ids, is_token).float().softmax(dim=-1).cpu()
+            rows.update(zip(batch, probabilities, strict=True))
+        answers = []
+        for number, text in enumerate(given):
+            of_each = dict(zip(labels, rows[number].tolist(), strict=True))
+            best = max(of_each, key=of_each.__getitem__)
+            seen = self._attention([read[number].ids]) if attention else None
+            answers.append(Classified(text, best, of_each[best], of_each, read[number].cut, seen))
+        return answers
+
+    def translate(
+        self,
+        texts: Iterable[str],
+        *,
+        beam: int = 4,
+        n_best: int = 1,
+        search: Search | None = None,
+        max_new: int | None = None,
+        batch_size: int = 32,
+        ledger: bool = False,
+        attention: bool = False,
+    ) -> list[Translated]:
+        """The translation of each text; `search` instead of a beam for anything else.
+
+        A text without words has a translation without words.
+        """
+        model = self.checkpoint.model
+        if not isinstance(model, Seq2Seq):
+            raise self._cannot("translate")
+        given = texts_of(texts)
+        source = tokenizer_of(self.checkpoint)
+        target = self.checkpoint.target_tokenizer or source
+        start, end = target.special.start, target.special.end
+        if start is None:
+            raise ConfigError(f"{self.name} cannot translate: its vocabulary has no start token")
+        search = search or Beam(size=beam, n_best=n_best)
+        written = [i for i, text in enumerate(given) if self.can_read(text)]
+        read = dict(
+            zip(written, read_sources(self.checkpoint, [given[i] for i in written]), strict=True)
+        )
+        decoded = translate(
+            model,
+            [read[i].ids for i in written],
+            start=start,
+            end=end,
+            search=search,
+            max_new=max_new,
+            batch_size=batch_size,
+            ledger=ledger,
+        )
+        found = dict(zip(written, decoded, strict=True))
+        nothing = Translated("", (Alternative("", 0.0, 0.0, True, ()),))
+        return [
+            self._translated(text, read[i], found[i], target, start, attention)
+            if i in read
+            else Translated(text, nothing.alternatives)
+            for i, text in enumerate(given)
+        ]
+
+    def generate(
+        self,
+        prompt: str,
+        *,
+        max_new: int = 200,
+        search: Search | None = None,
+        ledger: bool = False,
+        attention: bool = False,
+    ) -> Generated:
+        """A continuation of the prompt, drawn at temperature 0.8 unless a search is given."""
+        model, tokenizer, read = self._prompt(prompt)
+        decoded = extend(
+            model,
+            [read.ids],
+            end=tokenizer.special.end,
+            search=search or _SOME_VARIETY,
+            max_new=max_new,
+            ledger=ledger,
+        )[0]
+        best = decoded.best.tokens
+        whole = [*read.ids, *best][-model.config.max_len :]
+        return Generated(
+            prompt,
+            tuple(_alternatives(decoded, tokenizer)),
+            read.cut,
+            decoded.ledger,
+            self._attention([whole]) if attention else None,
+        )
+
+    def stream(
+        self, prompt: str, *, max_new: int = 200, search: Greedy | Sampling | None = None
+    ) -> Iterator[str]:
+        """The same continuation, piece by piece as it is written."""
+        model, tokenizer, read = self._prompt(prompt)
+        pieces = tokenizer.stream()
+        end = tokenizer.special.end
+        for id_ in stream(
+            model, read.ids, end=end, search=search or _SOME_VARIETY, max_new=max_new
+        ):
+            if piece := pieces.push(id_):
+                yield piece
+        if rest := pieces.finish():
+            yield rest
+
+    @torch.inference_mode()
+    def embed(self, texts: Iterable[str], *, batch_size: int = 32) -> list[Embedded]:
+        """Each text as one vector of length 1."""
+        model = self.checkpoint.model
+        if not isinstance(model, TextEncoder | Classifier | MaskedLanguageModel):
+            raise self._cannot("embed")
+        given = texts_of(texts)
+        read = read_texts(self.checkpoint, given)
+        vectors: dict[int, tuple[float, ...]] = {}
+        for batch in by_length([len(one.ids) for one in read], batch_size):
+            ids, is_token = self._batch([read[i].ids for i in batch])
+            pooled = pool(model.encode(ids, is_token), model.config.output.pooling, is_token)
+            unit = nn.functional.normalize(pooled.float(), dim=-1)
+            vectors.update(zip(batch, map(tuple, unit.tolist()), strict=True))
+        return [Embedded(text, vectors[i], read[i].cut) for i, text in enumerate(given)]
+
+    def _prompt(self, prompt: str) -> tuple[LanguageModel, Tokenizer, Read]:
+        model = self.checkpoint.model
+        if not isinstance(model, LanguageModel):
+            raise self._cannot("generate")
+        if not isinstance(prompt, str):
+            raise InputError(f"expected one prompt, received {type(prompt).__name__}")
+        return model, tokenizer_of(self.checkpoint), read_prompt(self.checkpoint, prompt)
+
+    def _translated(
+        self,
+        text: str,
+        read: Read,
+        decoded: Decoded,
+        target: Tokenizer,
+        start: int,
+        attention: bool,
+    ) -> Translated:
+        seen = self._attention([read.ids], [[start, *decoded.best.tokens]]) if attention else None
+        alternatives = tuple(_alternatives(decoded, target))
+        return Translated(text, alternatives, read.cut, decoded.ledger, seen)
+
+    @torch.inference_mode()
+    def _attention(self, *inputs: Sequence[Sequence[int]]) -> Attention:
+        """The weights of one pass over one text, by layer."""
+        model = self.checkpoint.model
+        with record_attention(model) as recorded:
+            model(*(self._batch(one)[0] for one in inputs))
+        return {name: weights[0].cpu() for name, weights in recorded.items()}
+
+    def _batch(self, ids: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor | None]:
+        return pad(ids, next(self.checkpoint.model.parameters()).device)
+
+    def _labels(self, model: Classifier) -> tuple[str, ...]:
+        n_classes = model.config.output.n_classes
+        return self.checkpoint.labels or tuple(str(number) for number in range(n_classes))
+
+    def _cannot(self, asked: Task) -> ConfigError:
+        task, kind = self._kinds[0]
+        return ConfigError(f"{self.name} is {kind}: it cannot {asked}, use {task}")
+
+
+def _alternatives(decoded: Decoded, tokenizer: Tokenizer) -> Iterator[Alternative]:
+    for one in decoded.hypotheses:
+        text = tokenizer.decode(one.tokens)
+        yield Alternative(text, one.score, one.log_probability, one.ended, one.tokens)

@@ -1,0 +1,107 @@
+"""What a task answers: frozen records of plain values, one for each text, in the order asked.
+
+`to_dict` is what the command writes with --json and what a page may be sent.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from glassformer.decoding import Ledger
+
+__all__ = ["Alternative", "Attention", "Classified", "Embedded", "Generated", "Translated"]
+
+Attention = dict[str, Tensor]
+"""Attention weights by the name of the layer, each (1, H, Q, K)."""
+
+
+@dataclass(frozen=True)
+class Classified:
+    """The class of one text."""
+
+    input: str
+    label: str
+    probability: float
+    probabilities: dict[str, float]
+    """Of every class; they sum to 1."""
+    cut: bool = False
+    """Whether the text was longer than the model reads, and only a part of it was read."""
+    attention: Attention | None = None
+    """If it was asked for."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON data."""
+        return {"input": self.input, "label": self.label, "probability": self.probability} | _said(
+            cut=self.cut
+        )
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """One text that a model wrote."""
+
+    text: str
+    score: float
+    """What texts are ranked by: with a beam the mean log-probability of a token, else the sum."""
+    log_probability: float
+    """Of the whole text."""
+    ended: bool
+    """Whether the model ended it; otherwise it was cut at its maximum length."""
+    ids: tuple[int, ...]
+    """Its tokens, without start and end."""
+
+
+@dataclass(frozen=True)
+class Translated:
+    """The translation of one text."""
+
+    input: str
+    alternatives: tuple[Alternative, ...]
+    """Best first."""
+    cut: bool = False
+    """Whether the text was longer than the model reads, and its end was left out."""
+    ledger: Ledger | None = None
+    """Every candidate of every step, if it was asked for."""
+    attention: Attention | None = None
+    """Of one pass over the source and the best translation, if it was asked for."""
+
+    @property
+    def text(self) -> str:
+        """The best translation."""
+        return self.alternatives[0].text
+
+    @property
+    def score(self) -> float:
+        """Its score."""
+        return self.alternatives[0].score
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON data; the alternatives are named where there are several."""
+        data: dict[str, Any] = {"input": self.input, "text": self.text, "score": self.score}
+        if len(self.alternatives) > 1:
+            data["alternatives"] = [{"text": a.text, "score": a.score} for a in self.alternatives]
+        return data | _said(cut=self.cut)
+
+
+class Generated(Translated):
+    """The continuation of one text; its own text is not repeated."""
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """One text as a vector of length 1: texts that mean alike have a large dot product."""
+
+    input: str
+    vector: tuple[float, ...]
+    cut: bool = False
+    """Whether the text was longer than the model reads, and its end was left out."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON data."""
+        return {"input": self.input, "vector": list(self.vector)} | _said(cut=self.cut)
+
+
+def _said(*, cut: bool) -> dict[str, Any]:
+    """What is told only where there is something to tell."""
+    return {"cut": True} if cut else {}

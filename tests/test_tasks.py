@@ -1,0 +1,210 @@
+"""Models at work: strings in, typed results out, odd strings included."""
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+
+import glassformer
+from glassformer import checkpoint
+from glassformer.checkpoint import Checkpoint
+from glassformer.decoding import Beam, Greedy, Sampling
+from glassformer.errors import CheckpointError, ConfigError, InputError, UnknownNameError
+from glassformer.nn import build, presets
+from glassformer.tasks import Model
+from glassformer.text import CharacterTokenizer, SubwordTokenizer
+
+TEXTS = ["a good film", "an awfully bad film", "bad", "good good good film"]
+ODD = ["🎬🎉 Ⓐ", "\x00\x07\x1b[31m", "\u200b", "ﷺ" * 3, "tab\tand\rreturn", "𝔘𝔫𝔦", "e\u0301"]
+
+
+def tokenizer() -> SubwordTokenizer:
+    return SubwordTokenizer.train([*TEXTS, "a bad dog, a good cat"] * 3, vocab_size=300)
+
+
+def classifier(max_len: int = 24, **about: object) -> Model:
+    torch.manual_seed(0)
+    words = tokenizer()
+    config = presets.bloem_2024(
+        vocab_size=words.vocab_size, d_model=8, n_heads=2, n_layers=2, max_len=max_len,
+        pad_id=words.special.pad,
+    )  # fmt: skip
+    made = Checkpoint(build(config).eval(), config, words, labels=("bad", "good"), about=about)
+    return Model(made, "judge")
+
+
+def translator(max_len: int = 24) -> Model:
+    torch.manual_seed(0)
+    words = tokenizer()
+    config = presets.vaswani_2017_base(
+        vocab_size=words.vocab_size, d_model=8, n_heads=2, n_layers=2, d_ff=16, max_len=max_len,
+        pad_id=words.special.pad,
+    )  # fmt: skip
+    return Model(Checkpoint(build(config).eval(), config, words), "interpreter")
+
+
+def writer() -> Model:
+    torch.manual_seed(0)
+    letters = CharacterTokenizer.build(
+        ["the quick brown fox jumps over\nthe lazy dog éü"], special=("<pad>", "<unknown>")
+    )
+    config = presets.gpt2(
+        vocab_size=letters.vocab_size, d_model=16, n_heads=2, n_layers=2, max_len=20
+    )
+    return Model(Checkpoint(build(config).eval(), config, letters), "scribe")
+
+
+def test_classes_come_with_probabilities_and_in_order() -> None:
+    model = classifier()
+    answers = model.classify(TEXTS)
+    assert [answer.input for answer in answers] == TEXTS
+    for answer in answers:
+        assert math.isclose(sum(answer.probabilities.values()), 1, abs_tol=1e-6)
+        assert answer.probability == max(answer.probabilities.values())
+        assert answer.probabilities[answer.label] == answer.probability
+        assert not answer.cut and answer.attention is None
+    one_by_one = [model.classify([text])[0] for text in TEXTS]
+    for answer, alone in zip(answers, one_by_one, strict=True):
+        assert answer.label == alone.label
+        assert answer.probability == pytest.approx(alone.probability, abs=1e-6)
+
+
+def test_a_long_text_is_cut_and_the_answer_says_so() -> None:
+    long = "good film " * 60 + "bad"
+    for model in (classifier(), classifier(cut="middle")):
+        short, cut = model.classify(["good", long])
+        assert not short.cut and cut.cut
+        assert cut.to_dict()["cut"] is True and "cut" not in short.to_dict()
+    first, both_ends = (
+        model.classify([long])[0].probabilities
+        for model in (classifier(), classifier(cut="middle"))
+    )
+    assert first != both_ends
+    assert translator().translate([long], max_new=3)[0].cut
+    assert writer().generate(long, max_new=3).cut
+
+
+@pytest.mark.parametrize("text", ODD)
+def test_odd_characters_are_only_characters(text: str) -> None:
+    assert classifier().classify([text])[0].label in ("bad", "good")
+    assert translator().translate([text], max_new=4)[0].input == text
+    assert isinstance(writer().generate(text, max_new=4).text, str)
+
+
+def test_wish_3_attention_is_there_when_asked_for_and_changes_nothing() -> None:
+    model = classifier()
+    plain, shown = (model.classify(TEXTS[:2], attention=asked) for asked in (False, True))
+    for one, other in zip(plain, shown, strict=True):
+        assert one.probability == other.probability
+        assert other.attention is not None and len(other.attention) == 2
+        for weights in other.attention.values():
+            assert weights.dim() == 4 and weights.shape[:2] == (1, 2)
+            torch.testing.assert_close(weights.sum(-1), torch.ones_like(weights.sum(-1)))
+    translated = translator().translate(["bad dog"], attention=True, max_new=5)[0]
+    assert translated.attention is not None
+    cross = translated.attention["decoder.blocks.0.cross_attention"]
+    assert cross.shape[2] == len(translated.alternatives[0].ids) + 1
+    assert writer().generate("the fox", attention=True, max_new=3).attention
+
+
+def test_translations_with_alternatives_and_ledger() -> None:
+    model = translator()
+    best, *_ = model.translate(["bad dog", "", "  "], beam=3, n_best=3, max_new=6, ledger=True)
+    scores = [one.score for one in best.alternatives]
+    assert len(scores) == 3 and scores == sorted(scores, reverse=True)
+    assert best.ledger is not None and len(best.ledger.steps) <= 6
+    assert best.text == best.alternatives[0].text and best.score == scores[0]
+    assert [a["text"] for a in best.to_dict()["alternatives"]] == [
+        a.text for a in best.alternatives
+    ]
+    greedy = model.translate(["bad dog"], search=Greedy(), max_new=6)[0]
+    assert greedy.text == model.translate(["bad dog"], beam=1, max_new=6)[0].text
+
+
+def test_nothing_is_translated_into_nothing_and_cannot_be_classified() -> None:
+    empty, spaces = translator().translate(["", " \t"])
+    assert empty.text == spaces.text == ""
+    with pytest.raises(InputError, match="text 1 is empty"):
+        classifier().classify(["good", ""])
+    assert classifier().classify([]) == [] and translator().translate([]) == []
+
+
+def test_a_stream_is_the_text_in_pieces() -> None:
+    model, search = writer(), Sampling(temperature=2.0, seed=4)
+    whole = model.generate("the", search=search, max_new=60).text
+    pieces = list(model.stream("the", search=search, max_new=60))
+    assert "".join(pieces) == whole and len(pieces) > 30
+    assert model.generate("", max_new=5).text == model.generate("\n", max_new=5).text
+    assert model.generate("the", max_new=9) == model.generate("the", max_new=9), "seeded"
+    assert len(model.generate("the", search=Beam(size=3, n_best=2), max_new=9).alternatives) == 2
+
+
+def test_vectors_have_length_1_whatever_the_batch() -> None:
+    model = classifier()
+    together, alone = model.embed(TEXTS), [model.embed([text])[0] for text in TEXTS]
+    for one, other in zip(together, alone, strict=True):
+        assert math.isclose(sum(x * x for x in one.vector), 1, abs_tol=1e-5)
+        assert one.vector == pytest.approx(other.vector, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (
+            lambda: classifier().translate(["a"]),
+            "judge is a classifier: it cannot translate, use classify",
+        ),
+        (lambda: translator().classify(["a"]), "interpreter is a translator: it cannot classify"),
+        (lambda: translator().generate("a"), "interpreter is a translator: it cannot generate"),
+        (
+            lambda: writer().embed(["a"]),
+            "scribe is a language model: it cannot embed, use generate",
+        ),
+        (lambda: translator().translate(["a"], beam=2, n_best=3), "n_best must be between 1"),
+        (lambda: translator().translate(["a"], beam=0), "at least 1"),
+        (lambda: writer().generate("a", max_new=0), "at least one token"),
+        (lambda: classifier().classify(["a"], batch_size=0), "batch_size must be at least 1"),
+    ],
+)
+def test_wrong_tasks_and_settings_are_one_clear_line(ask: object, message: str) -> None:
+    assert callable(ask)
+    with pytest.raises(ConfigError, match=message) as caught:
+        ask()
+    assert "\n" not in str(caught.value)
+
+
+def test_wrong_types_are_named() -> None:
+    with pytest.raises(InputError, match="received one string; put it in a list"):
+        classifier().classify("a text")
+    with pytest.raises(InputError, match="text 1 is no string but int"):
+        classifier().classify(["a", 3])  # type: ignore[list-item]  # that is the point
+    with pytest.raises(InputError, match="expected one prompt, received list"):
+        writer().generate(["a"])  # type: ignore[arg-type]  # that is the point
+    config = presets.illustrated()
+    with pytest.raises(InputError, match="does not read text"):
+        Model(Checkpoint(build(config), config))
+
+
+def test_a_model_without_tokenizer_says_so() -> None:
+    config = classifier().checkpoint.config
+    with pytest.raises(InputError, match=r"no tokenizer\.json"):
+        Model(Checkpoint(build(config).eval(), config)).classify(["a"])
+
+
+def test_models_load_by_name_and_by_folder(tmp_path: Path) -> None:
+    folder = checkpoint.save(tmp_path / "judge", classifier().checkpoint)
+    assert glassformer.load(folder).classify(TEXTS) == classifier().classify(TEXTS)
+    assert glassformer.load("toy").classify(["not sad"])[0].label == "happy"
+    with pytest.raises(UnknownNameError, match="did you mean 'toy'"):
+        glassformer.load("tyo")
+    with pytest.raises(CheckpointError, match="there is no model folder"):
+        glassformer.load(tmp_path / "nowhere")
+
+
+def test_a_flattened_translator_cannot_be_run_step_by_step() -> None:
+    words = CharacterTokenizer.build(["abc"])
+    config = presets.by_hand_2024(vocab_size=words.vocab_size)
+    model = Model(Checkpoint(build(config).eval(), config, words), "by-hand")
+    with pytest.raises(ConfigError, match="cannot be decoded step by step"):
+        model.translate(["abc"])
