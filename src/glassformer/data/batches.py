@@ -35,7 +35,7 @@ class Batch:
     """Tokens that the model reads, padding left out: the unit of speed."""
 
     @property
-    def inputs(self) -> tuple[Tensor, ...]:
+    def inputs(self) -> tuple[Tensor | None, ...]:
         """The model's arguments."""
         raise NotImplementedError
 
@@ -94,14 +94,16 @@ class WindowBatch(Batch):
 
 @dataclass(frozen=True)
 class MaskedBatch(Batch):
-    """Texts with hidden words; `labels` has the hidden ones alone."""
+    """Texts with hidden words; `labels` has one entry for each position of `at`."""
 
     ids: Tensor
+    at: Tensor
+    """Where words were hidden, counted through the whole batch (b·T + t)."""
 
     @property
-    def inputs(self) -> tuple[Tensor, ...]:
-        """Ids (B, T), some of them hidden."""
-        return (self.ids,)
+    def inputs(self) -> tuple[Tensor | None, ...]:
+        """Ids (B, T), some of them hidden; no mask and no types of our own; `at`."""
+        return (self.ids, None, None, self.at)
 
 
 def _moved(tensor: Tensor, device: torch.device) -> Tensor:

@@ -186,11 +186,16 @@ class MaskedTexts(Examples[MaskedBatch]):
         # A random word that happens to be special (padding above all) would be no word.
         other = np.where(np.isin(anything, list(self.special_ids)), ids, anything)
         replaced = np.where(fate < 0.8, self.mask_id, np.where(fate < 0.9, other, ids))
+        at = np.flatnonzero(chosen)
+        labels = ids.reshape(-1)[at]
+        if not len(at):  # a model cannot answer nothing: one position that is not scored
+            at, labels = np.zeros(1, dtype=np.int64), np.array([IGNORED])
         return MaskedBatch(
-            labels=torch.from_numpy(np.where(chosen, ids, IGNORED)),
+            labels=torch.from_numpy(labels),
             n_scored=int(chosen.sum()),
             n_tokens=int((ids != self.pad_id).sum()),
             ids=torch.from_numpy(np.where(chosen, replaced, ids)),
+            at=torch.from_numpy(at),
         )
 
 

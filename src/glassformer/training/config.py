@@ -69,11 +69,13 @@ class DataConfig:
     """Lengths are padded up to a multiple of this."""
     word_dropout: float = 0.0
     """Share of words hidden from a classifier in training."""
+    hidden: float = 0.15
+    """Share of words that a masked-word model has to guess."""
     tokenised_bleu: bool = False
     """Also give BLEU lowercased and tokenised, as the Multi30k papers do (needs sacremoses)."""
 
     def __post_init__(self) -> None:
-        for name in ("share", "validation", "word_dropout"):
+        for name in ("share", "validation", "word_dropout", "hidden"):
             value = getattr(self, name)
             top = 1.0 if name == "share" else 0.99
             if not 0 <= value <= top:
@@ -204,6 +206,8 @@ class RunConfig:
     """How the learning rate moves."""
     loop: LoopConfig = field(default_factory=LoopConfig)
     """How long and on what."""
+    first: "RunConfig | None" = None
+    """A run before this one: its tokenizer and the weights that both models have are kept."""
 
 
 def _at_least_one(config: object, section: str, *names: str) -> None:

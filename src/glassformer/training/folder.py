@@ -2,7 +2,7 @@
 
 config.json     the complete config        metrics.jsonl   one line a report
 about.json      version, data, seed, time  state/          to resume from
-model/          the trained model
+model/          the trained model         first/          the run it started from, if any
 """
 
 import json
@@ -35,6 +35,11 @@ class RunFolder:
         return self.path / "model"
 
     @property
+    def first(self) -> "RunFolder":
+        """Where the run is that this one starts from, if there is one."""
+        return RunFolder(self.path / "first")
+
+    @property
     def metrics(self) -> Path:
         """One JSON object a line."""
         return self.path / "metrics.jsonl"
@@ -52,19 +57,13 @@ class RunFolder:
             raise TrainingError(f"cannot read {file}: {error}") from None
         return restored(RunConfig, data, str(file))
 
-    def begin(self, config: RunConfig, about: Mapping[str, Any]) -> None:
-        """Write what was asked for; an older run's metrics are cleared."""
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            write_whole(self.path / "config.json", to_json(config).encode())
-            self.write_about(about)
-        except OSError as error:
-            raise TrainingError(f"cannot write to {self.path}: {error.strerror}") from error
+    def begin(self, config: RunConfig) -> None:
+        """Write what was asked for."""
+        self._write("config.json", to_json(config))
 
     def write_about(self, about: Mapping[str, Any]) -> None:
         """Facts about the run."""
-        text = json.dumps(about, indent=1, ensure_ascii=False) + "\n"
-        write_whole(self.path / "about.json", text.encode())
+        self._write("about.json", json.dumps(about, indent=1, ensure_ascii=False) + "\n")
 
     def log(self, record: Mapping[str, Any]) -> None:
         """Append a line to the metrics."""
@@ -98,3 +97,10 @@ class RunFolder:
             raise TrainingError(
                 f"{self.path} is not empty; go on with --resume, or choose another folder"
             )
+
+    def _write(self, name: str, text: str) -> None:
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            write_whole(self.path / name, text.encode())
+        except OSError as error:
+            raise TrainingError(f"cannot write to {self.path}: {error.strerror}") from error

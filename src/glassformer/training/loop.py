@@ -23,7 +23,7 @@ from glassformer.training.config import RunConfig
 from glassformer.training.evaluation import Evaluator, Scores, is_better
 from glassformer.training.folder import RunFolder
 from glassformer.training.interruption import Interruption
-from glassformer.training.loss import cross_entropy
+from glassformer.training.loss import model_loss
 from glassformer.training.optimiser import Optimiser
 from glassformer.training.problems import Problem
 from glassformer.training.processes import Processes
@@ -81,9 +81,8 @@ class Trainer:
         self.config, self.problem, self.folder = config, problem, folder
         self.device, self.processes, self.reporter = device, processes, reporter
         self.model = model.to(device)
-        if config.loop.compile:
-            self.model.compile(dynamic=None)
         self.wrapped = processes.wrap(self.model, device)
+        self._loss = torch.compile(model_loss) if config.loop.compile else model_loss
         self.optimiser = Optimiser(self.model, config.optimiser)
         decay = config.loop.average
         self.average = WeightAverage(self.model, decay) if decay else None
@@ -217,8 +216,9 @@ class Trainer:
     def _backward(self, batch: Batch, n_scored: int, tally: _Tally) -> None:
         here = batch.to(self.device)
         with self.precision:
-            logits = self.wrapped(*here.inputs)
-            loss = cross_entropy(logits, here.labels, self.config.optimiser.label_smoothing)
+            loss = self._loss(
+                self.wrapped, here.inputs, here.labels, self.config.optimiser.label_smoothing
+            )
         # Processes average their gradients; their sum is wanted.
         (loss.objective * (self.processes.n / n_scored)).backward()
         tally.sums[0] += loss.nll

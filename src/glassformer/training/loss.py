@@ -4,25 +4,35 @@ Sums and counts stay apart until every part of an update is known: a mean of mea
 short batch's tokens more weight. Padding has no label and counts in neither.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from glassformer.data import IGNORED
 
-__all__ = ["Loss", "cross_entropy"]
+__all__ = ["Loss", "cross_entropy", "model_loss"]
 
 
-@dataclass(frozen=True)
-class Loss:
+class Loss(NamedTuple):
     """Sums over the scored labels of a batch."""
 
     objective: Tensor
     """What is minimised: smoothed, if the config says so."""
     nll: Tensor
     """Plain negative log-likelihood, in nats: what is reported. It has no gradient."""
+
+
+def model_loss(
+    model: nn.Module, inputs: Sequence[Tensor | None], labels: Tensor, smoothing: float = 0.0
+) -> Loss:
+    """The loss of a model's answers: one function, so that model and loss are compiled as one.
+
+    Compiled apart, the logits would be written to memory in float32 between the two.
+    """
+    return cross_entropy(model(*inputs), labels, smoothing)
 
 
 def cross_entropy(logits: Tensor, labels: Tensor, smoothing: float = 0.0) -> Loss:

@@ -17,9 +17,10 @@ from torch import Tensor, nn
 from glassformer import __version__, checkpoint
 from glassformer.errors import TrainingError
 from glassformer.nn import build, count_parameters
+from glassformer.text import Tokenizer
 from glassformer.training.config import RunConfig
 from glassformer.training.folder import RunFolder
-from glassformer.training.interruption import listen
+from glassformer.training.interruption import Interruption, listen
 from glassformer.training.loop import Trainer
 from glassformer.training.problems import Problem, prepare
 from glassformer.training.processes import Processes, choose_device
@@ -51,46 +52,87 @@ def train(
     reporter: Reporter | None = None,
 ) -> Result:
     """Train a model into a run folder; `resume` goes on where the folder's run stopped."""
-    started = time.perf_counter()
     run_folder = RunFolder(Path(folder))
     _check_folder(run_folder, config, resume)
-    say = reporter or Reporter()
     with Processes.from_environment() as processes, listen() as interruption:
         device = choose_device(config.loop.device, processes)
         processes.join(device)
-        problem = _prepare(config, processes)
-        _seed(config.loop.seed)
-        model = build(problem.model)
-        trainer = Trainer(
-            config,
-            problem,
-            model,
-            folder=run_folder,
-            device=device,
-            processes=processes,
-            reporter=say if processes.is_first else Reporter(),
-        )
-        _seed(config.loop.seed + processes.rank)  # dropout differs between processes
-        about = _about(config, problem, model, device, processes)
-        if processes.is_first:
-            run_folder.begin(config, about)
-        resumed = trainer.resume() if resume else False
-        if resumed:
-            say.line(f"going on at step {trainer.position.step} of {trainer.total}")
-        try:
-            trainer.run(interruption)
-        finally:
-            say.stop()
-        scores = _finish(trainer, about, started, say)
-        processes.wait()
-        return Result(
-            run_folder.path,
-            scores,
-            trainer.position.step,
-            trainer.position.seconds,
-            time.perf_counter() - started,
-            count_parameters(model),
-        )
+        say = reporter if reporter and processes.is_first else Reporter()
+        where = _Where(device, processes, interruption, say)
+        return _train(config, run_folder, resume, where)
+
+
+@dataclass(frozen=True)
+class _Where:
+    """What a run and the one before it have in common."""
+
+    device: torch.device
+    processes: Processes
+    interruption: Interruption
+    say: Reporter
+
+
+def _train(config: RunConfig, folder: RunFolder, resume: bool, where: _Where) -> Result:
+    """One run, after the run that it starts from."""
+    started = time.perf_counter()
+    processes, device, say = where.processes, where.device, where.say
+    if processes.is_first:
+        folder.begin(config)
+    first = _first(config, folder, resume, where)
+    problem = _prepare(config, processes, first.tokenizer if first else None)
+    _seed(config.loop.seed)
+    model = build(problem.model)
+    if first is not None:
+        start_from(model, first.model)
+    trainer = Trainer(
+        config, problem, model, folder=folder, device=device, processes=processes, reporter=say
+    )
+    _seed(config.loop.seed + processes.rank)  # dropout differs between processes
+    about = _about(config, problem, model, device, processes)
+    if processes.is_first:
+        folder.write_about(about)
+    if resume and trainer.resume():
+        say.line(f"going on at step {trainer.position.step} of {trainer.total}")
+    try:
+        trainer.run(where.interruption)
+    finally:
+        say.stop()
+    scores = _finish(trainer, about, started, say)
+    processes.wait()
+    position, seconds = trainer.position, time.perf_counter() - started
+    return Result(
+        folder.path, scores, position.step, position.seconds, seconds, count_parameters(model)
+    )
+
+
+def _first(
+    config: RunConfig, folder: RunFolder, resume: bool, where: _Where
+) -> checkpoint.Checkpoint | None:
+    """The model that a run starts from, trained in a folder inside its own if it is not yet."""
+    if config.first is None:
+        return None
+    inside = folder.first
+    if not inside.model.is_dir():
+        where.say.line(f"first the run {config.first.recipe}, in {inside.path}")
+        _train(config.first, inside, resume, where)
+        where.processes.wait()
+    return checkpoint.load(inside.model)
+
+
+@torch.no_grad()
+def start_from(model: nn.Module, earlier: nn.Module) -> None:
+    """Give a model the weights of an earlier one, wherever both have a parameter of that name."""
+    known = dict(earlier.named_parameters())
+    common = {name: p for name, p in model.named_parameters() if name in known}
+    if not common:
+        raise TrainingError("the model has no parameter in common with the one it starts from")
+    for name, parameter in common.items():
+        if parameter.shape != known[name].shape:
+            raise TrainingError(
+                f"the parameter {name} has shape {tuple(parameter.shape)}, the model it starts "
+                f"from {tuple(known[name].shape)}; give both the same sizes"
+            )
+        parameter.copy_(known[name])
 
 
 def _check_folder(folder: RunFolder, config: RunConfig, resume: bool) -> None:
@@ -106,14 +148,14 @@ def _check_folder(folder: RunFolder, config: RunConfig, resume: bool) -> None:
             )
 
 
-def _prepare(config: RunConfig, processes: Processes) -> Problem:
+def _prepare(config: RunConfig, processes: Processes, tokenizer: Tokenizer | None) -> Problem:
     """The first process tokenises; the others find it done."""
     if processes.is_first:
-        problem = prepare(config)
+        problem = prepare(config, tokenizer)
         processes.wait()
         return problem
     processes.wait()
-    return prepare(config)
+    return prepare(config, tokenizer)
 
 
 def _seed(seed: int) -> None:

@@ -92,11 +92,12 @@ def restored(cls: type[T], data: Mapping[str, Any], where: str = "config") -> T:
     for key, value in data.items():
         if key not in hints:
             raise UnknownNameError("setting", f"{where}.{key}", [f"{where}.{h}" for h in hints])
-        hint = hints[key]
-        if isinstance(hint, type) and is_dataclass(hint):
-            values[key] = restored(hint, value, f"{where}.{key}")
-        else:
-            values[key] = _converted(value, hint, f"{where}.{key}")
+        nested = next((h for h in _options(hints[key]) if is_dataclass(h)), None)
+        values[key] = (
+            restored(nested, value, f"{where}.{key}")
+            if isinstance(nested, type) and isinstance(value, Mapping)
+            else _converted(value, hints[key], f"{where}.{key}")
+        )
     return cls(**values)
 
 

@@ -141,9 +141,15 @@ class MaskedLanguageModel(_Reader):
         ids: Int[Tensor, "B T"],
         is_token: Bool[Tensor, "B T"] | None = None,
         types: Int[Tensor, "B T"] | None = None,
-    ) -> Float[Tensor, "B T V"]:
-        """Logits of the vocabulary at each position."""
-        vectors = self.encode(ids, is_token, types)
+        at: Int[Tensor, " N"] | None = None,
+    ) -> Float[Tensor, "... V"]:
+        """Logits of the vocabulary at each position (B, T, V).
+
+        `at` asks for some positions alone, counted through the whole batch (b·T + t): (N, V). The
+        map to the vocabulary is the largest of all, and training scores few positions.
+        """
+        encoded = self.encode(ids, is_token, types)
+        vectors = encoded if at is None else encoded.flatten(0, 1)[at]
         if self.transform is not None and self.transform_norm is not None:
             transformed = self.transform(vectors)
             activated = F.gelu(transformed)

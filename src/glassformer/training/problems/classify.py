@@ -1,94 +1,139 @@
-"""Texts and their classes: IMDb reviews."""
+"""Texts and their classes: IMDb reviews, a user's own table."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from glassformer.data import LabelledTexts, TokenStore, find, key_of, prepared_folder, write_store
+from glassformer.data.corpora import sha256
 from glassformer.data.imdb import LABELS, Review, read_reviews, split_by_film
+from glassformer.data.table import read_table, split_by_text
+from glassformer.errors import ConfigError
 from glassformer.text import Tokenizer
-from glassformer.training.config import RunConfig
+from glassformer.training.config import DataConfig, RunConfig
 from glassformer.training.problems.problem import (
     HeldOut,
     Problem,
+    about_corpora,
+    cut_texts,
     learn_tokenizer,
     share_of,
     store_tokenizer,
+    tokenizer_key,
 )
 
-__all__ = ["classify_imdb"]
+__all__ = ["classify_csv", "classify_imdb"]
+
+Labelled = tuple[str, int]
 
 
-def classify_imdb(config: RunConfig) -> Problem:
+@dataclass(frozen=True)
+class _Parts:
+    """Texts with the number of their class, by part."""
+
+    train: list[Labelled]
+    valid: list[Labelled]
+    test: list[Labelled]
+
+
+def classify_imdb(config: RunConfig, tokenizer: Tokenizer | None = None) -> Problem:
     """Whether a review is positive: trained on the official training half, tested on the other."""
+    found = find("imdb", config.data.folder)
+
+    def read() -> _Parts:
+        train, valid = split_by_film(read_reviews(found, "train"), config.data.validation)
+        parts = (train, valid, read_reviews(found, "test"))
+        return _Parts(*([_labelled(review) for review in part] for part in parts))
+
+    return _classify(config, tokenizer, read, LABELS, dict(found.corpus.files), [found.corpus.name])
+
+
+def classify_csv(config: RunConfig, tokenizer: Tokenizer | None = None) -> Problem:
+    """The classes of a user's own table; a part of it is held out, and there is no test part."""
     data = config.data
-    found = find("imdb", data.folder)
-    checksums = found.checksums(found.corpus.files)
-    settings: dict[str, Any] = {
-        name: getattr(data, name)
-        for name in ("tokenizer", "vocab_size", "max_len", "cut", "share", "validation")
-    }
-    key = key_of({"problem": data.problem, "data": checksums, **settings})
+    if not data.file:
+        raise ConfigError("name your CSV file with --csv or --data.file")
+    path = Path(data.file)
+    table = read_table(path, data.text_column, data.label_column)
+    labels = tuple(sorted(set(table.labels)))
+    train, valid = (
+        [(text, labels.index(label)) for text, label in part]
+        for part in split_by_text(table, data.validation)
+    )
+    parts = _Parts(train, valid, [])
+    problem = _classify(config, tokenizer, lambda: parts, labels, {path.name: sha256(path)}, [])
+    problem.about["data"] = path.name
+    return problem
 
-    def write(folder: Path) -> None:
-        train, valid = split_by_film(read_reviews(found, "train"), data.validation)
-        train = share_of(train, data.share)
-        tokenizer = learn_tokenizer((review.text for review in train), data)
-        store_tokenizer(folder, tokenizer)
-        parts = {"train": train, "valid": valid, "test": read_reviews(found, "test")}
-        for name, reviews in parts.items():
-            ids = _encode(tokenizer, reviews, data.max_len, data.cut)
-            write_store(folder, name, ids, vocab_size=tokenizer.vocab_size, key=key)
-            labels = np.array([review.label for review in reviews], dtype=np.int64)
-            np.save(folder / f"{name}.labels.npy", labels)
 
-    folder = prepared_folder(key, write, data.cache)
-    tokenizer = store_tokenizer(folder)
+def _labelled(review: Review) -> Labelled:
+    assert review.label is not None
+    return review.text, review.label
 
-    def part(name: str, word_dropout: float = 0.0) -> LabelledTexts:
-        pad_id = tokenizer.special.pad
-        assert pad_id is not None
-        return LabelledTexts(
-            TokenStore(folder, name, key=key),
-            np.load(folder / f"{name}.labels.npy").astype(np.int64),
-            pad_id=pad_id,
-            pad_multiple=data.pad_multiple,
-            word_dropout=word_dropout,
-            unknown_id=tokenizer.special.unknown,
-        )
 
-    valid = part("valid")
+def _classify(
+    config: RunConfig,
+    tokenizer: Tokenizer | None,
+    read: Callable[[], _Parts],
+    labels: Sequence[str],
+    checksums: dict[str, str],
+    corpora: Sequence[str],
+) -> Problem:
+    data = config.data
+    settings = ("tokenizer", "vocab_size", "max_len", "cut", "share", "validation")
+    columns = ("text_column", "label_column") if data.problem == "classify-csv" else ()
+    key = key_of(
+        {name: getattr(data, name) for name in ("problem", *settings, *columns)}
+        | {"data": checksums, "given_tokenizer": tokenizer_key(tokenizer)}
+    )
+    folder = prepared_folder(
+        key, lambda work: _write(work, read(), data, key, tokenizer), data.cache
+    )
+    used = store_tokenizer(folder)
+    valid, test = (_examples(folder, name, key, data, used) for name in ("valid", "test"))
     return Problem(
         task="classify",
-        train=part("train", data.word_dropout),
+        train=_examples(folder, "train", key, data, used, data.word_dropout),
         valid=HeldOut(valid) if len(valid) else None,
-        tests={"test": HeldOut(part("test"))},
+        tests={"test": HeldOut(test)} if len(test) else {},
         model=config.model.with_(
-            vocab_size=tokenizer.vocab_size,
-            pad_id=tokenizer.special.pad,
+            vocab_size=used.vocab_size,
+            pad_id=used.special.pad,
             max_len=data.max_len,
-            output__n_classes=len(LABELS),
+            output__n_classes=len(labels),
         ),
-        tokenizer=tokenizer,
-        labels=LABELS,
+        tokenizer=used,
+        labels=tuple(labels),
         checksums=checksums,
-        about={
-            "data": found.corpus.about,
-            "licence": found.corpus.licence,
-            "cite": found.corpus.cite,
-        },
+        about=about_corpora(corpora),
     )
 
 
-def _encode(
-    tokenizer: Tokenizer, reviews: Iterable[Review], max_len: int, cut: str
-) -> Iterable[list[int]]:
-    """Ids of reviews, cut to max_len; a verdict often stands at the end, so that may be kept."""
-    for ids in tokenizer.encode_batch(review.text for review in reviews):
-        if len(ids) > max_len and cut == "middle":
-            head = max_len // 4
-            yield [*ids[:head], *ids[len(ids) - (max_len - head) :]]
-        else:
-            yield ids[:max_len]
+def _write(
+    folder: Path, parts: _Parts, data: DataConfig, key: str, tokenizer: Tokenizer | None
+) -> None:
+    """Tokenise every part; the tokenizer sees the training part alone."""
+    train = share_of(parts.train, data.share)
+    used = tokenizer or learn_tokenizer((text for text, _ in train), data)
+    store_tokenizer(folder, used)
+    for name, rows in (("train", train), ("valid", parts.valid), ("test", parts.test)):
+        ids: Iterable[list[int]] = cut_texts(used, (text for text, _ in rows), data)
+        write_store(folder, name, ids, vocab_size=used.vocab_size, key=key)
+        np.save(folder / f"{name}.labels.npy", np.array([at for _, at in rows], dtype=np.int64))
+
+
+def _examples(
+    folder: Path, name: str, key: str, data: DataConfig, tokenizer: Tokenizer, dropped: float = 0.0
+) -> LabelledTexts:
+    pad_id = tokenizer.special.pad
+    assert pad_id is not None
+    return LabelledTexts(
+        TokenStore(folder, name, key=key),
+        np.load(folder / f"{name}.labels.npy"),
+        pad_id=pad_id,
+        pad_multiple=data.pad_multiple,
+        word_dropout=dropped,
+        unknown_id=tokenizer.special.unknown,
+    )

@@ -7,40 +7,44 @@ from glassformer.data import TokenStore, Windows, find, key_of, prepared_folder,
 from glassformer.data.corpora import sha256
 from glassformer.data.plain import TextSplits, read_shakespeare, read_text_file, read_wikitext2
 from glassformer.errors import ConfigError, DataError
+from glassformer.text import Tokenizer
 from glassformer.training.config import RunConfig
 from glassformer.training.problems.problem import (
     HeldOut,
     Problem,
+    about_corpora,
     learn_tokenizer,
     store_tokenizer,
+    tokenizer_key,
 )
 
 __all__ = ["continue_file", "continue_shakespeare", "continue_wikitext2"]
 
 
-def continue_shakespeare(config: RunConfig) -> Problem:
+def continue_shakespeare(config: RunConfig, tokenizer: Tokenizer | None = None) -> Problem:
     """Tiny Shakespeare; the last tenth is held out."""
     found = find("shakespeare", config.data.folder)
-    about = {"data": found.corpus.about, "licence": found.corpus.licence, "cite": found.corpus.cite}
-    return _continue(config, lambda: read_shakespeare(found), found.corpus.files, about)
+    about = about_corpora(["shakespeare"])
+    return _continue(config, tokenizer, lambda: read_shakespeare(found), found.corpus.files, about)
 
 
-def continue_wikitext2(config: RunConfig) -> Problem:
+def continue_wikitext2(config: RunConfig, tokenizer: Tokenizer | None = None) -> Problem:
     """WikiText-2; the official parts."""
     found = find("wikitext2", config.data.folder)
-    about = {"data": found.corpus.about, "licence": found.corpus.licence, "cite": found.corpus.cite}
-    return _continue(config, lambda: read_wikitext2(found), found.corpus.files, about)
+    about = about_corpora(["wikitext2"])
+    return _continue(config, tokenizer, lambda: read_wikitext2(found), found.corpus.files, about)
 
 
-def continue_file(config: RunConfig) -> Problem:
+def continue_file(config: RunConfig, tokenizer: Tokenizer | None = None) -> Problem:
     """Any text file in UTF-8."""
     if not config.data.file:
-        raise ConfigError("name your text file with --data.file")
+        raise ConfigError("name your text file with --text or --data.file")
     path = Path(config.data.file)
     if not path.is_file():
         raise DataError(f"there is no text file {path}")
     return _continue(
         config,
+        tokenizer,
         lambda: read_text_file(path, config.data.validation),
         {path.name: sha256(path)},
         {"data": path.name},
@@ -49,18 +53,22 @@ def continue_file(config: RunConfig) -> Problem:
 
 def _continue(
     config: RunConfig,
+    given: Tokenizer | None,
     read: Callable[[], TextSplits],
     checksums: dict[str, str],
     about: dict[str, str],
 ) -> Problem:
     data = config.data
     settings = {name: getattr(data, name) for name in ("tokenizer", "vocab_size", "validation")}
-    key = key_of({"problem": data.problem, "data": checksums, **settings})
+    key = key_of(
+        {"problem": data.problem, "data": checksums, **settings}
+        | {"given_tokenizer": tokenizer_key(given)}
+    )
     texts = read()
 
     def write(folder: Path) -> None:
         # Lines, not the whole: a tokenizer that learns from one long string needs far more memory.
-        tokenizer = learn_tokenizer(texts.train.splitlines(keepends=True), data)
+        tokenizer = given or learn_tokenizer(texts.train.splitlines(keepends=True), data)
         store_tokenizer(folder, tokenizer)
         for name in ("train", "valid", "test"):
             ids = tokenizer.encode(getattr(texts, name))

@@ -1,11 +1,12 @@
 """What is to be learnt: examples, held-out examples, and what a model needs to know of them."""
 
-from collections.abc import Iterable, Sequence
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from glassformer.data import Batch, Examples
+from glassformer.data import CORPORA, Batch, Examples
 from glassformer.errors import DataError
 from glassformer.nn import ModelConfig
 from glassformer.text import (
@@ -17,7 +18,18 @@ from glassformer.text import (
 )
 from glassformer.training.config import DataConfig
 
-__all__ = ["HeldOut", "Problem", "Task", "learn_tokenizer", "share_of", "store_tokenizer"]
+__all__ = [
+    "SPECIAL",
+    "HeldOut",
+    "Problem",
+    "Task",
+    "about_corpora",
+    "cut_texts",
+    "learn_tokenizer",
+    "share_of",
+    "store_tokenizer",
+    "tokenizer_key",
+]
 
 Task = Literal["classify", "translate", "continue", "mask"]
 
@@ -76,6 +88,32 @@ def learn_tokenizer(
     )
 
 
+def cut_texts(tokenizer: Tokenizer, texts: Iterable[str], data: DataConfig) -> Iterator[list[int]]:
+    """Ids of texts, cut to max_len; a verdict often stands at the end, so that may be kept."""
+    for ids in tokenizer.encode_batch(texts):
+        if len(ids) > data.max_len and data.cut == "middle":
+            head = data.max_len // 4
+            yield [*ids[:head], *ids[len(ids) - (data.max_len - head) :]]
+        else:
+            # A text without any word is one unknown word: a model needs something to read.
+            yield ids[: data.max_len] or [_unknown(tokenizer)]
+
+
+def about_corpora(names: Iterable[str]) -> dict[str, Any]:
+    """Data, licence and citation of some corpora, for the model's card."""
+    corpora = [CORPORA[name] for name in names]
+    return {
+        "data": "; ".join(corpus.about for corpus in corpora),
+        "licence": "; ".join(dict.fromkeys(corpus.licence for corpus in corpora)),
+        "cite": "; ".join(dict.fromkeys(corpus.cite for corpus in corpora)),
+    }
+
+
+def tokenizer_key(tokenizer: Tokenizer | None) -> str:
+    """A hash of a tokenizer that another run learnt; empty where there is none."""
+    return "" if tokenizer is None else hashlib.sha256(tokenizer.to_json().encode()).hexdigest()
+
+
 def store_tokenizer(folder: Path, tokenizer: Tokenizer | None = None) -> Tokenizer:
     """Keep a tokenizer beside the ids it made, or read it again."""
     path = folder / "tokenizer.json"
@@ -90,3 +128,9 @@ def share_of(items: Sequence[Any], share: float) -> list[Any]:
     if not items:
         raise DataError("there are no training examples")
     return [items[index * len(items) // count] for index in range(count)]
+
+
+def _unknown(tokenizer: Tokenizer) -> int:
+    unknown = tokenizer.special.unknown
+    assert unknown is not None
+    return unknown

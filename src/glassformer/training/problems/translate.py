@@ -19,9 +19,11 @@ from glassformer.training.config import DataConfig, RunConfig
 from glassformer.training.problems.problem import (
     HeldOut,
     Problem,
+    about_corpora,
     learn_tokenizer,
     share_of,
     store_tokenizer,
+    tokenizer_key,
 )
 
 __all__ = ["translate_de", "translate_multi30k", "translate_zh"]
@@ -36,13 +38,13 @@ class _Parts:
     tests: dict[str, list[Pair]] = field(default_factory=dict)
 
 
-def translate_multi30k(config: RunConfig) -> Problem:
+def translate_multi30k(config: RunConfig, tokenizer: Tokenizer | None = None) -> Problem:
     """English captions to German ones; the official parts."""
     found = find("multi30k", config.data.folder)
-    return _translate(config, [found], lambda: _multi30k(found), "de")
+    return _translate(config, tokenizer, [found], lambda: _multi30k(found), "de")
 
 
-def translate_de(config: RunConfig) -> Problem:
+def translate_de(config: RunConfig, tokenizer: Tokenizer | None = None) -> Problem:
     """Everyday sentences and captions, English to German."""
     tatoeba = find("tatoeba-de", config.data.folder)
     multi30k = find("multi30k", config.data.folder)
@@ -55,13 +57,13 @@ def translate_de(config: RunConfig) -> Problem:
             tests={**sentences.tests, "multi30k_2016": captions.tests["test_2016_flickr"]},
         )
 
-    return _translate(config, [tatoeba, multi30k], read, "de")
+    return _translate(config, tokenizer, [tatoeba, multi30k], read, "de")
 
 
-def translate_zh(config: RunConfig) -> Problem:
+def translate_zh(config: RunConfig, tokenizer: Tokenizer | None = None) -> Problem:
     """Everyday sentences, English to Chinese."""
     found = find("tatoeba-zh", config.data.folder)
-    return _translate(config, [found], lambda: _tatoeba(found), "zh")
+    return _translate(config, tokenizer, [found], lambda: _tatoeba(found), "zh")
 
 
 def _multi30k(found: Found) -> _Parts:
@@ -87,16 +89,23 @@ def _tatoeba(found: Found) -> _Parts:
 
 
 def _translate(
-    config: RunConfig, sources: list[Found], read: Callable[[], _Parts], language: str
+    config: RunConfig,
+    given: Tokenizer | None,
+    sources: list[Found],
+    read: Callable[[], _Parts],
+    language: str,
 ) -> Problem:
     data = config.data
     checksums = {name: digest for found in sources for name, digest in found.corpus.files.items()}
     settings = {
         name: getattr(data, name) for name in ("tokenizer", "vocab_size", "max_len", "share")
     }
-    key = key_of({"problem": data.problem, "data": checksums, **settings})
+    key = key_of(
+        {"problem": data.problem, "data": checksums, **settings}
+        | {"given_tokenizer": tokenizer_key(given)}
+    )
     parts = read()
-    folder = prepared_folder(key, lambda work: _write(work, parts, data, key), data.cache)
+    folder = prepared_folder(key, lambda work: _write(work, parts, data, key, given), data.cache)
     tokenizer = store_tokenizer(folder)
     pad_id = tokenizer.special.pad
     assert pad_id is not None
@@ -128,19 +137,17 @@ def _translate(
         checksums=checksums,
         language=language,
         scores_tokenised=data.tokenised_bleu,
-        about={
-            "data": "; ".join(found.corpus.about for found in sources),
-            "licence": "; ".join(found.corpus.licence for found in sources),
-            "cite": "; ".join(found.corpus.cite for found in sources),
-        },
+        about=about_corpora(found.corpus.name for found in sources),
     )
 
 
-def _write(folder: Path, parts: _Parts, data: DataConfig, key: str) -> None:
+def _write(
+    folder: Path, parts: _Parts, data: DataConfig, key: str, given: Tokenizer | None
+) -> None:
     """Tokenise every part; training pairs that are too long are left out, others cut."""
     train = share_of(parts.train, data.share)
     texts = (text for pair in train for text in (pair.source, pair.target))
-    tokenizer = learn_tokenizer(texts, data)
+    tokenizer = given or learn_tokenizer(texts, data)
     store_tokenizer(folder, tokenizer)
     for name, pairs in {"train": train, "valid": parts.valid, **parts.tests}.items():
         max_len = data.max_len

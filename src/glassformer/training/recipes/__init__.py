@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from glassformer.errors import UnknownNameError
 from glassformer.training.config import RunConfig
-from glassformer.training.recipes.imdb import imdb
+from glassformer.training.recipes.imdb import imdb, imdb_pretrain, imdb_small
 from glassformer.training.recipes.language import shakespeare, shakespeare_small, text, wikitext2
 from glassformer.training.recipes.translation import multi30k, translate_de, translate_zh
 
@@ -17,6 +17,8 @@ RECIPES: dict[str, Callable[[], RunConfig]] = {
     make.__name__.replace("_", "-"): make
     for make in (
         imdb,
+        imdb_pretrain,
+        imdb_small,
         multi30k,
         translate_de,
         translate_zh,

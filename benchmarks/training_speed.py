@@ -1,0 +1,316 @@
+"""Training steps beside those of torch.nn and of GPT-2: same sizes, same run; ratio last.
+
+    python benchmarks/training_speed.py [translator] [classifier] [lengths] [gpt2] [--small]
+
+All sides: bfloat16 by autocast, float32 parameters, fused AdamW, output tied to the token table,
+random ids. Theirs: eager, and default `torch.compile`; the better one counts. Ours: model and loss
+compiled as one function, as the training loop does it, and the same with CUDA graphs. `lengths`
+has the lengths of real reviews: theirs is padded to 512, ours comes from the loader's buckets;
+the unit is then real tokens. On a CPU everything is float32 and small.
+"""
+
+import argparse
+import json
+import math
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from glassformer.data import Order
+from glassformer.nn import build, presets
+from glassformer.training.loss import model_loss
+
+Step = Callable[[], None]
+LENGTHS = Path(__file__).with_name("imdb_lengths.json")
+
+
+class Device:
+    """Where and how: precision, waiting for the end of the work."""
+
+    def __init__(self, small: bool) -> None:
+        self.is_cuda = torch.cuda.is_available()
+        self.name = "cuda" if self.is_cuda else "cpu"
+        self.small = small
+
+    def precision(self) -> torch.autocast:
+        return torch.autocast(self.name, torch.bfloat16, enabled=self.is_cuda)
+
+    def wait(self) -> None:
+        if self.is_cuda:
+            torch.cuda.synchronize()
+
+    def ids(self, vocab_size: int, *shape: int) -> Tensor:
+        return torch.randint(1, vocab_size, shape, device=self.name)
+
+
+class TorchTranslator(nn.Module):
+    """nn.Transformer with what it lacks: embeddings, sinusoids, a tied output."""
+
+    def __init__(self, vocab_size: int, n_layers: int) -> None:
+        super().__init__()
+        self.table = nn.Embedding(vocab_size, 512)
+        self.transformer = nn.Transformer(
+            num_encoder_layers=n_layers, num_decoder_layers=n_layers, batch_first=True
+        )
+        self.register_buffer("positions", sinusoids(512, 512))
+        self.register_buffer("hidden", nn.Transformer.generate_square_subsequent_mask(512))
+
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        read, written = (self._embed(ids) for ids in (source, target))
+        n = target.size(1)
+        decoded = self.transformer(read, written, tgt_mask=self.hidden[:n, :n], tgt_is_causal=True)
+        return F.linear(decoded, self.table.weight)
+
+    def _embed(self, ids: Tensor) -> Tensor:
+        vectors = self.table(ids) * math.sqrt(512) + self.positions[: ids.size(1)]
+        return F.dropout(vectors, 0.1, self.training)
+
+
+class TorchClassifier(nn.Module):
+    """nn.TransformerEncoder with embeddings, learned positions, mean pooling."""
+
+    def __init__(self, vocab_size: int, max_len: int) -> None:
+        super().__init__()
+        self.table = nn.Embedding(vocab_size, 128)
+        self.positions = nn.Embedding(max_len, 128)
+        layer = nn.TransformerEncoderLayer(128, 8, 512, dropout=0.1, batch_first=True)
+        self.encoder = nn.TransformerEncoder(layer, 6, enable_nested_tensor=False)
+        self.to_classes = nn.Linear(128, 2)
+
+    def forward(self, ids: Tensor, is_padding: Tensor | None = None) -> Tensor:
+        at = torch.arange(ids.size(1), device=ids.device)
+        vectors = F.dropout(self.table(ids) + self.positions(at), 0.1, self.training)
+        encoded: Tensor = self.encoder(vectors, src_key_padding_mask=is_padding)
+        if is_padding is not None:
+            present = (~is_padding).unsqueeze(-1)
+            pooled = (encoded * present).sum(1) / present.sum(1)
+        else:
+            pooled = encoded.mean(1)
+        logits: Tensor = self.to_classes(pooled)
+        return logits
+
+
+class Gpt2Block(nn.Module):
+    """Pre-norm, one joined map to queries, keys and values, as GPT-2 codes write it."""
+
+    def __init__(self, d_model: int, n_heads: int) -> None:
+        super().__init__()
+        self.n_heads = n_heads
+        self.norms = nn.ModuleList(nn.LayerNorm(d_model) for _ in range(2))
+        self.to_qkv, self.back = nn.Linear(d_model, 3 * d_model), nn.Linear(d_model, d_model)
+        self.wide, self.narrow = nn.Linear(d_model, 4 * d_model), nn.Linear(4 * d_model, d_model)
+
+    def forward(self, x: Tensor) -> Tensor:
+        joined = self.to_qkv(self.norms[0](x)).unflatten(-1, (3, self.n_heads, -1))
+        q, k, v = (part.transpose(1, 2) for part in joined.unbind(2))
+        attended = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.back(attended.transpose(1, 2).flatten(2))
+        return x + self.narrow(F.gelu(self.wide(self.norms[1](x)), approximate="tanh"))
+
+
+class Gpt2(nn.Module):
+    """GPT-2 without dropout, output tied."""
+
+    def __init__(self, vocab_size: int, max_len: int, n_layers: int) -> None:
+        super().__init__()
+        self.tokens, self.positions = nn.Embedding(vocab_size, 768), nn.Embedding(max_len, 768)
+        self.blocks = nn.ModuleList(Gpt2Block(768, 12) for _ in range(n_layers))
+        self.norm = nn.LayerNorm(768)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.tokens(ids) + self.positions(torch.arange(ids.size(1), device=ids.device))
+        for block in self.blocks:
+            x = block(x)
+        return F.linear(self.norm(x), self.tokens.weight)
+
+
+def sinusoids(length: int, width: int) -> Tensor:
+    angles = torch.arange(length)[:, None] / 10_000 ** (torch.arange(0, width, 2) / width)
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
+
+
+def plain_loss(model: nn.Module, inputs: tuple[Tensor, ...], labels: Tensor) -> Tensor:
+    """What a user of torch writes."""
+    return F.cross_entropy(model(*inputs).flatten(0, -2), labels.flatten())
+
+
+def our_loss(model: nn.Module, inputs: tuple[Tensor, ...], labels: Tensor) -> Tensor:
+    """What our loop computes."""
+    return model_loss(model, inputs, labels).objective / labels.numel()
+
+
+Loss = Callable[[nn.Module, tuple[Tensor, ...], Tensor], Tensor]
+Batches = list[tuple[tuple[Tensor, ...], Tensor]]
+
+
+def make_step(device: Device, model: nn.Module, batches: Batches, loss: Loss) -> Step:
+    """One update a call, over the batches in turn."""
+    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+    at = 0
+
+    def step() -> None:
+        nonlocal at
+        inputs, labels = batches[at % len(batches)]
+        at += 1
+        with device.precision():
+            objective = loss(model, inputs, labels)
+        objective.backward()
+        optimiser.step()
+        optimiser.zero_grad(set_to_none=True)
+
+    return step
+
+
+def seconds(device: Device, step: Step, n_steps: int, n_warm: int) -> float:
+    """Median over five runs of `n_steps` updates, of the time of one update."""
+    for _ in range(n_warm):
+        step()
+    taken = []
+    for _ in range(5):
+        device.wait()
+        began = time.perf_counter()
+        for _ in range(n_steps):
+            step()
+        device.wait()
+        taken.append((time.perf_counter() - began) / n_steps)
+    return median(taken)
+
+
+def compare(
+    device: Device,
+    title: str,
+    theirs: Callable[[], nn.Module],
+    ours: Callable[[], nn.Module],
+    batches: dict[str, Batches],
+    tokens: dict[str, float],
+    dynamic: bool = False,
+) -> None:
+    """Tokens a second of each side, then ours by theirs, best by best."""
+    graphs = {"mode": "reduce-overhead"}
+    sides: dict[str, tuple[Callable[[], nn.Module], str, Loss, dict[str, object] | None]] = {
+        "theirs, eager": (theirs, "theirs", plain_loss, None),
+        "theirs, compiled": (theirs, "theirs", plain_loss, {}),
+        "ours, eager": (ours, "ours", our_loss, None),
+        "ours, compiled": (ours, "ours", our_loss, {"dynamic": True} if dynamic else {}),
+    }
+    if device.is_cuda and not dynamic:
+        sides["ours, compiled, CUDA graphs"] = (ours, "ours", our_loss, graphs)
+    best = {"theirs": 0.0, "ours": 0.0}
+    for name, (make, side, loss, options) in sides.items():
+        torch.manual_seed(0)
+        torch.compiler.reset()
+        model = make().to(device.name).train()
+        # The model is compiled for them, model and loss together for us: each as it is used.
+        used, used_loss = model, loss
+        if options is not None and side == "theirs":
+            used = torch.compile(model)
+        elif options is not None:
+            used_loss = torch.compile(loss, **options)  # type: ignore[call-overload]  # by name
+        step = make_step(device, used, batches[side], used_loss)
+        n_warm = max(4, len(batches[side]))
+        n_steps = len(batches[side]) if dynamic else (2 if device.small else 20)
+        speed = tokens[side] / seconds(device, step, n_steps, n_warm)
+        best[side] = max(best[side], speed)
+        print(f"{title:<12}{name:<30}{speed:>14,.0f} tokens/s", flush=True)
+        del model, used, step
+    print(f"{title:<12}{'ours / theirs':<30}{best['ours'] / best['theirs']:>14.2f}×", flush=True)
+
+
+def translator(device: Device) -> None:
+    """The base encoder-decoder, 128 × (64 + 64) tokens, vocabulary 32,000."""
+    n_texts, n_layers, vocab_size = (2, 1, 1000) if device.small else (128, 6, 32_000)
+    config = presets.vaswani_2017_base(vocab_size=vocab_size, n_layers=n_layers)
+    ids = device.ids(vocab_size, n_texts, 64), device.ids(vocab_size, n_texts, 65)
+    batch = [((ids[0], ids[1][:, :-1].contiguous()), ids[1][:, 1:].contiguous())]
+    compare(
+        device,
+        "translator",
+        lambda: TorchTranslator(vocab_size, n_layers),
+        lambda: build(config),
+        {"theirs": batch, "ours": batch},
+        dict.fromkeys(("theirs", "ours"), n_texts * 128),
+    )
+
+
+def classifier(device: Device) -> None:
+    """128 wide, 8 heads, depth 6, vocabulary 50,000, 64 × 512 tokens."""
+    n_texts, length = (2, 64) if device.small else (64, 512)
+    labels = torch.randint(0, 2, (n_texts,), device=device.name)
+    batch: Batches = [((device.ids(50_000, n_texts, length),), labels)]
+    compare(
+        device,
+        "classifier",
+        lambda: TorchClassifier(50_000, 512),
+        lambda: build(presets.bloem_2024(dropout=0.1)),
+        {"theirs": batch, "ours": batch},
+        dict.fromkeys(("theirs", "ours"), n_texts * length),
+    )
+
+
+def lengths(device: Device) -> None:
+    """The same classifier on texts as long as 6,400 real reviews; the unit is real tokens."""
+    real = np.array(json.loads(LENGTHS.read_text(encoding="utf-8")))
+    real = real[:64] if device.small else real
+    batches: dict[str, Batches] = {"theirs": [], "ours": []}
+    for at in range(0, len(real), 64):
+        some = torch.tensor(real[at : at + 64], device=device.name)
+        ids = device.ids(50_000, len(some), 512)
+        is_padding = torch.arange(512, device=device.name) >= some[:, None]
+        answers = torch.randint(0, 2, (len(some),), device=device.name)
+        batches["theirs"].append(((ids, is_padding), answers))
+    for indices in Order(real, max_tokens=64 * 512, bucket_width=64).epoch(0):
+        some = torch.tensor(real[indices], device=device.name)
+        width = -(-int(some.max()) // 64) * 64
+        ids = device.ids(50_000, len(some), width)
+        ids[torch.arange(width, device=device.name) >= some[:, None]] = 0
+        answers = torch.randint(0, 2, (len(some),), device=device.name)
+        batches["ours"].append(((ids,), answers))
+    compare(
+        device,
+        "lengths",
+        lambda: TorchClassifier(50_000, 512),
+        lambda: build(presets.bloem_2024(dropout=0.1, pad_id=0)),
+        batches,
+        {side: float(real.sum()) / len(batches[side]) for side in batches},
+        dynamic=True,
+    )
+
+
+def gpt2(device: Device) -> None:
+    """GPT-2 124M, 32 × 1024 tokens, vocabulary 50,304, no dropout."""
+    n_texts, length, n_layers = (1, 64, 1) if device.small else (32, 1024, 12)
+    config = presets.gpt2(vocab_size=50_304, n_layers=n_layers, dropout=0.0)
+    ids = device.ids(50_304, n_texts, length + 1)
+    batch: Batches = [((ids[:, :-1].contiguous(),), ids[:, 1:].contiguous())]
+    compare(
+        device,
+        "gpt2",
+        lambda: Gpt2(50_304, 1024, n_layers),
+        lambda: build(config),
+        {"theirs": batch, "ours": batch},
+        dict.fromkeys(("theirs", "ours"), n_texts * length),
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("which", nargs="*", default=["translator", "classifier", "lengths", "gpt2"])
+    parser.add_argument("--small", action="store_true", help="tiny sizes: does it run?")
+    options = parser.parse_args()
+    device = Device(options.small or not torch.cuda.is_available())
+    where = torch.cuda.get_device_name() if device.is_cuda else "CPU, small sizes"
+    print(f"torch {torch.__version__}, {where}", flush=True)
+    torch.set_float32_matmul_precision("high")
+    known = {f.__name__: f for f in (translator, classifier, lengths, gpt2)}
+    for name in options.which:
+        known[name](device)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+"""Token stores: what is written is read, and nothing else is ever read by mistake."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from glassformer.data import TokenStore, key_of, prepared_folder, write_store
+from glassformer.errors import DataError
+
+SEQUENCES = [[1, 2, 3], [], [7], [4, 5]]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_store(tmp_path, "s", SEQUENCES, vocab_size=10, key="k")
+    return tmp_path
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    sequences=st.lists(st.lists(st.integers(0, 69_999), max_size=9), max_size=9),
+    vocab_size=st.sampled_from([70_000, 2**16 + 1]),
+)
+def test_every_sequence_comes_back(
+    tmp_path_factory: pytest.TempPathFactory, sequences: list[list[int]], vocab_size: int
+) -> None:
+    kept = [[id_ % vocab_size for id_ in sequence] for sequence in sequences]
+    where = tmp_path_factory.mktemp("store")
+    write_store(where, "s", kept, vocab_size=vocab_size, key="k")
+    store = TokenStore(where, "s", key="k")
+    assert [store[i].tolist() for i in range(len(store))] == kept
+    assert store.lengths.tolist() == [len(sequence) for sequence in kept]
+
+
+@pytest.mark.parametrize(("vocab_size", "dtype"), [(2**16, "uint16"), (2**16 + 1, "uint32")])
+def test_ids_are_as_wide_as_the_vocabulary_needs(
+    tmp_path: Path, vocab_size: int, dtype: str
+) -> None:
+    write_store(tmp_path, "s", [[vocab_size - 1]], vocab_size=vocab_size, key="k")
+    store = TokenStore(tmp_path, "s", key="k")
+    assert store.ids.dtype == dtype
+    assert store[0].tolist() == [vocab_size - 1]
+    assert store[0].dtype == np.int64
+
+
+def test_rows_are_padded_on_the_right(folder: Path) -> None:
+    rows = TokenStore(folder, "s", key="k").padded(np.array([3, 1, 0]), pad_id=9, width=4)
+    assert rows.tolist() == [[4, 5, 9, 9], [9, 9, 9, 9], [1, 2, 3, 9]]
+
+
+@pytest.mark.parametrize("ids", [[[10]], [[-1]]])
+def test_an_id_outside_the_vocabulary_is_refused(tmp_path: Path, ids: list[list[int]]) -> None:
+    with pytest.raises(DataError, match="expected ids below 10"):
+        write_store(tmp_path, "s", ids, vocab_size=10, key="k")
+
+
+def test_a_store_of_other_data_is_refused(folder: Path) -> None:
+    with pytest.raises(DataError, match="made from other data or another tokenizer"):
+        TokenStore(folder, "s", key="another")
+
+
+def test_a_cut_file_is_refused(folder: Path) -> None:
+    file = folder / "s.ids"
+    file.write_bytes(file.read_bytes()[:-1])
+    with pytest.raises(DataError, match=r"s\.ids is damaged: expected 12 bytes, got 11"):
+        TokenStore(folder, "s", key="k")
+
+
+@pytest.mark.parametrize(("field", "value"), [("dtype", "float32"), ("format", 2)])
+def test_a_foreign_dtype_or_format_is_refused(folder: Path, field: str, value: object) -> None:
+    file = folder / "s.json"
+    file.write_text(json.dumps(json.loads(file.read_text("utf-8")) | {field: value}), "utf-8")
+    with pytest.raises(DataError, match="not a store that this version reads"):
+        TokenStore(folder, "s", key="k")
+
+
+def test_a_store_without_its_header_is_not_whole(folder: Path) -> None:
+    (folder / "s.json").unlink()
+    with pytest.raises(DataError, match="cannot read the token store"):
+        TokenStore(folder, "s", key="k")
+
+
+def test_a_key_depends_on_every_part() -> None:
+    parts = {"data": {"a": "1"}, "vocab_size": 10}
+    assert key_of(parts) == key_of(dict(reversed(parts.items())))
+    assert len({key_of(parts), key_of(parts | {"vocab_size": 11}), key_of({})}) == 3
+
+
+def test_a_prepared_folder_is_written_once_and_whole_or_not_at_all(tmp_path: Path) -> None:
+    calls = []
+
+    def write(folder: Path) -> None:
+        calls.append(folder)
+        (folder / "x").write_text("1", encoding="utf-8")
+        if len(calls) == 1:
+            raise OSError(28, "No space left on device")
+
+    with pytest.raises(DataError, match="No space left on device"):
+        prepared_folder("k", write, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    assert prepared_folder("k", write, tmp_path) == prepared_folder("k", write, tmp_path)
+    assert len(calls) == 2
+    assert [file.name for file in tmp_path.iterdir()] == ["k"]
+
+
+def test_an_error_of_ours_passes_through_unchanged(tmp_path: Path) -> None:
+    def write(_folder: Path) -> None:
+        raise DataError("line 3 has no tab")
+
+    with pytest.raises(DataError, match="^line 3 has no tab$"):
+        prepared_folder("k", write, tmp_path)
+
+
+def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("", encoding="utf-8")
+    with pytest.raises(DataError, match="cannot write to"):
+        prepared_folder("k", lambda folder: None, file / "cache")

@@ -1,0 +1,83 @@
+"""Every recipe, tiny, from made corpora to a model folder that loads and answers."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from glassformer import checkpoint
+from glassformer.errors import UnknownNameError
+from glassformer.training import RECIPES, recipe, train
+from glassformer.training.settings import restored, to_json
+from tests.training.made import tiny
+
+MEASURES = {
+    "classify": {"accuracy", "loss"},
+    "translate": {"loss", "bleu", "chrf"},
+    "continue": {"loss", "loss_per_byte", "bits_per_byte"},
+}
+
+
+@pytest.fixture
+def own_files(tmp_path: Path) -> dict[str, dict[str, str]]:
+    """What the recipes for a user's own data are given."""
+    text = tmp_path / "红楼梦.txt"
+    text.write_text("满纸荒唐言,一把辛酸泪。\n都云作者痴,谁解其中味?\n" * 40, encoding="utf-8")
+    table = tmp_path / "table.csv"
+    rows = [f'"{word}, really {i}",{label}' for i in range(20) for word, label in PAIRS]
+    table.write_text("comment,mood\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    columns = {"data__text_column": "comment", "data__label_column": "mood"}
+    return {
+        "text": {"data__file": str(text)},
+        "csv": {"data__file": str(table), **columns},
+    }
+
+
+PAIRS = (("good", "happy"), ("bad", "sad"), ("so so", "neither"))
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_recipe_trains_tests_and_saves(
+    name: str, tmp_path: Path, own_files: dict[str, dict[str, str]]
+) -> None:
+    config = tiny(name, **own_files.get(name, {}))
+    result = train(config, tmp_path / "run")
+    assert result.steps == 4
+    about = json.loads((tmp_path / "run/about.json").read_text("utf-8"))
+    assert about["recipe"] == name
+    assert about["scores"] == result.scores
+    assert about["checksums"]
+    lines = (tmp_path / "run/metrics.jsonl").read_text("utf-8").splitlines()
+    records = [json.loads(line) for line in lines]
+    assert [r["step"] for r in records if "loss" in r] == [1, 2, 3, 4]
+    assert restored(type(config), json.loads(to_json(config))) == config
+    loaded = checkpoint.load(tmp_path / "run/model")
+    assert loaded.about["scores"] == result.scores
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_recipe_is_complete_and_says_what_it_is(name: str) -> None:
+    config = recipe(name)
+    assert config.recipe == name
+    assert RECIPES[name].__doc__
+
+
+def test_a_typing_mistake_in_a_recipe_gets_a_suggestion() -> None:
+    with pytest.raises(UnknownNameError, match="did you mean 'shakespeare'"):
+        recipe("shakespear")
+
+
+def test_the_classifier_starts_from_the_masked_words(tmp_path: Path) -> None:
+    config = tiny("imdb-pretrain", loop__steps=1, optimiser__lr=1e-12, loop__average=0.0)
+    train(config, tmp_path / "run")
+    first = checkpoint.load(tmp_path / "run/first/model")
+    last = checkpoint.load(tmp_path / "run/model")
+    earlier, later = (dict(m.model.named_parameters()) for m in (first, last))
+    shared = earlier.keys() & later.keys()
+    assert "encoder.blocks.0.attention.to_queries.weight" in shared
+    for name in shared:
+        assert torch.allclose(earlier[name], later[name], atol=1e-9)
+    assert first.tokenizer is not None
+    assert last.tokenizer is not None
+    assert first.tokenizer.to_json() == last.tokenizer.to_json()
