@@ -22,7 +22,7 @@ from glassformer import checkpoint
 from glassformer.checkpoint import Checkpoint
 from glassformer.decoding import Beam, translate
 from glassformer.export import ctranslate2 as to_ctranslate2
-from glassformer.export.marian import marian_config, marian_state
+from glassformer.export.encoder_decoders import hugging_face_config, hugging_face_state
 from glassformer.nn import Seq2Seq, build, presets
 from glassformer.text import SpecialTokens, WordTokenizer
 
@@ -83,11 +83,12 @@ def ours(task: Task) -> Callable[[int], Translations]:
 
 
 def hugging_face(task: Task) -> Callable[[int], Translations]:
-    from transformers import MarianConfig, MarianMTModel
+    from transformers import AutoConfig, AutoModelForSeq2SeqLM
 
-    marian = MarianMTModel(MarianConfig(**marian_config(task.model.config, task.special))).eval()
-    marian.load_state_dict(marian_state(task.model), strict=False)
-    marian.tie_weights()
+    config = hugging_face_config(task.model.config, task.special)
+    theirs = AutoModelForSeq2SeqLM.from_config(AutoConfig.for_model(**config)).eval()
+    theirs.load_state_dict(hugging_face_state(task.model), strict=False)
+    theirs.tie_weights()
     pad, _, end = task.ends
     order = sorted(range(len(task.sources)), key=lambda i: -len(task.sources[i]))
 
@@ -100,7 +101,7 @@ def hugging_face(task: Task) -> Callable[[int], Translations]:
             ids = torch.full((len(batch), longest), pad)
             for row, i in enumerate(batch):
                 ids[row, : len(task.sources[i])] = torch.tensor(task.sources[i])
-            output = marian.generate(
+            output = theirs.generate(
                 input_ids=ids,
                 attention_mask=ids.ne(pad).long(),
                 num_beams=BEAM,

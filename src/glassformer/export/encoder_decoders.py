@@ -1,13 +1,14 @@
-"""An encoder-decoder as a Hugging Face Marian: names, order of dimensions, config.
+"""An encoder-decoder as a Hugging Face Marian or Pegasus: names, order of dimensions, config.
 
-Marian is the post-norm Transformer of 2017, with one difference: its position vectors hold all
-sines first and then all cosines, where ours (and the paper's) alternate. The two are the same up
-to the order of the residual stream's dimensions, so every parameter that reads or writes the
-stream is reordered, and every result stays the same. Knows names, not the transformers library.
+Both are the Transformer of 2017; Marian norms after each sublayer (post-norm), as the paper,
+Pegasus before (pre-norm, with a norm at the end). Their position vectors hold all sines first and
+then all cosines, where ours (and the paper's) alternate. The two are the same up to the order of
+the residual stream's dimensions, so every parameter that reads or writes the stream is reordered,
+and every result stays the same. Knows names, not the transformers library.
 """
 
 import re
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -16,7 +17,7 @@ from glassformer.export.fit import decoder_depth, demand, plain_attention, plain
 from glassformer.nn import ModelConfig, Seq2Seq
 from glassformer.text import SpecialTokens
 
-__all__ = ["marian_config", "marian_state"]
+__all__ = ["architecture", "hugging_face_config", "hugging_face_state"]
 
 _NAMES = (
     (r"cross_attention\.", "encoder_attn."),
@@ -29,25 +30,29 @@ _NAMES = (
     (r"to_output", "out_proj"),
     (r"feed_forward\.expand", "fc1"),
     (r"feed_forward\.contract", "fc2"),
-    (r"feed_forward_norm", "final_layer_norm"),
     (r"\.blocks\.", ".layers."),
+    (r"(?<=er\.)final_norm", "layer_norm"),
+    (r"feed_forward_norm", "final_layer_norm"),
     (r"\.embedding\.", ".embed_tokens."),
 )
+_CLASSES = {"marian": "MarianMTModel", "pegasus": "PegasusForConditionalGeneration"}
 _ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "gelu_tanh": "gelu_new"}
 
 
-def check(config: ModelConfig) -> None:
-    """Refuse what Marian cannot hold."""
+def architecture(config: ModelConfig) -> Literal["marian", "pegasus"]:
+    """Which of the two holds a model; neither is an error."""
+    pre_norm = config.block.norm_first
+    target = "Pegasus (pre-norm)" if pre_norm else "Marian (post-norm)"
     demand(
-        "Marian, the Hugging Face architecture of this kind,",
+        f"{target}, the Hugging Face architecture of this kind,",
         [
             *plain_attention(config),
             *plain_feed_forward(config),
             (config.attention.n_kv_heads in (None, config.attention.n_heads), "grouped heads"),
             (config.block.norm == "layer", f"{config.block.norm} norms"),
             (config.block.norm_eps == 1e-5, f"norms with epsilon {config.block.norm_eps}"),
-            (not config.block.norm_first, "norms before the sublayers (pre-norm)"),
-            (not config.block.final_norm, "a norm after the last block"),
+            (pre_norm or not config.block.final_norm, "a norm after the last block"),
+            (not pre_norm or config.block.final_norm, "no norm after the last block"),
             (config.positions.kind == "sinusoidal", f"{config.positions.kind} positions"),
             (config.positions.base == 10_000, f"sinusoids of base {config.positions.base:g}"),
             (config.d_model % 2 == 0, f"an odd width, {config.d_model}"),
@@ -59,21 +64,28 @@ def check(config: ModelConfig) -> None:
                 f"the activation {config.feed_forward.activation}",
             ),
             (config.output.tied != "none", "an output map that is not tied to its token table"),
+            (
+                not pre_norm or config.output.tied == "all",
+                "token tables of its own for source and target",
+            ),
         ],
     )
+    return "pegasus" if pre_norm else "marian"
 
 
-def marian_config(config: ModelConfig, special: SpecialTokens) -> dict[str, Any]:
+def hugging_face_config(config: ModelConfig, special: SpecialTokens) -> dict[str, Any]:
     """The config.json of the same model."""
-    check(config)
+    kind = architecture(config)
     heads, d_ff = config.attention.n_heads, config.feed_forward.d_ff
-    target_size = config.target_vocab_size or config.vocab_size
-    return {
-        "model_type": "marian",
-        "architectures": ["MarianMTModel"],
-        "vocab_size": config.vocab_size,
-        "decoder_vocab_size": target_size,
+    marian_only = {
+        "decoder_vocab_size": config.target_vocab_size or config.vocab_size,
         "share_encoder_decoder_embeddings": config.output.tied == "all",
+    }
+    return {
+        "model_type": kind,
+        "architectures": [_CLASSES[kind]],
+        "is_encoder_decoder": True,
+        "vocab_size": config.vocab_size,
         "tie_word_embeddings": True,
         "d_model": config.d_model,
         "encoder_layers": config.n_layers,
@@ -94,12 +106,12 @@ def marian_config(config: ModelConfig, special: SpecialTokens) -> dict[str, Any]
         "decoder_start_token_id": special.start,
         "forced_eos_token_id": None,
         "dtype": "float32",
-    }
+    } | (marian_only if kind == "marian" else {})
 
 
 @torch.no_grad()
-def marian_state(model: Seq2Seq) -> dict[str, Tensor]:
-    """The parameters under Marian's names, in Marian's order of dimensions."""
+def hugging_face_state(model: Seq2Seq) -> dict[str, Tensor]:
+    """The parameters under their names, in their order of dimensions."""
     config = model.config
     order = torch.cat([torch.arange(0, config.d_model, 2), torch.arange(1, config.d_model, 2)])
     state: dict[str, Tensor] = {}
@@ -108,10 +120,8 @@ def marian_state(model: Seq2Seq) -> dict[str, Tensor]:
             state[f"model.{_rename(name)}"] = _reorder(name, parameter.detach().cpu(), order)
     if config.output.tied == "all":  # one table, under the name that all others are tied to
         state["model.shared.weight"] = state.pop("model.encoder.embed_tokens.weight")
-    for name in [name for name in state if name.endswith("_proj.weight")]:
-        bias = name.removesuffix("weight") + "bias"
-        state.setdefault(bias, torch.zeros(state[name].size(0)))
-    for name in [name for name in state if re.search(r"\.fc[12]\.weight$", name)]:
+    # Their maps always add a bias.
+    for name in [name for name in state if re.search(r"(_proj|\.fc[12])\.weight$", name)]:
         bias = name.removesuffix("weight") + "bias"
         state.setdefault(bias, torch.zeros(state[name].size(0)))
     bias_row = model.to_vocabulary.bias
