@@ -129,8 +129,8 @@ def test_addresses_agree_with_the_owners_of_every_operand(toy: str) -> None:
                 index = index_of(operand.view.shape, place)
                 found = addresses.of(Entry(operand.view, index))
                 owner, at = operand.view.owner(index)
-                assert steps[int(found.steps)] is owner
-                assert int(found.places) == flat_place(owner.shape, at)
+                assert found.step is not None and steps[found.step] is owner
+                assert found.base == flat_place(owner.shape, at)
 
 
 def test_addresses_know_what_was_overwritten() -> None:
@@ -148,7 +148,7 @@ def test_addresses_know_what_was_overwritten() -> None:
         assert isinstance(cell, Cell)
         written = next(o for o in cell.operands)
         found = addresses.of(Entry(last.operands[0].view, index))
-        assert steps[int(found.steps)] is written.step
+        assert found.step is not None and steps[found.step] is written.step
 
 
 # --- colours ---

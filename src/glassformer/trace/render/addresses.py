@@ -45,38 +45,46 @@ def index_of(shape: Index, place: int) -> Index:
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """The cells that an entry reads, an array axis for each of its running axes."""
+    """The cells that an entry reads, for each value of its running letters."""
 
-    steps: Whole
-    """The numbers of the steps that wrote them."""
-    places: Whole
     letters: tuple[str, ...]
-
-    @property
-    def step(self) -> int | None:
-        """The number of the one step that wrote them all, None where several did."""
-        first = int(self.steps.flat[0])
-        return first if bool((self.steps == first).all()) else None
+    sizes: Index
+    step: int | None
+    """The number of the one step that wrote them all; None where they lie irregularly."""
+    base: int = 0
+    """The place of the first."""
+    strides: Index = ()
+    """How far one position of each letter moves."""
+    pairs: tuple[tuple[int, int], ...] = ()
+    """Where they lie irregularly: step and place of each, the last letter running fastest."""
 
 
 class Addresses:
     """Finds the writers of operands. Tables of a storage's writers are made when first needed."""
 
     def __init__(self) -> None:
+        self._sole: dict[int, Step | None] = {}
         self._tables: dict[tuple[int, int], tuple[Whole, Whole]] = {}
 
     def of(self, entry: Entry) -> Cells:
         """The cells that an entry reads."""
-        running = [part for part in entry.index if isinstance(part, Axis)]
-        address = np.asarray(entry.view.offset, dtype=np.int64)
-        for part, stride in zip(entry.index, entry.view.strides, strict=True):
+        view, start = entry.view, entry.view.offset
+        letters: list[str] = []
+        sizes: list[int] = []
+        strides: list[int] = []
+        for part, stride in zip(entry.index, view.strides, strict=True):
             if isinstance(part, Axis):
-                steps = part.start + part.step * np.arange(part.size, dtype=np.int64)
-                address = address[..., None] + stride * steps
+                letters.append(part.letter)
+                sizes.append(part.size)
+                strides.append(stride * part.step)
+                start += stride * part.start
             else:
-                address = address + stride * part
-        steps, places = self._look_up(entry.view, address)
-        return Cells(steps, places, tuple(axis.letter for axis in running))
+                start += stride * part
+        owner = self._sole_owner(view.version)
+        if owner is not None:  # then an address is a place, up to where the owner begins
+            base = start - owner.view.offset
+            return Cells(tuple(letters), tuple(sizes), owner.number, base, tuple(strides))
+        return self._looked_up(view, start, tuple(letters), tuple(sizes), strides)
 
     def along(self, view: View, index: tuple[int | None, ...]) -> Cells:
         """The cells of a view with some axes left open (None): those that a lookup may reach."""
@@ -87,25 +95,54 @@ class Addresses:
 
     def writers(self, view: View) -> list[int]:
         """The numbers of the steps that wrote what a view shows, in order."""
-        sole = _sole_owner(view.version)
+        sole = self._sole_owner(view.version)
         if sole is not None or view.numel == 0:
             return [sole.number] if sole is not None and view.numel else []
-        return [int(step) for step in np.unique(self.along(view, (None,) * view.ndim).steps)]
+        cells = self.along(view, (None,) * view.ndim)
+        return [cells.step] if cells.step is not None else sorted({n for n, _ in cells.pairs})
 
     def read_by(self, step: Step) -> list[int]:
         """The numbers of the steps that a step reads; of a view, those that it shows."""
         views = [step.view] if step.is_view else [operand.view for operand in step.operands]
         return sorted({number for view in views for number in self.writers(view)})
 
-    def _look_up(self, view: View, address: Whole) -> tuple[Whole, Whole]:
+    def _sole_owner(self, version: Version) -> Step | None:
+        if id(version) not in self._sole:
+            self._sole[id(version)] = _sole_owner(version)
+        return self._sole[id(version)]
+
+    def _looked_up(
+        self, view: View, start: int, letters: tuple[str, ...], sizes: Index, strides: list[int]
+    ) -> Cells:
+        """Cells of a storage that several steps wrote, or one not row by row."""
         key = (id(view.version), view.dtype.itemsize)
         if key not in self._tables:
-            sole = _sole_owner(view.version)
-            if sole is not None:
-                return np.full_like(address, sole.number), address - sole.view.offset
             self._tables[key] = _table(view.version, view.dtype.itemsize)
-        steps, places = self._tables[key]
-        return steps[address], places[address]
+        address = np.asarray(start, dtype=np.int64)
+        for size, stride in zip(sizes, strides, strict=True):
+            address = address[..., None] + stride * np.arange(size, dtype=np.int64)
+        steps, places = (table[address] for table in self._tables[key])
+        first = int(steps.flat[0]) if steps.size else -1
+        regular = _strides(places) if bool((steps == first).all()) else None
+        if regular is not None:
+            return Cells(letters, sizes, first, int(places.flat[0]), regular)
+        pairs = zip(steps.reshape(-1).tolist(), places.reshape(-1).tolist(), strict=True)
+        return Cells(letters, sizes, None, pairs=tuple(pairs))
+
+
+def _strides(places: Whole) -> Index | None:
+    """How far each axis moves; None where the places are no such sum."""
+    if not places.size:
+        return None
+    first = int(places.flat[0])
+    strides: list[int] = []
+    wanted = np.asarray(first)
+    for axis, size in enumerate(places.shape):
+        second = tuple(int(other == axis) for other in range(places.ndim))
+        stride = int(places[second]) - first if size > 1 else 0
+        strides.append(stride)
+        wanted = wanted[..., None] + stride * np.arange(size)
+    return tuple(strides) if bool((wanted == places).all()) else None
 
 
 def _sole_owner(version: Version) -> Step | None:

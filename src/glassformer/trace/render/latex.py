@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 
 from glassformer.trace import text
@@ -112,7 +113,8 @@ def _line(mathematics: str) -> str:
 
 
 def _source(place: str, line: str) -> str:
-    return rf"{{\small\ttfamily {escaped(place)}: {escaped(line)}}}"
+    shown = re.sub(r"([/.,(=])", r"\1\\allowbreak{}", f"{escaped(place)}: {escaped(line)}")
+    return rf"{{\small\ttfamily {shown}}}"
 
 
 def _step(step: Step, words: Words, digits: int, terms: int) -> str:

@@ -90,22 +90,20 @@ class Encoder:
                 return ["d", symbol, self._tree(body, ())]
 
     def _entry(self, cells: Cells) -> Tree:
-        step, strides = cells.step, _strides(cells)
-        if step is None or strides is None:
-            running = list(map(list, zip(cells.letters, cells.places.shape, strict=True)))
-            return ["t", running, _pairs(cells.steps, cells.places), []]
-        self._holes.append(int(cells.places.flat[0]))
-        axes = zip(cells.letters, cells.places.shape, strides, strict=True)
-        return ["e", step, [[letter, size, stride] for letter, size, stride in axes]]
+        if cells.step is None:
+            running = [list(axis) for axis in zip(cells.letters, cells.sizes, strict=True)]
+            return ["t", running, [part for pair in cells.pairs for part in pair], []]
+        self._holes.append(cells.base)
+        axes = zip(cells.letters, cells.sizes, cells.strides, strict=True)
+        return ["e", cells.step, [list(axis) for axis in axes]]
 
     def _lookup(self, lookup: Lookup, scope: tuple[Axis, ...]) -> Tree:
         if scope:  # the position depends on the letters: look up for each of their values
             return self._looked_up(lookup, scope)
         places = self._find(lookup)
         cells = self._addresses.of(Entry(lookup.view, places))
-        step = int(cells.steps)
-        self._holes.append(int(cells.places))
-        return ["l", step, self._parts(lookup, ())]
+        self._holes.append(cells.base)
+        return ["l", cells.step, self._parts(lookup, ())]
 
     def _parts(self, lookup: Lookup, scope: tuple[Axis, ...]) -> list[Any]:
         owner, _ = lookup.view.owner((0,) * lookup.view.ndim)
@@ -126,7 +124,8 @@ class Encoder:
             one = fix(lookup, dict(zip(letters, at, strict=True)))
             assert isinstance(one, Lookup)
             cells = self._addresses.of(Entry(lookup.view, self._find(one)))
-            pairs += _pairs(cells.steps, cells.places)
+            assert cells.step is not None, "one cell has one writer"
+            pairs += [cells.step, cells.base]
         running = [[axis.letter, axis.size] for axis in scope]
         return ["t", running, pairs, self._parts(lookup, scope)]
 
@@ -145,26 +144,6 @@ def _number(value: Scalar) -> Scalar | str:
     if isinstance(value, bool) or math.isfinite(value):
         return value
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-
-
-def _pairs(steps: Any, places: Any) -> list[int]:
-    return [
-        int(part) for pair in zip(np.ravel(steps), np.ravel(places), strict=True) for part in pair
-    ]
-
-
-def _strides(cells: Cells) -> list[int] | None:
-    """How far one position of each letter moves; None where places are no such sum."""
-    places = cells.places
-    first = int(places.flat[0])
-    strides: list[int] = []
-    wanted = np.asarray(first)
-    for axis, size in enumerate(places.shape):
-        second = tuple(int(other == axis) for other in range(places.ndim))
-        stride = int(places[second]) - first if size > 1 else 0
-        strides.append(stride)
-        wanted = wanted[..., None] + stride * np.arange(size)
-    return strides if bool((wanted == places).all()) else None
 
 
 def encode_step(encoder: Encoder, step: Step) -> dict[str, Any] | None:

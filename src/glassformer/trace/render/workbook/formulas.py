@@ -154,7 +154,8 @@ class Formulas:
     def _entry(self, entry: Entry, scope: tuple[Axis, ...]) -> Piece:
         cells = self._addresses.of(entry)
         if not cells.letters:
-            return Piece(self._reference(int(cells.steps), int(cells.places)), ATOM)
+            assert cells.step is not None, "one cell has one writer"
+            return Piece(self._reference(cells.step, cells.base), ATOM)
         found = self._range(cells)
         if cells.letters != tuple(axis.letter for axis in scope):
             raise _MustUnrollError  # broadcast along a running axis: no range of that shape

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from glassformer.trace.render.addresses import Cells
 from glassformer.trace.render.workbook.layout import LEFT, Layout, cell_name
 
@@ -28,55 +26,53 @@ def as_range(cells: Cells, layout: Layout, *, spaced: bool = False) -> Range | N
 
     `spaced` allows regular gaps: the range then also covers what lies between.
     """
-    number = cells.step
-    if number is None or cells.places.size == 0:
+    if cells.step is None or 0 in cells.sizes:
         return None
-    block = layout.blocks[number]
-    rows, columns = np.divmod(cells.places, block.columns)
-    spacings = _spacings(rows, columns, spaced)
-    if spacings is None:
-        return None
-    top, left = int(rows.flat[0]), int(columns.flat[0])
-    bottom, right = int(rows.flat[-1]), int(columns.flat[-1])
-    first = cell_name(block.top + top, LEFT + left)
-    last = cell_name(block.top + bottom, LEFT + right)
-    return Range(
-        block.sheet, f"{first}:{last}", (bottom - top + 1, right - left + 1), tuple(spacings)
-    )
-
-
-def _spacings(
-    rows: np.ndarray[tuple[int, ...], np.dtype[np.int64]],
-    columns: np.ndarray[tuple[int, ...], np.dtype[np.int64]],
-    spaced: bool,
-) -> list[int] | None:
-    """How far each axis moves; None unless axes move along rows first, then along columns."""
-    if rows.ndim > 2:
-        return _flattened(rows, columns)
-    found: list[int] = []
-    moved: list[str] = []
-    for axis in range(rows.ndim):
-        down, across = np.diff(rows, axis=axis), np.diff(columns, axis=axis)
-        if down.size == 0:
-            found.append(1)
-            continue
-        step = int(down.flat[0]) or int(across.flat[0])
-        direction = "down" if down.flat[0] else "across"
-        wanted_down, wanted_across = (step, 0) if direction == "down" else (0, step)
-        steady = bool((down == wanted_down).all() and (across == wanted_across).all())
-        if not steady or step < 1 or (step > 1 and not spaced):
+    block = layout.blocks[cells.step]
+    moving = _merged(cells, block.columns) if len(cells.sizes) > 2 else _moving(cells)
+    top, left = divmod(cells.base, block.columns)
+    down = across = 0
+    directions = []
+    for size, stride in moving:
+        if stride % block.columns == 0:
+            directions.append("down")
+            down, pace = (size - 1) * stride // block.columns, stride // block.columns
+        else:
+            directions.append("across")
+            across, pace = (size - 1) * stride, stride
+        if pace < 1 or (pace > 1 and not spaced):
             return None
-        found.append(step)
-        moved.append(direction)
-    in_order = moved in ([], ["down"], ["across"], ["down", "across"])
-    return found if in_order else None
+    in_order = directions in ([], ["down"], ["across"], ["down", "across"])
+    if not in_order or left + across >= block.columns:
+        return None
+    first = cell_name(block.top + top, LEFT + left)
+    last = cell_name(block.top + top + down, LEFT + left + across)
+    text = f"{first}:{last}"
+    return Range(block.sheet, text, (down + 1, across + 1), _spacings(cells, block.columns))
 
 
-def _flattened(
-    rows: np.ndarray[tuple[int, ...], np.dtype[np.int64]],
-    columns: np.ndarray[tuple[int, ...], np.dtype[np.int64]],
-) -> list[int] | None:
-    """More than two axes: a range only if together they fill whole lines."""
-    shape = (int(np.prod(rows.shape[:-1])), rows.shape[-1])
-    spacings = _spacings(rows.reshape(shape), columns.reshape(shape), False)
-    return None if spacings is None else [1] * rows.ndim
+def _moving(cells: Cells) -> list[tuple[int, int]]:
+    """The axes along which there is more than one cell."""
+    pairs = zip(cells.sizes, cells.strides, strict=True)
+    return [(size, stride) for size, stride in pairs if size > 1]
+
+
+def _merged(cells: Cells, columns: int) -> list[tuple[int, int]]:
+    """Axes that continue each other as one; more than two make a range only if they do."""
+    merged: list[tuple[int, int]] = []
+    for size, stride in reversed(_moving(cells)):
+        if merged:
+            inner, pace = merged[0]
+            if stride == inner * pace and pace % columns == 0:
+                merged[0] = (inner * size, pace)
+                continue
+        merged.insert(0, (size, stride))
+    return merged
+
+
+def _spacings(cells: Cells, columns: int) -> tuple[int, ...]:
+    """A position's cells of the range: rows for what moves down, columns for what moves across."""
+    return tuple(
+        1 if size == 1 else stride // columns if stride % columns == 0 else stride
+        for size, stride in zip(cells.sizes, cells.strides, strict=True)
+    )
