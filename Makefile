@@ -19,8 +19,8 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[workbook,metrics,plots,onnx,ctranslate2,hf]" --group dev
 	@touch $@
 
-demo: setup  ## look: the worked example of self-attention, then a model that learns in a minute
-	$(BIN)/python examples/first_steps.py
+demo: setup  ## look: attention on three inputs, a model that learns, a trained translator as a page
+	$(BIN)/python examples/first_steps.py glassformer-demo.html
 
 test: setup lint  ## check: lint, types, every test, coverage
 	$(BIN)/python -m pytest --numprocesses 2 --cov --cov-report=term
