@@ -1,0 +1,222 @@
+"""The trace beside torchlens and beside a plain forward pass: time and memory, ratios last.
+
+    pip install torchlens            # needed here and nowhere else
+    python benchmarks/trace.py [--threads 1] [--repetitions 9] [--model gpt2] [--model hf-gpt2]
+
+A GPT-2 of the small size (124 million parameters, random weights) reads 128 tokens. Each side
+captures every operator with its values, names and source lines. torchlens leaves torch's functions
+wrapped, which would slow the other sides down, so each side has a process of its own; they take
+turns, run by run, so that a busy moment hits all of them. Times are medians with the fastest and
+the slowest run in brackets. Memory is what the
+process holds more with a capture than without (imports of the side included).
+"""
+
+import argparse
+import gc
+import random
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+TOKENS = 128
+SIDES = ("plain", "ours", "torchlens")
+
+
+def make_model(name: str) -> nn.Module:
+    """GPT-2 small: ours with written attention, or Hugging Face's."""
+    torch.manual_seed(0)
+    if name == "hf-gpt2":
+        from transformers import GPT2Config, GPT2LMHeadModel
+
+        model: nn.Module = GPT2LMHeadModel(GPT2Config(use_cache=False)).eval()
+        return model
+    from glassformer.nn import build, presets
+
+    return build(presets.gpt2(), attention="written").eval()
+
+
+def make_side(side: str, model: nn.Module, ids: Tensor) -> Callable[[], Any]:
+    """One capture; its result holds everything captured."""
+    if side == "plain":
+
+        def plain() -> Any:
+            with torch.no_grad():
+                return model(ids)
+
+        return plain
+    if side == "ours":
+        from glassformer.trace import trace
+
+        return lambda: trace(model, ids)
+    import torchlens
+
+    def theirs() -> Any:
+        with torch.no_grad():
+            return torchlens.trace(model, ids)
+
+    return theirs
+
+
+def resident_bytes() -> int:
+    """The memory that the process holds now (Linux)."""
+    gc.collect()
+    pages = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[1])
+    return pages * resource.getpagesize()
+
+
+def serve(side: str, name: str) -> None:
+    """A side's own process: for each line that comes in, run once and answer with the seconds."""
+    model = make_model(name)
+    ids = torch.randint(0, 50_257, (1, TOKENS), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        model(ids)
+    before = resident_bytes()
+    capture = make_side(side, model, ids)
+    captured = [capture()]
+    print(resident_bytes() - before, flush=True)
+    for _ in sys.stdin:
+        captured.clear()
+        began = time.perf_counter()
+        captured.append(capture())
+        print(time.perf_counter() - began, flush=True)
+
+
+class Side:
+    """The process of one side, seen from outside."""
+
+    def __init__(self, side: str, name: str, threads: int) -> None:
+        command = [sys.executable, __file__, "--serve", side, "--model", name]
+        self._process = subprocess.Popen(
+            [*command, "--threads", str(threads)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self._side = side
+        self.bytes = int(self._answer())
+        self.seconds: list[float] = []
+
+    def run(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write("go\n")
+        self._process.stdin.flush()
+        self.seconds.append(float(self._answer()))
+
+    def close(self) -> None:
+        self._process.communicate()
+
+    def _answer(self) -> str:
+        assert self._process.stdout is not None
+        answer = self._process.stdout.readline()
+        if not answer:
+            raise SystemExit(f"{self._side} failed")
+        return answer
+
+
+def measure(name: str, threads: int, repetitions: int) -> dict[str, Side]:
+    """Every side's runs, the sides taking turns; they start one after the other."""
+    sides = {side: Side(side, name, threads) for side in SIDES}
+    for _ in range(repetitions):
+        for side in sides.values():
+            side.run()
+    for side in sides.values():
+        side.close()
+    return sides
+
+
+def spread(seconds: list[float]) -> str:
+    """Median, fastest and slowest in milliseconds."""
+    low, middle, high = (1e3 * f(seconds) for f in (min, median, max))
+    return f"{middle:9.1f} ms ({low:.1f} to {high:.1f})"
+
+
+def ratio(above: list[float], below: list[float]) -> str:
+    """The median of the ratios of runs made in the same turn, and their range."""
+    ratios = sorted(a / b for a, b in zip(above, below, strict=True))
+    return f"{median(ratios):5.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})"
+
+
+def compare_captures(name: str, threads: int, repetitions: int) -> None:
+    sides = measure(name, threads, repetitions)
+    plain, ours, theirs = (sides[side] for side in SIDES)
+    print(f"\n{name}, {TOKENS} tokens")
+    for side, made in sides.items():
+        print(f"  {side:<11}{spread(made.seconds)}   {made.bytes / 2**20:7.0f} MiB")
+    print(f"  torchlens / ours, memory   {theirs.bytes / max(1, ours.bytes):5.2f}")
+    print(f"  torchlens / ours   {ratio(theirs.seconds, ours.seconds)}   goal at least 5")
+    print(f"  ours / plain       {ratio(ours.seconds, plain.seconds)}   goal below 1.6")
+
+
+def explain_cells(repetitions: int) -> None:
+    """One cell's arithmetic as text, for cells all over a GPT-2 of the small size."""
+    from glassformer.trace import trace
+
+    traced = trace(make_model("gpt2"), torch.arange(TOKENS)[None])
+    chance = random.Random(0)
+    steps = [step for step in traced.steps if step.rule is not None and step.view.numel]
+    taken: dict[str, list[float]] = {}
+    for _ in range(repetitions):
+        for step in steps:
+            cell = step[tuple(chance.randrange(size) for size in step.shape)]
+            began = time.perf_counter()
+            cell.explain()
+            taken.setdefault(step.op, []).append(time.perf_counter() - began)
+    everything = [seconds for values in taken.values() for seconds in values]
+    slowest = max(taken, key=lambda op: median(taken[op]))
+    print(f"\nexplain one cell   {spread(everything)}   goal below 5 ms")
+    print(f"  slowest operator: {slowest}, {spread(taken[slowest])}")
+
+
+def edit_base_model(repetitions: int) -> None:
+    """`edit` on the base encoder-decoder, 20 source and 20 target tokens."""
+    from glassformer.nn import build, presets
+    from glassformer.trace import trace
+
+    torch.manual_seed(0)
+    model = build(presets.vaswani_2017_base(), attention="written").eval()
+    source, target = torch.arange(1, 21)[None], torch.arange(21, 41)[None]
+    traced = trace(model, source, target)
+    print("\nedit, base encoder-decoder, 20 + 20 tokens   goal below 500 ms")
+    for where, index in (
+        ("encoder.blocks.0.attention.to_queries.weight", (3, 5)),
+        ("decoder.blocks.5.attention.weights", (0, 2, 7, 3)),
+        ("source", (0, 4)),
+    ):
+        taken = []
+        for repetition in range(repetitions + 1):
+            began = time.perf_counter()
+            traced.edit({(where, index): repetition})
+            taken.append(time.perf_counter() - began)
+        print(f"  {where:<46}{spread(taken[1:])}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--repetitions", type=int, default=9)
+    parser.add_argument("--model", action="append", choices=["gpt2", "hf-gpt2"])
+    parser.add_argument("--serve", choices=SIDES, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    if options.serve:
+        serve(options.serve, options.model[0])
+        return
+    versions = f"torch {torch.__version__}, torchlens {version('torchlens')}"
+    print(f"{versions}, {options.threads} threads, {options.repetitions} repetitions")
+    for name in options.model or ["gpt2", "hf-gpt2"]:
+        compare_captures(name, options.threads, options.repetitions)
+    explain_cells(options.repetitions)
+    edit_base_model(options.repetitions)
+
+
+if __name__ == "__main__":
+    main()
