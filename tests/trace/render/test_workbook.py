@@ -14,6 +14,7 @@ from glassformer.trace import Cell, Step, Trace, trace
 from glassformer.trace.expressions import Number
 from glassformer.trace.render.addresses import index_of
 from glassformer.trace.render.workbook import layout, write_workbook
+from glassformer.trace.training import trace_training_step
 from tests.trace.operator_examples import EXAMPLES
 from tests.trace.render.calculator import Calculator
 from tests.trace.render.libreoffice import recalculate
@@ -202,6 +203,23 @@ def test_a_sum_too_long_for_one_formula_goes_through_auxiliary_cells(tmp_path: P
     for number, traced_ in enumerate((t, t2)):
         book = read_workbook(write_workbook(traced_, tmp_path / f"{number}.xlsx"))
         assert worst_difference(traced_, traced_, Calculator(book).value) < 1e-9
+
+
+def test_a_training_step_is_live_down_to_the_new_weights(tmp_path: Path) -> None:
+    """Forward, backward and AdamW: every gradient and every moment is a formula."""
+    torch.manual_seed(0)
+    layers = torch.nn.Linear(4, 5), torch.nn.GELU(), torch.nn.Linear(5, 3)
+    model = torch.nn.Sequential(*layers).double()
+    target = torch.tensor([0, 2])
+    t = trace_training_step(
+        model,
+        torch.randn(2, 4, dtype=torch.float64),
+        loss=lambda output: torch.nn.functional.cross_entropy(output, target),
+        optimiser=torch.optim.AdamW(model.parameters()),
+    )
+    book = read_workbook(write_workbook(t, tmp_path / "book.xlsx"))
+    assert worst_difference(t, t, Calculator(book).value) < 1e-12
+    assert any(step.name.startswith("gradients.") for step in t.steps)
 
 
 def test_what_no_sheet_can_hold_is_refused_before_anything_is_written(tmp_path: Path) -> None:

@@ -59,8 +59,8 @@ __all__ = ["INFINITE", "INFINITY", "LONGEST", "Formulas", "InexpressibleError", 
 LONGEST = 8_000
 """Excel takes 8,192 characters; the rest is for what a writer adds around a formula."""
 
-Auxiliary = Callable[[str, str, float], str]
-"""Takes a label, a formula and its value; returns the name of the cell that now holds it."""
+Auxiliary = Callable[[str, str, Callable[[], float]], str]
+"""Takes a label, a formula and what gives its value, and returns the name of its cell."""
 
 _SIGNS: dict[str, tuple[str, int]] = {
     "+": ("+", ADD),
@@ -194,7 +194,7 @@ class Formulas:
             ):
                 largest = value(self._write(inner.right, ()))
                 text = f"IF({largest}<=-{INFINITE},NA(),{text})"
-        return Piece(self._auxiliary(symbol, text, evaluate(body)), ATOM)
+        return Piece(self._auxiliary(symbol, text, lambda: evaluate(body)), ATOM)
 
     # --- inner nodes ---
 
@@ -266,7 +266,7 @@ class Formulas:
         def flush() -> None:
             total = joined[joint]([number for _, number in held])
             text = wrap(joint.join(text for text, _ in held))
-            shorter.append((self._auxiliary(f"{reduce.kind} …", text, total), total))
+            shorter.append((self._auxiliary(f"{reduce.kind} …", text, lambda: total), total))
             held.clear()
 
         for term in terms:

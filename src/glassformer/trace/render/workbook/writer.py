@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -203,7 +203,7 @@ class _AuxiliaryCells:
     cells: dict[tuple[int, int], tuple[str, str, float]] = field(default_factory=dict)
     _known: dict[str, str] = field(default_factory=dict)
 
-    def add(self, label: str, formula: str, number: float) -> str:
+    def add(self, label: str, formula: str, number: Callable[[], float]) -> str:
         """The name of the cell that holds a formula."""
         if formula not in self._known:
             column = LEFT + self.block.columns + 1
@@ -211,7 +211,7 @@ class _AuxiliaryCells:
                 column += 1
             if column >= MOST_COLUMNS:
                 raise InexpressibleError("its auxiliary cells do not fit beside it")
-            self.cells[self.row, column] = (label, formula, number)
+            self.cells[self.row, column] = (label, formula, number())
             self._known[formula] = cell_name(self.row, column)
         return self._known[formula]
 
