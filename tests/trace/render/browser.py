@@ -18,5 +18,5 @@ def dumped(page: Path, folder: Path, fragment: str = "") -> str:
         [*command, page.as_uri() + fragment], check=True, capture_output=True, timeout=120
     )
     said = [line for line in ran.stderr.decode().splitlines() if "CONSOLE" in line]
-    assert said == []
+    assert said == [], "\n".join(said)
     return ran.stdout.decode()

@@ -243,3 +243,71 @@ def test_the_card_of_a_cell_is_on_the_page(lang: str, tmp_path: Path) -> None:
         assert f'title="{operand.name}"' in card
     assert card.count('href="#/') >= 2 * len(cell.operands)
     assert 'lang="zh-CN"' in shown
+
+
+DRIVER = """
+const at = (selector) => document.querySelector(selector);
+const press = (key, more) => document.activeElement.dispatchEvent(
+  new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true, ...more }));
+const wait = () => new Promise((done) => setTimeout(done, 50));
+const seen = {};
+(async () => {
+  at('td[tabindex="0"]').focus();
+  press("ArrowRight"); press("ArrowDown");
+  seen.moved = document.activeElement.dataset.at;
+  press("Home");
+  seen.home = document.activeElement.dataset.at;
+  press("End", { ctrlKey: true });
+  seen.end = document.activeElement.dataset.at;
+  press("Enter"); await wait();
+  seen.card = at("#card h2").textContent;
+  seen.selected = at('[aria-selected="true"]').dataset.at;
+  seen.stops = document.querySelectorAll('table[role="grid"] [tabindex="0"]').length;
+  at("#card .formula a").click(); await wait();
+  seen.operand = at("#card h2").textContent;
+  seen.trail = at("#card .trail").textContent;
+  history.back(); await wait();
+  seen.back = at("#card h2").textContent;
+  at("#language").click();
+  seen.chinese = [
+    document.documentElement.lang, at("#card h3").textContent, at("#title").textContent,
+  ];
+  at("#theme").click();
+  seen.theme = document.documentElement.dataset.theme;
+  at("#find").value = "weights"; at("#find").dispatchEvent(new Event("input"));
+  const left = [...document.querySelectorAll("nav li[data-name]:not([hidden])")];
+  seen.found = left.map((line) => line.dataset.name);
+  document.body.textContent = JSON.stringify(seen);
+})();
+"""
+
+
+@pytest.mark.slow
+def test_the_page_follows_keys_clicks_and_switches(tmp_path: Path) -> None:
+    t = traced("illustrated")
+    page = page_text(t)
+    # The page's own policy refuses any script but its own, so the driven copy goes without it.
+    free = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page)
+    path = tmp_path / "driven.html"
+    path.write_text(free.replace("</body>", f"<script>{DRIVER}</script></body>"), encoding="utf-8")
+    scores = t["scores"].number
+    shown = re.search(r"<body>(.*)</body>", dumped(path, tmp_path, f"#/{scores}"), re.DOTALL)
+    assert shown
+    seen = json.loads(unescape(shown[1]))
+    assert (seen["moved"], seen["home"], seen["end"]) == ("4", "3", "8")
+    assert seen["card"] == seen["back"] == "scores[0, 0, 2, 2]" and seen["selected"] == "8"
+    assert seen["stops"] == 1, "one tab stop for the whole grid"
+    assert seen["operand"] == "projected_queries[0, 2, 0]"
+    assert "scores[0, 0, 2, 2] ← projected_queries[0, 2, 0]" in seen["trail"]
+    assert seen["chinese"] == ["zh-CN", "公式", "模型里的每一个数"]
+    assert seen["theme"] == "dark"
+    assert seen["found"] == ["weights"]
+
+
+@pytest.mark.slow
+def test_the_policy_of_the_page_refuses_other_scripts(tmp_path: Path) -> None:
+    page = page_text(traced("illustrated"))
+    path = tmp_path / "attacked.html"
+    path.write_text(page.replace("</body>", "<script>document.title='x'</script></body>"))
+    with pytest.raises(AssertionError, match="Content Security Policy"):
+        dumped(path, tmp_path)
