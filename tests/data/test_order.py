@@ -98,7 +98,7 @@ def test_accumulation_and_processes_share_out_the_same_examples_and_the_same_luc
                 for update in per_process
                 for batch in update.batches
                 if batch.n_scored
-                for i, luck in zip(batch.inputs[0], batch.labels, strict=True)  # type: ignore[arg-type]  # ids are there
+                for i, luck in zip(batch.inputs[0], batch.labels, strict=True)
             }
             for per_process in updates
         ]

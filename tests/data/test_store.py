@@ -111,7 +111,7 @@ def test_an_error_of_ours_passes_through_unchanged(tmp_path: Path) -> None:
     def write(_folder: Path) -> None:
         raise DataError("line 3 has no tab")
 
-    with pytest.raises(DataError, match="^line 3 has no tab$"):
+    with pytest.raises(DataError, match=r"^line 3 has no tab$"):
         prepared_folder("k", write, tmp_path)
 
 

@@ -60,7 +60,7 @@ def make_data(folder: Path) -> None:
     for split, n in (("train", 160), ("test", 40), ("unsup", 60)):
         # Sorted by label, as the original folders are: a reader has to shuffle.
         labels = sorted(i % 2 for i in range(n))
-        rows = [
+        rows: list[dict[str, Any]] = [
             {"text": review(rng, label), "label": label, "id": f"x/{i}", "movie": f"tt{i % 40}"}
             for i, label in enumerate(labels)
         ]
@@ -100,7 +100,7 @@ def make_data(folder: Path) -> None:
 
 
 def registered(folder: Path) -> dict[str, Corpus]:
-    """The register with the checksums of made files; corpora that were not made stay as they are."""
+    """The register with the checksums of the made files."""
     return {
         name: replace(corpus, files={file: sha256(folder / file) for file in corpus.files})
         if all((folder / file).is_file() for file in corpus.files)

@@ -35,6 +35,8 @@ def changed(config: T, changes: Mapping[str, Any], source: str = "") -> T:
         place = tree
         for section in sections:
             place = place.setdefault(section, {})
+            if not isinstance(place, dict):
+                raise ConfigError(f"{section} is set as a whole; it cannot have {name} as well")
         place[last] = value
     result: T = _replaced(config, tree, "")
     return result
@@ -76,7 +78,7 @@ def keys(config: Any, prefix: str = "") -> Iterator[str]:
         name = f"{prefix}{field.name}"
         if is_dataclass(value):
             yield from keys(value, f"{name}.")
-        else:
+        if not is_dataclass(value) or field.default is None:  # a section that may be left out
             yield name
 
 
@@ -110,7 +112,7 @@ def _replaced(config: Any, tree: Mapping[str, Any], where: str) -> Any:
         path = f"{where}{name}"
         values[name] = (
             _replaced(current, value, f"{path}.")
-            if is_dataclass(current)
+            if is_dataclass(current) and isinstance(value, Mapping)
             else _converted(value, hints[name], path)
         )
     return replace(config, **values)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from glassformer.errors import UnknownNameError
 from glassformer.training.config import RunConfig
-from glassformer.training.recipes.imdb import imdb, imdb_pretrain, imdb_small
+from glassformer.training.recipes.classification import csv, imdb, imdb_pretrain, imdb_small
 from glassformer.training.recipes.language import shakespeare, shakespeare_small, text, wikitext2
 from glassformer.training.recipes.translation import multi30k, translate_de, translate_zh
 
@@ -26,6 +26,7 @@ RECIPES: dict[str, Callable[[], RunConfig]] = {
         shakespeare_small,
         wikitext2,
         text,
+        csv,
     )
 }
 

@@ -1,4 +1,4 @@
-"""Film reviews: is one positive?"""
+"""Classifiers of texts: film reviews, a user's own table."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ from glassformer.training.config import (
     ScheduleConfig,
 )
 
-__all__ = ["imdb", "imdb_pretrain", "imdb_small"]
+__all__ = ["csv", "imdb", "imdb_pretrain", "imdb_small"]
 
 
 def imdb() -> RunConfig:
@@ -112,6 +112,26 @@ def imdb_pretrain() -> RunConfig:
         schedule=ScheduleConfig(kind="linear", warmup=200),
         loop=LoopConfig(epochs=4, average=0.998, evaluate_every=350),
         first=masked_words,
+    )
+
+
+def csv() -> RunConfig:
+    """A classifier of a user's own table (`--csv FILE --text-column … --label-column …`)."""
+    return RunConfig(
+        recipe="csv",
+        data=DataConfig(
+            problem="classify-csv",
+            vocab_size=8000,
+            max_len=256,
+            cut="middle",
+            batch_size=32,
+            bucket_width=32,
+            word_dropout=0.2,
+        ),
+        model=_reader(d_model=64, n_heads=4, n_layers=2, d_ff=128, dropout=0.2),
+        optimiser=OptimiserConfig(lr=1e-3, weight_decay=0.1, label_smoothing=0.1),
+        schedule=ScheduleConfig(kind="cosine", warmup=50),
+        loop=LoopConfig(epochs=10, patience=4),
     )
 
 

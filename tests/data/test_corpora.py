@@ -1,0 +1,109 @@
+"""Where data are found, and what is said when they are not, or not as they should be."""
+
+import gzip
+import lzma
+from pathlib import Path
+
+import pytest
+
+from glassformer.data import cache_folder, find
+from glassformer.data.corpora import CORPORA, sha256
+from glassformer.data.reading import read_lines, read_text
+from glassformer.errors import DataError, UnknownNameError
+
+
+def test_an_explicit_folder_goes_first_then_the_variable_then_the_cache(
+    made_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = tmp_path / "copy"
+    (copy / "lm").mkdir(parents=True)
+    text = (made_data / "lm/tinyshakespeare.txt").read_bytes()
+    (copy / "lm/tinyshakespeare.txt").write_bytes(text)
+    assert find("shakespeare", copy).folder == copy
+    assert find("shakespeare").folder == made_data
+    monkeypatch.delenv("GLASSFORMER_DATA")
+    cached = cache_folder() / "data/lm"
+    cached.mkdir(parents=True)
+    (cached / "tinyshakespeare.txt").write_bytes(text)
+    assert find("shakespeare").folder == cache_folder() / "data"
+
+
+def test_missing_data_are_named_with_the_places_that_were_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GLASSFORMER_DATA")
+    with pytest.raises(DataError) as caught:
+        find("multi30k", tmp_path / "nowhere")
+    message = str(caught.value)
+    for part in ("train.en.gz and 9 more missing", "nowhere", "--data.folder", "multi30k/dataset"):
+        assert part in message
+
+
+def test_a_damaged_file_is_named_with_both_checksums(made_data: Path, tmp_path: Path) -> None:
+    file = tmp_path / "lm/tinyshakespeare.txt"
+    file.parent.mkdir()
+    file.write_bytes(b"To be, or not to bee")
+    with pytest.raises(DataError) as caught:
+        find("shakespeare", tmp_path).file("lm/tinyshakespeare.txt")
+    message = str(caught.value)
+    for part in (str(file), "damaged", sha256(file), CORPORA["shakespeare"].source):
+        assert part in message
+
+
+def test_a_checksum_follows_a_changed_file(tmp_path: Path) -> None:
+    file = tmp_path / "x"
+    file.write_bytes(b"1")
+    before = sha256(file)
+    file.write_bytes(b"22")
+    assert sha256(file) != before
+    with pytest.raises(DataError, match="cannot read"):
+        sha256(tmp_path / "y")
+
+
+def test_an_unknown_data_set_gets_a_suggestion() -> None:
+    with pytest.raises(UnknownNameError, match="did you mean 'imdb'"):
+        find("imbd")
+
+
+@pytest.mark.parametrize("name", CORPORA)
+def test_every_corpus_has_a_licence_a_citation_a_source_and_checksums(name: str) -> None:
+    entry = CORPORA[name]
+    assert entry.licence
+    assert entry.cite
+    assert entry.source
+    assert all(len(digest) == 64 for digest in entry.files.values())
+
+
+@pytest.mark.parametrize("suffix", ["txt", "gz", "xz"])
+def test_packed_files_read_as_plain_ones(tmp_path: Path, suffix: str) -> None:
+    data = "eins\r\nzwei\u2028drei\n\nvier".encode()
+    packed = {"txt": data, "gz": gzip.compress(data), "xz": lzma.compress(data)}[suffix]
+    file = tmp_path / f"a.{suffix}"
+    file.write_bytes(packed)
+    assert list(read_lines(file)) == ["eins", "zwei\u2028drei", "", "vier"]
+
+
+def test_a_byte_order_mark_is_no_text(tmp_path: Path) -> None:
+    file = tmp_path / "a.txt"
+    file.write_bytes("\ufeff你好".encode())
+    assert read_text(file) == "你好"
+
+
+def test_a_file_in_gbk_is_named_with_the_line_and_the_cure(tmp_path: Path) -> None:
+    file = tmp_path / "a.txt"
+    file.write_bytes(b"ok\n" + "满纸荒唐言".encode("gbk"))
+    with pytest.raises(DataError) as caught:
+        read_text(file)
+    message = str(caught.value)
+    for part in ("a.txt is not UTF-8", "line 2", "0xc2", "iconv -f gb18030"):
+        assert part in message
+
+
+@pytest.mark.parametrize("suffix", ["gz", "xz"])
+def test_a_cut_archive_is_one_clear_error(tmp_path: Path, suffix: str) -> None:
+    data = b"some text " * 1000
+    packed = gzip.compress(data) if suffix == "gz" else lzma.compress(data)
+    file = tmp_path / f"a.{suffix}"
+    file.write_bytes(packed[: len(packed) // 2])
+    with pytest.raises(DataError, match="cannot read"):
+        read_text(file)

@@ -1,0 +1,174 @@
+"""The readers: official splits, nothing on both sides, and no label that leaks."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from glassformer.data import Chance, Order, corpora, find
+from glassformer.data.imdb import Review, read_reviews, split_by_film, texts_for_pretraining
+from glassformer.data.parallel import Pair, read_multi30k, read_tatoeba, split_by_source
+from glassformer.data.plain import read_shakespeare, read_text_file, read_wikitext2
+from glassformer.data.table import read_table, split_by_text
+from glassformer.errors import DataError
+from glassformer.training.problems import prepare
+from tests.training.made import registered, tiny, write
+
+
+def test_trap_27_both_classes_are_read_and_neither_comes_first() -> None:
+    reviews = read_reviews(find("imdb"), "train")
+    labels = [review.label for review in reviews]
+    assert labels == sorted(labels), "the made file is sorted by label"  # type: ignore[type-var]
+    assert labels.count(0) == labels.count(1) == 80
+    problem = prepare(tiny("imdb"))
+    order = Order(problem.train.lengths, batch_size=16, bucket_width=100)
+    first = problem.train.batch(order.epoch(0)[0], Chance(0, 0))
+    assert set(first.labels.tolist()) == {0, 1}
+
+
+def test_trap_27_the_vocabulary_has_no_word_of_the_test_set() -> None:
+    problem = prepare(tiny("imdb"))
+    ids = problem.tokenizer.encode("film testonlyword")
+    assert ids[0] != problem.tokenizer.special.unknown
+    assert ids[1] == problem.tokenizer.special.unknown
+
+
+def test_no_film_is_on_both_sides_and_no_id_leaves_the_reader() -> None:
+    reviews = read_reviews(find("imdb"), "train")
+    train, valid = split_by_film(reviews, 0.3)
+    assert len(train) + len(valid) == len(reviews)
+    assert valid
+    assert {r.movie for r in train}.isdisjoint(r.movie for r in valid)
+    assert not hasattr(reviews[0], "id")
+    assert "<br" not in reviews[0].text
+
+
+def test_pretraining_leaves_out_what_the_test_set_has_and_says_nothing_twice() -> None:
+    def make(*texts: str) -> list[Review]:
+        return [Review(text, None, "tt1") for text in texts]
+
+    assert texts_for_pretraining(make("a", "b"), make("b", "c", "t"), make("t")) == ["a", "b", "c"]
+
+
+def test_a_line_that_is_no_review_is_named(
+    tmp_path: Path, made_data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good = json.dumps({"text": "x", "label": 0, "movie": "tt1"})
+    for split in ("train", "test"):
+        write(tmp_path / f"imdb/{split}.jsonl.xz", good + "\n" + '{"label": 1}\n')
+    monkeypatch.setitem(corpora.CORPORA, "imdb", registered(tmp_path)["imdb"])
+    with pytest.raises(DataError, match=r"train\.jsonl\.xz, line 2: expected a review"):
+        read_reviews(find("imdb", tmp_path), "train")
+
+
+def test_captions_come_in_pairs() -> None:
+    pairs = read_multi30k(find("multi30k"), "val")
+    assert len(pairs) == 10
+    assert len(pairs[0].source.split()) == len(pairs[0].target.split())
+
+
+def test_captions_without_a_partner_are_refused(
+    tmp_path: Path, made_data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in corpora.CORPORA["multi30k"].files:
+        write(tmp_path / name, "one\n" * (2 if name.endswith("val.de.gz") else 1))
+    monkeypatch.setitem(corpora.CORPORA, "multi30k", registered(tmp_path)["multi30k"])
+    with pytest.raises(DataError, match="as many English as German lines, got 1 and 2"):
+        read_multi30k(find("multi30k", tmp_path), "val")
+
+
+def test_sentences_are_split_by_their_english_side() -> None:
+    pairs = [Pair(text, f"{i}") for i, text in enumerate("abcAdefgha")]
+    splits = split_by_source(pairs, n_valid=2, n_test=3)
+    sides = [
+        {pair.source.casefold() for pair in part}
+        for part in (splits.train, splits.valid, splits.test)
+    ]
+    assert sides[0].isdisjoint(sides[1] | sides[2])
+    assert sides[1].isdisjoint(sides[2])
+    assert (len(splits.valid), len(splits.test)) == (2, 3)
+    assert splits == split_by_source(pairs, n_valid=2, n_test=3)
+
+
+def test_a_sentence_without_a_tab_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "parallel/tatoeba-eng-cmn.tsv.xz", "Hi.\t你好。\nBye.\n")
+    monkeypatch.setitem(corpora.CORPORA, "tatoeba-zh", registered(tmp_path)["tatoeba-zh"])
+    with pytest.raises(DataError, match="line 2: expected English, tab, translation"):
+        read_tatoeba(find("tatoeba-zh", tmp_path))
+
+
+def test_running_texts_have_their_usual_parts() -> None:
+    shakespeare = read_shakespeare(find("shakespeare"))
+    whole = len(shakespeare.train) + len(shakespeare.valid)
+    assert len(shakespeare.train) == int(whole * 0.9)
+    assert read_wikitext2(find("wikitext2")).test
+
+
+@pytest.mark.parametrize(("text", "message"), [("", "too short"), (None, "there is no text file")])
+def test_a_text_that_is_missing_or_too_short_is_named(
+    tmp_path: Path, text: str | None, message: str
+) -> None:
+    file = tmp_path / "my.txt"
+    if text is not None:
+        file.write_text(text, encoding="utf-8")
+    with pytest.raises(DataError, match=message):
+        read_text_file(file, 0.1)
+
+
+def table(tmp_path: Path, text: str) -> Path:
+    file = tmp_path / "t.csv"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def test_a_table_is_read_with_its_quoted_line_ends(tmp_path: Path) -> None:
+    file = table(tmp_path, 'n,text,label\n1,"two\nlines, yes",a\n2,好的,b\n')
+    read = read_table(file, "text", "label")
+    assert read.texts == ["two\nlines, yes", "好的"]
+    assert read.labels == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("texts,label\nx,a\n", "no column 'text'; did you mean 'texts'"),
+        ("text,class\nx,a\n", "no column 'label'"),
+        ("", "no column 'text'; there are none"),
+        ("text,label\nx,a\ny,a\n", "at least two classes in column 'label', got only 'a'"),
+        ("text,label\n", "got no rows"),
+        ("text,label\nx,a\n ,b\n", "line 3: the column 'text' is empty"),
+        ("text,label\nx,a\ny\n", "line 3: the column 'label' is empty"),
+        ('text,label\n"x,a\n', "unexpected end of data"),
+    ],
+)
+def test_a_table_that_cannot_be_learnt_from_is_one_clear_line(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    with pytest.raises(DataError, match=message):
+        read_table(table(tmp_path, text), "text", "label")
+
+
+def test_a_class_that_is_held_out_whole_is_named(tmp_path: Path) -> None:
+    rows = "".join(f"text {i},a\n" for i in range(50))
+    read = read_table(table(tmp_path, f"text,label\n{rows}only one,b\n"), "text", "label")
+    with pytest.raises(DataError, match="the class 'b' has no text to learn from"):
+        split_by_text(read, 0.999)
+
+
+def test_equal_texts_of_a_table_are_on_one_side(tmp_path: Path) -> None:
+    rows = "".join(f"text {i % 20},{'ab'[i % 2]}\n" for i in range(60))
+    read = read_table(table(tmp_path, f"text,label\n{rows}"), "text", "label")
+    train, valid = split_by_text(read, 0.3)
+    assert valid
+    assert {text for text, _ in train}.isdisjoint(text for text, _ in valid)
+    assert len(train) + len(valid) == 60
+
+
+def test_texts_are_cut_at_the_end_or_in_the_middle() -> None:
+    whole = prepare(tiny("imdb", data__max_len=100))
+    longest = int(np.argmax(whole.train.lengths))
+    ids = whole.train.store[longest].tolist()  # type: ignore[attr-defined]  # labelled texts
+    for cut, expected in (("end", ids[:8]), ("middle", [*ids[:2], *ids[-6:]])):
+        problem = prepare(tiny("imdb", data__max_len=8, data__cut=cut))
+        assert problem.train.store[longest].tolist() == expected  # type: ignore[attr-defined]

@@ -1,0 +1,103 @@
+"""An update is the same in one batch, in several, and in several processes."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from glassformer.training import train
+from glassformer.training.settings import to_json
+from tests.training.made import tiny
+from tests.training.runs import At, make_trainer, weights
+
+NO_DROPOUT = {"model__block__dropout": 0.0, "model__feed_forward__dropout": 0.0}
+
+
+def gradients(name: str, folder: Path, accumulate: int) -> dict[str, Tensor]:
+    """Of the first update of uneven texts."""
+    config = tiny(
+        name,
+        **NO_DROPOUT,
+        loop__accumulate=accumulate,
+        loop__average=0.0,
+        data__bucket_width=100,
+    )
+    trainer = make_trainer(config, folder)
+    trainer.model.double()
+    kept: dict[str, Tensor] = {}
+
+    def keep(_share: float) -> Tensor:
+        for name, parameter in trainer.model.named_parameters():
+            assert parameter.grad is not None
+            kept[name] = parameter.grad.clone()
+        return torch.zeros(())
+
+    trainer.optimiser.step = keep  # type: ignore[method-assign]  # look instead of moving
+    update = next(iter(trainer.loader.updates(0, 1)))
+    assert len(update.batches) == accumulate
+    trainer._update(update, trainer._new_tally())
+    return kept
+
+
+@pytest.mark.parametrize("name", ["imdb", "multi30k"])
+def test_trap_21_one_batch_of_eight_is_four_of_two(name: str, tmp_path: Path) -> None:
+    once = gradients(name, tmp_path / "once", 1)
+    fourfold = gradients(name, tmp_path / "fourfold", 4)
+    for key, gradient in once.items():
+        # The loss is in float32 on purpose, also of a float64 model.
+        assert torch.allclose(gradient, fourfold[key], rtol=1e-4, atol=1e-8), key
+
+
+def test_trap_21_two_processes_are_one(tmp_path: Path) -> None:
+    """Losses, gradient norms and scores agree; either goes on where the other stopped."""
+    table = tmp_path / "t.csv"
+    rows = [f"{'good ' * (i % 7 + 1)}{i},{'ab'[i % 2]}" for i in range(60)]
+    table.write_text("text,label\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    config = tiny("csv", **NO_DROPOUT, data__file=str(table), data__cache=str(tmp_path / "tokens"))
+    config_file = tmp_path / "config.json"
+    config_file.write_text(to_json(config), encoding="utf-8")
+    train(config, tmp_path / "alone")
+
+    run_two(config_file, tmp_path / "both")
+    alone, both = (records(tmp_path / name) for name in ("alone", "both"))
+    assert len(alone) == len(both)
+    for one, two in zip(alone, both, strict=True):
+        shared = {k for k in one if "second" not in k and "tokens_per_s" not in k}
+        assert {k: one[k] for k in shared} == pytest.approx({k: two[k] for k in shared}, rel=1e-4)
+    for name, tensor in weights(tmp_path / "alone").items():
+        # Adam divides by a gradient's size: rounding moves a parameter without one by up to lr.
+        assert torch.allclose(tensor, weights(tmp_path / "both")[name], atol=2e-3), name
+
+    longer = tiny(
+        "csv",
+        **NO_DROPOUT,
+        data__file=str(table),
+        data__cache=str(tmp_path / "tokens"),
+        loop__steps=6,
+    )
+    said = At()
+    train(longer, tmp_path / "both", resume=True, reporter=said)
+    assert "going on at step 4 of 6" in said.lines
+
+
+def run_two(config: Path, out: Path) -> None:
+    """The same command, twice, joined by gloo."""
+    command = [
+        *(sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"),
+        *("-m", "glassformer.training", "csv", "--config", str(config), "--out", str(out)),
+    ]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLASSFORMER_CHECK_SHAPES": ""}
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def records(folder: Path) -> list[dict[str, float]]:
+    lines = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines]

@@ -1,0 +1,83 @@
+"""Losses are sums over scored labels: padding, batch size and smoothing change nothing reported."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from glassformer.data import IGNORED
+from glassformer.nn import build
+from glassformer.training.evaluation import Evaluator
+from glassformer.training.loss import cross_entropy
+from glassformer.training.problems import prepare
+from glassformer.training.processes import Processes
+from tests.training.made import tiny
+
+
+@pytest.fixture
+def logits() -> Tensor:
+    return torch.randn(2, 5, 7, generator=torch.Generator().manual_seed(0))
+
+
+LABELS = torch.tensor([[1, 2, 3, IGNORED, IGNORED], [4, 5, 6, 0, IGNORED]])
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_trap_20_more_padding_leaves_the_loss_as_it_is(logits: Tensor, smoothing: float) -> None:
+    wider = torch.cat([logits, torch.randn(2, 3, 7)], dim=1)
+    more = torch.cat([LABELS, torch.full((2, 3), IGNORED)], dim=1)
+    before, after = cross_entropy(logits, LABELS, smoothing), cross_entropy(wider, more, smoothing)
+    assert torch.allclose(before.objective, after.objective, rtol=1e-6)
+    assert torch.allclose(before.nll, after.nll, rtol=1e-6)
+
+
+def test_trap_20_what_is_reported_is_not_smoothed(logits: Tensor) -> None:
+    smooth, plain = cross_entropy(logits, LABELS, 0.1), cross_entropy(logits, LABELS)
+    assert torch.equal(smooth.nll, plain.nll)
+    assert smooth.objective != plain.objective
+    assert not smooth.nll.requires_grad
+
+
+def test_smoothing_is_that_of_the_paper_by_hand(logits: Tensor) -> None:
+    total = 0.0
+    for row, labels in zip(logits.double(), LABELS, strict=True):
+        for scores, label in zip(row, labels.tolist(), strict=True):
+            if label == IGNORED:
+                continue
+            norm = math.log(sum(math.exp(s) for s in scores.tolist()))
+            minus_logs = [norm - s for s in scores.tolist()]
+            total += 0.9 * minus_logs[label] + 0.1 * sum(minus_logs) / 7
+    assert cross_entropy(logits, LABELS, 0.1).objective.item() == pytest.approx(total, rel=1e-6)
+
+
+@pytest.mark.parametrize("name", ["wikitext2", "imdb", "multi30k", "imdb-pretrain"])
+def test_trap_22_scores_do_not_depend_on_the_batch_size(name: str) -> None:
+    config = tiny(name)
+    config = config.first or config
+    problem = prepare(config)
+    torch.manual_seed(0)
+    model = build(problem.model)
+    assert problem.valid is not None
+
+    def scores(max_tokens: int) -> dict[str, float]:
+        device = torch.device("cpu")
+        evaluator = Evaluator(problem, device, Processes(), torch.no_grad(), max_tokens=max_tokens)
+        assert problem.valid is not None
+        return evaluator(model, problem.valid).values
+
+    small, large = scores(1), scores(100_000)
+    assert small == pytest.approx(large, rel=1e-5)
+    assert small.keys() == large.keys()
+
+
+def test_a_language_model_is_scored_by_the_bytes_of_its_text() -> None:
+    problem = prepare(tiny("wikitext2"))
+    torch.manual_seed(0)
+    evaluator = Evaluator(problem, torch.device("cpu"), Processes(), torch.no_grad(), 1000)
+    assert problem.valid is not None
+    values = evaluator(build(problem.model), problem.valid).values
+    n_tokens = int(problem.valid.examples.lengths.sum())
+    total = values["loss"] * n_tokens
+    assert values["loss_per_byte"] == pytest.approx(total / problem.valid.n_bytes)
+    assert values["bits_per_byte"] == pytest.approx(total / problem.valid.n_bytes / math.log(2))

@@ -1,0 +1,163 @@
+"""A run that was stopped goes on as if it had not been: the same bits at the end."""
+
+import json
+import multiprocessing
+import random
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from glassformer.training import RunConfig, train
+from tests.training.made import prose, tiny
+from tests.training.runs import At, assert_same_bits
+
+# Dropout, dropped words, Muon, averaging, best weights: everything that has a state.
+EVERYTHING = {"loop__average": 0.9, "optimiser__kind": "muon"}
+
+
+def interrupt() -> None:
+    """Ask a run to stop; it finishes the update after this one."""
+    signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.parametrize("name", ["imdb", "multi30k", "shakespeare"])
+def test_a_run_interrupted_in_the_middle_of_an_epoch_ends_with_the_same_bits(
+    name: str, tmp_path: Path
+) -> None:
+    config = tiny(name, **EVERYTHING, loop__steps=9, loop__evaluate_every=4, loop__save_every=3)
+    train(config, tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        train(config, tmp_path / "cut", reporter=At(4, interrupt))
+    assert [f.stem for f in sorted((tmp_path / "cut/state").glob("*.json"))] == [
+        "00000003",
+        "00000005",
+    ]
+    said = At()
+    train(config, tmp_path / "cut", resume=True, reporter=said)
+    assert "going on at step 5 of 9" in said.lines
+    assert_same_bits(tmp_path / "whole", tmp_path / "cut")
+    assert losses(tmp_path / "whole") == losses(tmp_path / "cut")
+
+
+def test_metrics_after_the_resumed_state_are_made_again_not_twice(tmp_path: Path) -> None:
+    config = tiny("shakespeare", loop__steps=4, loop__save_every=2)
+    train(config, tmp_path / "run")
+    whole = losses(tmp_path / "run")
+    for file in (tmp_path / "run/state").glob("00000004*"):
+        file.unlink()
+    with (tmp_path / "run/metrics.jsonl").open("a", encoding="utf-8") as opened:
+        opened.write('{"step": 5, "lo')  # cut short by a kill
+    train(config, tmp_path / "run", resume=True)
+    assert losses(tmp_path / "run") == whole
+
+
+def test_a_damaged_newest_state_is_reported_and_the_run_still_ends_the_same(
+    tmp_path: Path,
+) -> None:
+    config = tiny("imdb", **EVERYTHING, loop__steps=9, loop__save_every=3)
+    train(config, tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        train(config, tmp_path / "cut", reporter=At(7, interrupt))
+    newest = max((tmp_path / "cut/state").glob("*.safetensors"))
+    newest.write_bytes(newest.read_bytes()[:-1] + b"?")
+    said = At()
+    train(config, tmp_path / "cut", resume=True, reporter=said)
+    assert "00000008.json is damaged" in said.lines[0]
+    assert "going on at step 6 of 9" in said.lines[1]
+    assert_same_bits(tmp_path / "whole", tmp_path / "cut")
+
+
+def test_resuming_a_finished_run_changes_nothing(tmp_path: Path) -> None:
+    config = tiny("shakespeare")
+    first = train(config, tmp_path / "run")
+    again = train(config, tmp_path / "run", resume=True)
+    assert again.scores == first.scores
+    assert again.steps == first.steps
+
+
+def test_resuming_where_nothing_is_begins(tmp_path: Path) -> None:
+    assert train(tiny("shakespeare"), tmp_path / "run", resume=True).steps == 4
+
+
+def test_the_run_before_a_run_is_resumed_as_well(tmp_path: Path) -> None:
+    config = tiny("imdb-pretrain", first__loop__steps=5, first__loop__save_every=2)
+    train(config, tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        train(config, tmp_path / "cut", reporter=At(3, interrupt))
+    assert not (tmp_path / "cut/first/model").exists()
+    train(config, tmp_path / "cut", resume=True)
+    assert_same_bits(tmp_path / "whole/first", tmp_path / "cut/first")
+    assert_same_bits(tmp_path / "whole", tmp_path / "cut")
+
+
+def losses(folder: Path) -> list[dict[str, Any]]:
+    """The metrics without what a clock measures."""
+    lines = (folder / "metrics.jsonl").read_text("utf-8").splitlines()
+    return [
+        {k: v for k, v in json.loads(line).items() if "second" not in k and "_per_s" not in k}
+        for line in lines
+    ]
+
+
+# SIGKILL needs processes of its own. A server that has torch imported already forks them.
+_SERVER = multiprocessing.get_context("forkserver")
+_SERVER.set_forkserver_preload(["glassformer.training"])
+
+
+def run_in_child(config: RunConfig, folder: Path) -> None:
+    torch.set_num_threads(1)
+    train(config, folder, resume=True)
+
+
+def start(config: RunConfig, folder: Path) -> Any:
+    child = _SERVER.Process(target=run_in_child, args=(config, folder))
+    child.start()
+    return child
+
+
+def kill_and_resume(tmp_path: Path, n_kills: int) -> None:
+    """Kill a run at random moments, let it go on each time, and compare its end."""
+    file = tmp_path / "my.txt"
+    file.write_text(prose(random.Random(1), 800), encoding="utf-8")
+    config = tiny(
+        "text",
+        **EVERYTHING,
+        data__file=str(file),
+        data__cache=str(tmp_path / "tokens"),
+        loop__steps=60,
+        loop__evaluate_every=20,
+        loop__save_every=2,
+        model__block__dropout=0.2,
+    )
+    start(config, tmp_path / "warm").join()  # imports and tokens, which later runs find
+    began = time.monotonic()
+    start(config, tmp_path / "whole").join()
+    seconds = time.monotonic() - began
+    rng = random.Random()
+    n_killed = 0
+    for kill in range(n_kills):
+        # Each kill has a run of its own, so that it can strike anywhere from start to end.
+        folder = tmp_path / f"run{kill}"
+        child = start(config, folder)
+        child.join(rng.uniform(0.05, 0.95) * seconds)
+        child.kill()
+        child.join()
+        n_killed += child.exitcode == -signal.SIGKILL
+        child = start(config, folder)
+        child.join()
+        assert child.exitcode == 0
+        assert_same_bits(tmp_path / "whole", folder)
+    assert n_killed > n_kills // 2
+
+
+def test_a_run_killed_at_random_moments_ends_with_the_same_bits(tmp_path: Path) -> None:
+    kill_and_resume(tmp_path, n_kills=3)
+
+
+@pytest.mark.slow
+def test_a_run_killed_at_25_random_moments_ends_with_the_same_bits(tmp_path: Path) -> None:
+    kill_and_resume(tmp_path, n_kills=25)

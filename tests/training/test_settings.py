@@ -1,0 +1,148 @@
+"""Settings from a command line and from files: typing mistakes never pass."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from glassformer.errors import ConfigError, GlassformerError, UnknownNameError
+from glassformer.training import RunConfig, recipe
+from glassformer.training.command import configure
+from glassformer.training.settings import changed, from_arguments, from_file, keys, restored
+
+
+def test_fields_are_set_by_their_dotted_names() -> None:
+    config = changed(
+        recipe("multi30k"),
+        from_arguments(
+            [
+                *("--model.d-model", "64", "--optimiser.lr=1e-4", "--loop.compile", "yes"),
+                *("--loop.patience", "none", "--data.max_tokens", "none", "--data.batch_size", "8"),
+            ]
+        ),
+    )
+    assert config.model.d_model == 64
+    assert config.optimiser.lr == 1e-4
+    assert config.loop.compile is True
+    assert config.loop.patience is None
+    assert (config.data.max_tokens, config.data.batch_size) == (None, 8)
+
+
+def test_a_toml_file_has_one_table_a_section(tmp_path: Path) -> None:
+    file = tmp_path / "my.toml"
+    file.write_text(
+        "[model]\nd_model = 64\nattention = {n_heads = 2}\n[loop]\nepochs = 2\n", "utf-8"
+    )
+    config = changed(recipe("imdb"), from_file(file))
+    assert config.model.d_model == 64
+    assert config.model.attention.n_heads == 2
+    assert config.loop.epochs == 2.0
+
+
+def test_the_command_line_goes_before_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "my.toml"
+    file.write_text("[loop]\nseed = 1\nepochs = 3\n", encoding="utf-8")
+    config = configure(
+        "imdb", config_file=str(file), settings=["--loop.seed", "2"], resume_from=None
+    )
+    assert (config.loop.seed, config.loop.epochs) == (2, 3.0)
+
+
+def test_the_run_before_a_run_has_settings_of_its_own() -> None:
+    config = changed(recipe("imdb-pretrain"), {"first.loop.epochs": "2", "loop.epochs": "1"})
+    assert config.first is not None
+    assert (config.first.loop.epochs, config.loop.epochs) == (2.0, 1.0)
+    assert changed(config, {"first": "none"}).first is None
+    with pytest.raises(ConfigError, match="first is set as a whole"):
+        changed(config, {"first": "none", "first.loop.epochs": "2"})
+
+
+def test_a_typing_mistake_in_a_file_names_the_file_and_the_nearest_key(tmp_path: Path) -> None:
+    file = tmp_path / "my.toml"
+    file.write_text("[model]\nd_modl = 64\n", encoding="utf-8")
+    with pytest.raises(UnknownNameError) as caught:
+        configure("imdb", config_file=str(file), settings=[], resume_from=None)
+    assert "my.toml" in str(caught.value)
+    assert "did you mean 'model.d_model'" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("loop.epoch", "3", "did you mean 'loop.epochs'"),
+        ("loop.steps", "2.5", "loop.steps must be a whole number or none, got '2.5'"),
+        ("loop.epochs", "many", "loop.epochs must be a number, got 'many'"),
+        ("loop.compile", "perhaps", "loop.compile must be true or false"),
+        ("schedule.kind", "cosin", "schedule.kind must be 'constant' or 'linear'"),
+        ("loop.epochs", "0", "loop.epochs must be above 0"),
+        ("loop.keep", "0", "loop.keep must be at least 1"),
+        ("loop.average", "1", "loop.average must be in"),
+        ("loop.seed", "-1", "loop.seed must not be negative"),
+        ("optimiser.lr", "0", "optimiser.lr must be above 0"),
+        ("optimiser.beta2", "1", "optimiser.beta2 must be in"),
+        ("optimiser.clip", "-1", "optimiser.clip must not be negative"),
+        ("schedule.warmup", "-1", "schedule.warmup must not be negative"),
+        ("schedule.floor", "2", "schedule.floor must be from 0 to 1"),
+        ("data.share", "0", "data.share must be above 0"),
+        ("data.share", "1.5", "data.share must be from 0 to 1"),
+        ("data.max_tokens", "100", "set one of data.max_tokens and data.batch_size"),
+        ("model.attention.n_heads", "5", "multiple of n_heads"),
+    ],
+)
+def test_a_value_that_does_not_fit_says_what_would(key: str, value: str, message: str) -> None:
+    with pytest.raises(GlassformerError, match=message):
+        changed(recipe("imdb"), {key: value})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [(["loop.seed", "1"], "expected --section.key value"), (["--loop.seed"], "needs a value")],
+)
+def test_arguments_that_are_no_settings_are_refused(arguments: list[str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        from_arguments(arguments)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[model\n", "is not TOML"),
+        (None, "cannot read"),
+        ("x = 1", "unknown setting"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named(
+    tmp_path: Path, text: str | None, message: str
+) -> None:
+    file = tmp_path / "my.toml"
+    if text is not None:
+        file.write_text(text, encoding="utf-8")
+    with pytest.raises(GlassformerError, match=message):
+        changed(recipe("imdb"), from_file(file), str(file))
+
+
+def test_every_key_has_a_help_sentence() -> None:
+    """The sentence under a field is its help: none is missing."""
+    import ast
+    import inspect
+
+    import glassformer.training.config as module
+
+    tree = ast.parse(inspect.getsource(module))
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.ClassDef):
+            continue
+        for field, after in zip(node.body, [*node.body[1:], None], strict=True):
+            if isinstance(field, ast.AnnAssign):
+                assert isinstance(after, ast.Expr), f"{node.name}.{ast.unparse(field.target)}"
+
+
+def test_a_key_of_a_newer_version_is_not_ignored() -> None:
+    data: dict[str, Any] = {"recipe": "imdb", "data": {"problm": "classify-imdb"}}
+    with pytest.raises(UnknownNameError, match=r"config\.data\.problm"):
+        restored(RunConfig, data)
+
+
+def test_keys_are_listed_with_their_sections() -> None:
+    listed = set(keys(recipe("imdb-pretrain")))
+    assert {"recipe", "model.attention.n_heads", "first.loop.steps"} <= listed

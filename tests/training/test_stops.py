@@ -1,0 +1,180 @@
+"""Runs that cannot go on: one clear line, the right exit code, and the last good state kept."""
+
+import errno
+import json
+import os
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from glassformer.errors import ConfigError, TrainingError
+from glassformer.training import command, loop, train
+from glassformer.training.command import main
+from glassformer.training.loss import Loss, model_loss
+from glassformer.training.processes import Processes, choose_device
+from glassformer.training.settings import to_json
+from tests.training.made import tiny
+from tests.training.runs import At, assert_same_bits
+
+
+def states(folder: Path) -> list[str]:
+    return sorted(file.stem for file in (folder / "state").glob("*.json"))
+
+
+def test_a_loss_that_is_no_number_stops_with_the_last_good_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tiny("shakespeare", loop__steps=6, loop__save_every=1)
+    calls = 0
+
+    def spoilt(
+        model: nn.Module, inputs: Sequence[Tensor | None], labels: Tensor, smoothing: float
+    ) -> Loss:
+        nonlocal calls
+        calls += 1
+        objective, nll = model_loss(model, inputs, labels, smoothing)
+        return Loss(objective * torch.nan, nll) if calls == 4 else Loss(objective, nll)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "model_loss", spoilt)
+        with pytest.raises(TrainingError, match="not a number at step 4; the last good state"):
+            train(config, tmp_path / "run")
+    assert states(tmp_path / "run") == ["00000002", "00000003"]
+    train(config, tmp_path / "run", resume=True)
+    train(config, tmp_path / "whole")
+    assert_same_bits(tmp_path / "whole", tmp_path / "run")
+
+
+def test_a_full_disk_stops_with_the_states_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tiny("shakespeare", loop__steps=6, loop__save_every=2)
+    real = os.fsync
+    n_syncs = 0
+
+    def full(file: int) -> None:
+        nonlocal n_syncs
+        n_syncs += 1
+        if n_syncs > 6:  # config, facts, and two files for each of two states
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(file)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(TrainingError, match="No space left on device; the states saved before"):
+            train(config, tmp_path / "run")
+    assert states(tmp_path / "run") == ["00000002", "00000004"]
+    train(config, tmp_path / "run", resume=True)
+    train(config, tmp_path / "whole")
+    assert_same_bits(tmp_path / "whole", tmp_path / "run")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_saves_and_exits_130(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    number: signal.Signals,
+) -> None:
+    config = tmp_path / "c.json"
+    config.write_text(to_json(tiny("shakespeare", loop__steps=9)), encoding="utf-8")
+    monkeypatch.setattr(
+        command, "make_reporter", lambda: At(2, lambda: signal.raise_signal(number))
+    )
+    out = tmp_path / "run"
+    handlers = signal.getsignal(signal.SIGINT)
+    assert main(["shakespeare", "--config", str(config), "--out", str(out)]) == 130
+    assert signal.getsignal(signal.SIGINT) is handlers
+    assert states(out)[-1] == "00000003"
+    assert "--resume" in capsys.readouterr().err
+    monkeypatch.setattr(command, "make_reporter", At)
+    assert main(["shakespeare", "--out", str(out), "--resume"]) == 0
+    assert json.loads(capsys.readouterr().out)["steps"] == 9
+
+
+def test_a_second_signal_interrupts_at_once(tmp_path: Path) -> None:
+    def twice() -> None:
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        train(tiny("shakespeare", loop__save_every=4), tmp_path / "run", reporter=At(2, twice))
+    assert not (tmp_path / "run/state").exists()
+
+
+def test_a_folder_of_another_recipe_is_refused(tmp_path: Path) -> None:
+    train(tiny("shakespeare"), tmp_path / "run")
+    with pytest.raises(TrainingError, match="a run of the recipe shakespeare, not of wikitext2"):
+        train(tiny("wikitext2"), tmp_path / "run", resume=True)
+
+
+def test_a_state_of_another_model_is_refused(tmp_path: Path) -> None:
+    train(tiny("shakespeare"), tmp_path / "run")
+    with pytest.raises(TrainingError, match="belongs to another model"):
+        train(tiny("shakespeare", model__d_model=8), tmp_path / "run", resume=True)
+
+
+def test_a_folder_that_is_not_empty_is_refused(tmp_path: Path) -> None:
+    train(tiny("shakespeare"), tmp_path / "run")
+    with pytest.raises(TrainingError, match="is not empty; go on with --resume"):
+        train(tiny("shakespeare"), tmp_path / "run")
+    file = tmp_path / "file"
+    file.write_text("", encoding="utf-8")
+    with pytest.raises(TrainingError, match="is a file"):
+        train(tiny("shakespeare"), file)
+
+
+def test_a_run_without_better_scores_stops_early(tmp_path: Path) -> None:
+    config = tiny(
+        "shakespeare",
+        loop__steps=50,
+        loop__evaluate_every=1,
+        loop__patience=2,
+        optimiser__lr=1e-30,
+        optimiser__kind="adamw",
+        loop__average=0.0,
+    )
+    said = At()
+    result = train(config, tmp_path / "run", reporter=said)
+    assert result.steps == 3
+    assert any("no better score for 2 evaluations" in line for line in said.lines)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "parts"),
+    [
+        ([], 2, ["name a recipe first", "imdb"]),
+        (["imbd"], 2, ["unknown recipe 'imbd'", "did you mean 'imdb'"]),
+        (["imdb", "--loop.sed", "1"], 2, ["did you mean 'loop.seed'"]),
+        (["imdb", "--out"], 2, ["--out needs a value"]),
+        (["text"], 2, ["--data.file"]),
+        (["text", "--data.file", "nowhere.txt"], 1, ["there is no text file nowhere.txt"]),
+        (["csv", "--data.file", "nowhere.csv"], 1, ["there is no CSV file nowhere.csv"]),
+        (["imdb", "--data.folder", "x", "--loop.device", "gpu"], 2, ["loop.device must be"]),
+    ],
+)
+def test_the_command_fails_in_one_clear_line(
+    arguments: list[str],
+    code: int,
+    parts: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == code
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.count("\n") == 1
+    for part in parts:
+        assert part in shown.err
+
+
+def test_more_gpus_than_there_are_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    with pytest.raises(ConfigError, match="asked for 2 or more GPUs on this machine, which has 1"):
+        choose_device("cuda", Processes(rank=1, local_rank=1, n=2))
