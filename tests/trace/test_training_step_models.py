@@ -12,6 +12,7 @@ from glassformer.errors import TraceError
 from glassformer.nn import build, presets
 from glassformer.trace import Trace
 from glassformer.trace.training import trace_training_step
+from glassformer.trace.training.derivatives import Forward, Gradients, registry
 
 X = torch.linspace(-2, 2, 24).reshape(2, 3, 4).sin()
 
@@ -176,3 +177,14 @@ def test_what_cannot_be_traced_says_so_and_nothing_moves(
         trace_training_step(model, x, loss=loss, optimiser=optimiser)
     assert torch.equal(state, torch.get_rng_state())
     assert all(torch.equal(p, was) for p, was in zip(parameters, before, strict=True))
+
+
+def test_a_wrong_derivative_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The check against autograd can fail."""
+
+    def forgets_the_slope(_forward: Forward, g: Tensor) -> Gradients:
+        yield "self", g
+
+    monkeypatch.setitem(registry._DERIVATIVES, "relu", forgets_the_slope)
+    with pytest.raises(TraceError, match="differs from autograd's"):
+        traced_and_gradients(Map(torch.relu), X, loss=lambda y: y.square().sum())

@@ -13,12 +13,14 @@
     t.verify(sample=20_000).ok                           # recomputed in float64 from what is shown
     u = t.edit({cell: 0.5, ("embedding.weight", (3, 1)): 0.0})
     print(diff(t, u))
+    s = trace_training_step(model, ids, loss=…, optimiser=…)   # forward, backward, update
+    print(why_moved(s, "to_classes.weight", (0, 3)))
 
 The files, in reading order: `memory` (storages, versions, views), `calls` (one operator),
 `recorder` (the dispatch mode), `source` and `names` (what a step is called), `expressions` and
 `rules/` (the arithmetic of a cell), `evaluate` and `text` (walks over it), `steps`, `cells`,
 `trace`, then what is asked of them: `verification`, `replay`, `difference`, `influence`,
-`labels`, `precision`, `explanation`. Nothing here knows any model.
+`labels`, `precision`, `explanation`; and `training/`. Nothing here knows any model.
 """
 
 from glassformer.trace.cells import Cell, Term
@@ -30,6 +32,7 @@ from glassformer.trace.replay import replay
 from glassformer.trace.source import Line
 from glassformer.trace.steps import Operand, Role, Step
 from glassformer.trace.trace import Branch, Trace
+from glassformer.trace.training import Move, trace_training_step, why_moved
 from glassformer.trace.verification import Report, RuleReport
 
 __all__ = [
@@ -38,6 +41,7 @@ __all__ = [
     "Dependent",
     "Difference",
     "Line",
+    "Move",
     "Operand",
     "Precisions",
     "Report",
@@ -50,4 +54,6 @@ __all__ = [
     "diff",
     "replay",
     "trace",
+    "trace_training_step",
+    "why_moved",
 ]
