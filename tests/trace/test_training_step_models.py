@@ -187,4 +187,4 @@ def test_a_wrong_derivative_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setitem(registry._DERIVATIVES, "relu", forgets_the_slope)
     with pytest.raises(TraceError, match="differs from autograd's"):
-        traced_and_gradients(Map(torch.relu), X, loss=lambda y: y.square().sum())
+        traced_and_gradients(Map(torch.relu), X, loss=lambda y: y.sum())
