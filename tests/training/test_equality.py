@@ -37,7 +37,7 @@ def gradients(name: str, folder: Path, accumulate: int) -> dict[str, Tensor]:
             kept[name] = parameter.grad.clone()
         return torch.zeros(())
 
-    trainer.optimiser.step = keep  # type: ignore[method-assign]  # look instead of moving
+    trainer.optimiser.step = keep  # type: ignore[assignment,method-assign]  # look, do not move
     update = next(iter(trainer.loader.updates(0, 1)))
     assert len(update.batches) == accumulate
     trainer._update(update, trainer._new_tally())

@@ -15,7 +15,7 @@ Matrix = NDArray[np.float64]
 
 def newton_schulz(g: Matrix) -> Matrix:
     """Jordan's iteration, one matrix at a time."""
-    x = g.T if g.shape[0] > g.shape[1] else g
+    x: Matrix = g.T if g.shape[0] > g.shape[1] else g
     x = x / (np.sqrt((x * x).sum()) + 1e-7)
     for _ in range(5):
         a = x @ x.T

@@ -23,8 +23,13 @@ app = App(
 )
 for _name, _help in (
     ("audit", "Check every printed number of a worked example."),
+    ("data", "List the data sets, or check and fetch one."),
     ("describe", "Show a preset's parts with their parameter counts."),
+    ("evaluate", "Score a model on its test data."),
     ("explain", "Show the arithmetic of one number of a model."),
+    ("models", "List the trained models that ship."),
+    ("recipes", "List the recipes, or all settings of one."),
+    ("train", "Train a model by a recipe."),
     ("trace", "Record every number of one pass: a page, a workbook, data."),
 ):
     app.command(f"glassformer.cli.{_name}:{_name}", name=_name, help=_help)

@@ -9,13 +9,13 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
 from glassformer.errors import DataError, UnknownNameError
 
-__all__ = ["CORPORA", "Corpus", "Found", "cache_folder", "corpus", "find", "sha256"]
+__all__ = ["CORPORA", "Corpus", "Found", "cache_folder", "corpus", "find", "locate", "sha256"]
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,9 @@ class Corpus:
     cite: str
     source: str
     """Where the data come from, for people who have to fetch them."""
+    addresses: dict[str, str] = field(default_factory=dict)
+    """Path under the data folder to path under raw.githubusercontent.com, where these very files
+    are to be had."""
 
 
 @dataclass(frozen=True)
@@ -66,11 +69,18 @@ def corpus(name: str) -> Corpus:
 def find(name: str, folder: str | os.PathLike[str] | None = None) -> Found:
     """Look for a corpus; a message says where its files would be found if they are not."""
     wanted = corpus(name)
-    places = list(_places(folder))
-    for place in places:
+    place = locate(wanted, folder)
+    if place is None:
+        raise DataError(_missing(wanted, list(_places(folder))))
+    return Found(wanted, place)
+
+
+def locate(wanted: Corpus, folder: str | os.PathLike[str] | None = None) -> Path | None:
+    """The first place that has all files of a corpus; nothing is read or checked yet."""
+    for place in _places(folder):
         if all((place / file).is_file() for file in wanted.files):
-            return Found(wanted, place)
-    raise DataError(_missing(wanted, places))
+            return place
+    return None
 
 
 def cache_folder() -> Path:

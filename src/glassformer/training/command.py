@@ -1,23 +1,50 @@
 """`train` as a command, without a library for commands: it must run where none is installed.
 
-python -m glassformer.training RECIPE [--out DIR] [--resume] [--config FILE] [--section.key V …]
+glassformer train RECIPE, or python -m glassformer.training RECIPE, then any of
+    --out DIR          the run folder (runs/RECIPE unless given)
+    --resume           go on where the folder's run stopped
+    --config FILE      settings from a TOML file, or from a run folder's config.json
+    --plot             draw the run into its folder (needs matplotlib)
+    --section.key V    one setting
+    --text FILE, --csv FILE, --text-column NAME, --label-column NAME   your own data
 """
 
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from glassformer.errors import ConfigError, GlassformerError, UnknownNameError
 from glassformer.training.config import RunConfig
 from glassformer.training.folder import RunFolder
+from glassformer.training.plot import plot_run
 from glassformer.training.progress import make_reporter
 from glassformer.training.recipes import RECIPES, recipe
 from glassformer.training.run import train
 from glassformer.training.settings import changed, from_arguments, from_file
 
-__all__ = ["configure", "main"]
+__all__ = ["configure", "execute", "main"]
+
+# Short names of settings, for what nearly every user of them sets.
+_SHORT = {
+    "--text": "--data.file",
+    "--csv": "--data.file",
+    "--text-column": "--data.text_column",
+    "--label-column": "--data.label_column",
+}
+_FLAGS = ("--resume", "--plot")
+_VALUES = ("--out", "--config")
+
+
+@dataclass
+class _Request:
+    """What a command line asks for."""
+
+    recipe: str
+    values: dict[str, str] = field(default_factory=dict)
+    flags: set[str] = field(default_factory=set)
+    settings: list[str] = field(default_factory=list)
 
 
 def configure(
@@ -35,51 +62,63 @@ def configure(
     return changed(config, from_arguments(settings))
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run the command; returns its exit code. The result is one JSON object on stdout."""
+def execute(arguments: Sequence[str]) -> None:
+    """Run the command; the result is one JSON object on stdout."""
+    request = _parse(arguments)
+    folder = Path(request.values.get("--out", f"runs/{request.recipe}"))
+    resume = "--resume" in request.flags
+    config = configure(
+        request.recipe,
+        config_file=request.values.get("--config"),
+        settings=request.settings,
+        resume_from=folder if resume else None,
+    )
     try:
-        name, out, config_file, resume, settings = _parse(arguments)
-        folder = Path(out or f"runs/{name}")
-        config = configure(
-            name,
-            config_file=config_file,
-            settings=settings,
-            resume_from=folder if resume else None,
-        )
         result = train(config, folder, resume=resume, reporter=make_reporter())
+    except KeyboardInterrupt:
+        sys.stderr.write(
+            f"glassformer: to go on: glassformer train {request.recipe} --out {folder} --resume\n"
+        )
+        raise
+    if "--plot" in request.flags:
+        plot_run(folder)
+    sys.stdout.write(json.dumps(asdict(result) | {"folder": str(result.folder)}) + "\n")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The command as a program of its own; returns its exit code."""
+    try:
+        execute(arguments)
     except (ConfigError, UnknownNameError) as error:
         return _fail(error, 2)
     except GlassformerError as error:
         return _fail(error, 1)
     except KeyboardInterrupt:
-        sys.stderr.write(f"interrupted; go on with: {name} --out {folder} --resume\n")
         return 130
-    sys.stdout.write(json.dumps(asdict(result) | {"folder": str(result.folder)}) + "\n")
     return 0
 
 
-def _parse(arguments: Sequence[str]) -> tuple[str, str | None, str | None, bool, list[str]]:
-    """Recipe, --out, --config, --resume and the rest."""
+def _parse(arguments: Sequence[str]) -> _Request:
+    """The recipe, our options, and everything else as settings."""
     if not arguments or arguments[0].startswith("-"):
         raise ConfigError(f"name a recipe first: {', '.join(RECIPES)}")
-    name, *rest = arguments
-    options: dict[str, str | None] = {"--out": None, "--config": None}
-    settings: list[str] = []
-    resume = False
-    at = iter(rest)
-    for argument in at:
+    request = _Request(arguments[0])
+    rest = iter(arguments[1:])
+    for argument in rest:
         key, equals, value = argument.partition("=")
-        if argument == "--resume":
-            resume = True
-        elif key in options:
-            options[key] = value if equals else next(at, None)
-            if not options[key]:
+        if argument in _FLAGS:
+            request.flags.add(argument)
+            continue
+        given = value if equals else next(rest, "") if argument.startswith("--") else ""
+        if key in _VALUES:
+            if not given:
                 raise ConfigError(f"{key} needs a value")
+            request.values[key] = given
+        elif not argument.startswith("--"):
+            raise ConfigError(f"expected --section.key value, got {argument!r}")
         else:
-            settings.append(argument)
-            if not equals and argument.startswith("--"):
-                settings += [following for following in [next(at, None)] if following is not None]
-    return name, options["--out"], options["--config"], resume, settings
+            request.settings.append(f"{_SHORT.get(key, key)}={given}")
+    return request
 
 
 def _fail(error: Exception, code: int) -> int:

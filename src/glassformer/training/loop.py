@@ -8,7 +8,7 @@ This file knows neither data sets nor which model it trains.
 
 import math
 import time
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,7 +26,7 @@ from glassformer.training.interruption import Interruption
 from glassformer.training.loss import model_loss
 from glassformer.training.optimiser import Optimiser
 from glassformer.training.problems import Problem
-from glassformer.training.processes import Processes
+from glassformer.training.processes import Processes, precision
 from glassformer.training.progress import Reporter
 from glassformer.training.schedule import learning_rate_share
 from glassformer.training.state import (
@@ -82,6 +82,7 @@ class Trainer:
         self.device, self.processes, self.reporter = device, processes, reporter
         self.model = model.to(device)
         self.wrapped = processes.wrap(self.model, device)
+        self.precision = precision(config.loop.precision, device)
         self._loss = torch.compile(model_loss) if config.loop.compile else model_loss
         self.optimiser = Optimiser(self.model, config.optimiser)
         decay = config.loop.average
@@ -106,14 +107,6 @@ class Trainer:
         self.evaluator = Evaluator(
             problem, device, processes, self.precision, max_tokens=data.max_tokens or 16_384
         )
-
-    @property
-    def precision(self) -> AbstractContextManager[object]:
-        """The context that computes in bfloat16 where the config says so."""
-        asked = self.config.loop.precision
-        if asked == "bfloat16" or (asked == "auto" and self.device.type == "cuda"):
-            return torch.autocast(self.device.type, torch.bfloat16)
-        return nullcontext()
 
     def run(self, interruption: Interruption) -> None:
         """All updates from where the run is to its end."""

@@ -5,6 +5,7 @@ and everything here is a no-op. gloo joins CPUs, NCCL joins GPUs.
 """
 
 import os
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -16,7 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from glassformer.errors import ConfigError
 
-__all__ = ["Processes", "choose_device"]
+__all__ = ["Processes", "choose_device", "precision"]
 
 
 @dataclass(frozen=True)
@@ -111,3 +112,10 @@ def choose_device(asked: str, processes: Processes) -> torch.device:
             )
         return torch.device("cuda", processes.local_rank if device.index is None else device.index)
     return device
+
+
+def precision(asked: str, device: torch.device) -> AbstractContextManager[object]:
+    """The context that computes in bfloat16 where a config says so; auto: on CUDA."""
+    if asked == "bfloat16" or (asked == "auto" and device.type == "cuda"):
+        return torch.autocast(device.type, torch.bfloat16)
+    return nullcontext()

@@ -6,7 +6,7 @@ prepare the data → build the model → train (or go on) → test once → save
 import platform
 import random
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -181,6 +181,7 @@ def _about(
         "parameters": count_parameters(model),
         "training_examples": len(problem.train),
         "checksums": problem.checksums,
+        "run": {**asdict(config), "first": None},
         **problem.about,
     }
 

@@ -1,0 +1,55 @@
+"""`glassformer data`: which data sets there are, where they are, on what terms."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+__all__ = ["data"]
+
+
+def data(
+    name: str | None = None,
+    /,
+    *,
+    folder: Annotated[Path | None, Parameter(name="--data")] = None,
+    as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
+) -> None:
+    """List the data sets, or check (and where possible fetch) the files of one.
+
+    Parameters
+    ----------
+    name:
+        A data set: its files are checked against their checksums.
+    folder:
+        Where to look first; then $GLASSFORMER_DATA, then the cache folder.
+    as_json:
+        Write one JSON object a line.
+    """
+    from glassformer.data.corpora import CORPORA, locate
+    from glassformer.data.download import obtain
+
+    if name is not None:
+        found = obtain(name, folder)
+        for file in found.corpus.files:
+            path = found.file(file)
+            line = {"file": file, "path": str(path), "sha256": found.corpus.files[file]}
+            sys.stdout.write(f"{json.dumps(line) if as_json else path}\n")
+        return
+    for corpus in CORPORA.values():
+        place = locate(corpus, folder)
+        row = {
+            "name": corpus.name,
+            "about": corpus.about,
+            "licence": corpus.licence,
+            "cite": corpus.cite,
+            "source": corpus.source,
+            "folder": None if place is None else str(place),
+        }
+        text = (
+            f"{corpus.name:<14}{corpus.about}\n{'':<14}licence: {corpus.licence}; cite "
+            f"{corpus.cite}\n{'':<14}{f'in {place}' if place else f'not here: {corpus.source}'}"
+        )
+        sys.stdout.write(f"{json.dumps(row, ensure_ascii=False) if as_json else text}\n")

@@ -1,0 +1,57 @@
+"""The score of a trained model on the data it was made for, as its own run would have tested it."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from glassformer.checkpoint import Checkpoint
+from glassformer.errors import ConfigError, UnknownNameError
+from glassformer.training.config import RunConfig
+from glassformer.training.evaluation import Evaluator, Scores
+from glassformer.training.problems import HeldOut, prepare
+from glassformer.training.processes import Processes, choose_device, precision
+from glassformer.training.recipes import RECIPES, recipe
+from glassformer.training.settings import changed, restored
+
+__all__ = ["assess"]
+
+_AT_ONCE = 16_384  # tokens
+
+
+def assess(
+    model: Checkpoint, split: str = "test", *, data: Path | None = None, device: str = "auto"
+) -> dict[str, Scores]:
+    """Scores by part: `test` is every test part that there is; `validation`, or a part's name."""
+    config = _config_of(model)
+    if data is not None:
+        config = changed(config, {"data.folder": str(data)})
+    problem = prepare(config, model.tokenizer)
+    parts: dict[str, HeldOut] = dict(problem.tests)
+    if problem.valid is not None:
+        parts["validation"] = problem.valid
+    wanted = list(problem.tests) if split == "test" and problem.tests else [split]
+    if split == "test" and not problem.tests:
+        raise ConfigError("these data have no test part; ask for --split validation")
+    for name in wanted:
+        if name not in parts:
+            raise UnknownNameError("split", name, ["test", *parts])
+    where = choose_device(device, Processes())
+    evaluator = Evaluator(
+        problem, where, Processes(), precision(config.loop.precision, where), max_tokens=_AT_ONCE
+    )
+    moved = model.model.to(where)
+    return {name: evaluator(moved, parts[name], beam=config.loop.beam) for name in wanted}
+
+
+def _config_of(model: Checkpoint) -> RunConfig:
+    """The config of the run that made a model; its model folder keeps it."""
+    name = model.about.get("recipe")
+    if name not in RECIPES and "run" not in model.about:
+        raise ConfigError(
+            f"this model was not made by a recipe (its card says {name!r}), so it has no test data"
+        )
+    kept = model.about.get("run")
+    config = restored(RunConfig, kept) if isinstance(kept, Mapping) else recipe(str(name))
+    sizes: dict[str, Any] = {"data.max_len": model.config.max_len}
+    return replace(changed(config, sizes), first=None, model=model.config)

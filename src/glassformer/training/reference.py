@@ -1,0 +1,45 @@
+"""What can be set, with its value and its help: the sentence under each field of the configs."""
+
+import ast
+import inspect
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
+
+__all__ = ["Setting", "settings_of"]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One field of a config."""
+
+    name: str
+    value: Any
+    help: str
+
+
+def settings_of(config: Any, prefix: str = "") -> Iterator[Setting]:
+    """All fields of a nested config by their dotted names, with their help."""
+    sentences = _sentences(type(config))
+    for field in fields(config):
+        value = getattr(config, field.name)
+        if is_dataclass(value):
+            yield from settings_of(value, f"{prefix}{field.name}.")
+        else:
+            yield Setting(f"{prefix}{field.name}", value, sentences.get(field.name, ""))
+
+
+def _sentences(cls: type) -> dict[str, str]:
+    """The docstring that follows each field in the source."""
+    (tree,) = ast.parse(inspect.getsource(cls)).body
+    assert isinstance(tree, ast.ClassDef)
+    found: dict[str, str] = {}
+    for field, after in zip(tree.body, tree.body[1:], strict=False):
+        if (
+            isinstance(field, ast.AnnAssign)
+            and isinstance(field.target, ast.Name)
+            and isinstance(after, ast.Expr)
+            and isinstance(after.value, ast.Constant)
+        ):
+            found[field.target.id] = " ".join(str(after.value.value).split())
+    return found

@@ -1,0 +1,105 @@
+"""train, recipes, data, models and evaluate, as a person types them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from glassformer.cli import run
+from glassformer.training.settings import to_json
+from tests.training.made import tiny
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    file = tmp_path / "c.json"
+    file.write_text(to_json(tiny("imdb")), encoding="utf-8")
+    return file
+
+
+def test_a_run_its_plot_and_its_evaluation(
+    tmp_path: Path, config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    options = ["--config", str(config), "--out", str(out), "--plot", "--loop.seed=3"]
+    assert run(["train", "imdb", *options]) == 0
+    assert (out / "plot.png").read_bytes().startswith(b"\x89PNG")
+    result = json.loads(capsys.readouterr().out)
+    assert result["folder"] == str(out)
+    assert json.loads((out / "config.json").read_text("utf-8"))["loop"]["seed"] == 3
+
+    assert run(["evaluate", str(out / "model"), "--json"]) == 0
+    row = json.loads(capsys.readouterr().out)
+    assert row["split"] == "test"
+    assert row["scores"] == pytest.approx(result["scores"]["test"], rel=1e-5)
+
+    assert run(["evaluate", str(out / "model"), "--split", "validation"]) == 0
+    assert "accuracy" in capsys.readouterr().out
+    assert run(["evaluate", str(out / "model"), "--split", "tset"]) == 2
+    assert "did you mean 'test'" in capsys.readouterr().err
+
+
+def test_a_translator_is_evaluated_with_the_metrics_signature(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "c.json"
+    config.write_text(to_json(tiny("multi30k", loop__steps=1)), encoding="utf-8")
+    out = tmp_path / "run"
+    assert run(["train", "multi30k", "--config", str(config), "--out", str(out)]) == 0
+    capsys.readouterr()
+    assert run(["evaluate", str(out / "model"), "--split", "test_2016_flickr"]) == 0
+    shown = capsys.readouterr().out
+    assert "bleu" in shown
+    assert "tok:13a" in shown
+
+
+def test_own_files_have_short_options(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("my.txt").write_text("一二三四五六七八九十。\n" * 60, encoding="utf-8")
+    Path("c.json").write_text(to_json(tiny("text")), encoding="utf-8")
+    assert run(["train", "text", "--text", "my.txt", "--config", "c.json"]) == 0
+    assert json.loads(capsys.readouterr().out)["folder"] == "runs/text"
+    assert run(["train", "csv", "--csv", "no.csv", "--text-column", "a"]) == 1
+    assert "there is no CSV file no.csv" in capsys.readouterr().err
+
+
+def test_recipes_are_listed_with_what_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["recipes"]) == 0
+    listed = capsys.readouterr().out
+    assert "imdb-pretrain" in listed
+    assert run(["recipes", "imdb"]) == 0
+    shown = capsys.readouterr().out
+    assert "--optimiser.lr 0.0003\n    Peak learning rate" in shown
+    assert "--model.attention.n_heads 4\n    Number of heads." in shown
+    assert run(["recipes", "imdb", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["recipe"] == "imdb"
+
+
+def test_data_sets_are_listed_and_checked(
+    made_data: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(["data"]) == 0
+    assert f"in {made_data}" in capsys.readouterr().out
+    assert run(["data", "imdb", "--json"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row["file"] for row in rows] == ["imdb/train.jsonl.xz", "imdb/test.jsonl.xz"]
+    monkeypatch.delenv("GLASSFORMER_DATA")
+    assert run(["data", "imdb"]) == 1
+    error = capsys.readouterr().err
+    assert "was not found" in error
+    assert error.count("\n") == 1
+
+
+def test_models_that_ship_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["models", "--json"]) == 0
+    rows = {row["name"]: row for row in map(json.loads, capsys.readouterr().out.splitlines())}
+    assert rows["toy"]["task"] == "classify"
+    assert run(["models"]) == 0
+    assert "MiB" in capsys.readouterr().out
+
+
+def test_a_model_without_a_recipe_has_no_test_data(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["evaluate", "toy"]) == 2
+    assert "not made by a recipe" in capsys.readouterr().err
