@@ -25,7 +25,15 @@ demo: setup  ## look: attention on three inputs, a model that learns, a trained 
 test: setup lint  ## check: lint, types, every test, coverage
 	$(BIN)/python -m pytest --numprocesses 2 --cov --cov-report=term
 
+SLOW_PACKAGES := libreoffice-calc-nogui chromium fonts-noto-cjk \
+	texlive-xetex texlive-latex-extra texlive-lang-chinese lmodern
+
 check-slow: setup  ## check what needs longer or heavy programs: many kills, LibreOffice, LaTeX
+	@for program in libreoffice chromium xelatex; do \
+	  command -v $$program >/dev/null || { \
+	    echo "installing $(SLOW_PACKAGES)"; \
+	    apt-get update -qq && apt-get install -y -qq $(SLOW_PACKAGES) >/dev/null || exit 1; break; }; \
+	done
 	$(BIN)/python -m pytest -m slow
 
 lint: setup  ## ruff and mypy (strict, tests included)
