@@ -94,7 +94,7 @@ def test_sentences_are_split_by_their_english_side() -> None:
 def test_a_sentence_without_a_tab_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "parallel/tatoeba-eng-cmn.tsv.xz", "Hi.\t你好。\nBye.\n")
     monkeypatch.setitem(corpora.CORPORA, "tatoeba-zh", registered(tmp_path)["tatoeba-zh"])
-    with pytest.raises(DataError, match="line 2: expected English, tab, translation"):
+    with pytest.raises(DataError, match="line 2: expected a text, a tab and its translation"):
         read_tatoeba(find("tatoeba-zh", tmp_path))
 
 

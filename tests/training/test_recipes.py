@@ -12,12 +12,6 @@ from glassformer.training import RECIPES, recipe, train
 from glassformer.training.settings import restored, to_json
 from tests.training.made import tiny
 
-MEASURES = {
-    "classify": {"accuracy", "loss"},
-    "translate": {"loss", "bleu", "chrf"},
-    "continue": {"loss", "loss_per_byte", "bits_per_byte"},
-}
-
 
 @pytest.fixture
 def own_files(tmp_path: Path) -> dict[str, dict[str, str]]:
@@ -28,7 +22,11 @@ def own_files(tmp_path: Path) -> dict[str, dict[str, str]]:
     rows = [f'"{word}, really {i}",{label}' for i in range(20) for word, label in PAIRS]
     table.write_text("comment,mood\n" + "\n".join(rows) + "\n", encoding="utf-8")
     columns = {"data__text_column": "comment", "data__label_column": "mood"}
+    pairs = tmp_path / "pairs.tsv"
+    lines = [f"{a} {b}\t{b} {a}" for a in "abcdef" for b in "uvwxyz"]
+    pairs.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return {
+        "pairs": {"data__file": str(pairs)},
         "text": {"data__file": str(text)},
         "csv": {"data__file": str(table), **columns},
     }
@@ -47,13 +45,19 @@ def test_every_recipe_trains_tests_and_saves(
     about = json.loads((tmp_path / "run/about.json").read_text("utf-8"))
     assert about["recipe"] == name
     assert about["scores"] == result.scores
-    assert about["checksums"]
+    assert about["checksums"] or name == "thrones"
     lines = (tmp_path / "run/metrics.jsonl").read_text("utf-8").splitlines()
     records = [json.loads(line) for line in lines]
     assert [r["step"] for r in records if "loss" in r] == [1, 2, 3, 4]
     assert restored(type(config), json.loads(to_json(config))) == config
+    if config.kind != "transformer":
+        assert (tmp_path / "run/weights.safetensors").is_file()
+        return
     loaded = checkpoint.load(tmp_path / "run/model")
     assert loaded.about["scores"] == result.scores
+    card = (tmp_path / "run/model/README.md").read_text("utf-8")
+    assert f"glassformer train {name}" in card
+    assert "## Data\n\n" in card
 
 
 @pytest.mark.parametrize("name", RECIPES)

@@ -15,8 +15,10 @@ __all__ = [
     "IGNORED",
     "Batch",
     "ClassificationBatch",
+    "ImageBatch",
     "MaskedBatch",
     "PairBatch",
+    "RatingBatch",
     "WindowBatch",
 ]
 
@@ -104,6 +106,31 @@ class MaskedBatch(Batch):
     def inputs(self) -> tuple[Tensor | None, ...]:
         """Ids (B, T), some of them hidden; no mask and no types of our own; `at`."""
         return (self.ids, None, None, self.at)
+
+
+@dataclass(frozen=True)
+class ImageBatch(Batch):
+    """Images and their classes."""
+
+    images: Tensor
+
+    @property
+    def inputs(self) -> tuple[Tensor | None, ...]:
+        """Images (B, C, Y, X)."""
+        return (self.images,)
+
+
+@dataclass(frozen=True)
+class RatingBatch(Batch):
+    """People and films; `labels` has the stars given."""
+
+    people: Tensor
+    films: Tensor
+
+    @property
+    def inputs(self) -> tuple[Tensor | None, ...]:
+        """Numbers of people and of films, (B,) each."""
+        return (self.people, self.films)
 
 
 def _moved(tensor: Tensor, device: torch.device) -> Tensor:

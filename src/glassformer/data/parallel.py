@@ -2,13 +2,21 @@
 
 import hashlib
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from glassformer.data.corpora import Found
 from glassformer.data.reading import read_lines
 from glassformer.errors import DataError
 
-__all__ = ["Pair", "PairSplits", "read_multi30k", "read_tatoeba", "split_by_source"]
+__all__ = [
+    "Pair",
+    "PairSplits",
+    "read_multi30k",
+    "read_pairs",
+    "read_tatoeba",
+    "split_by_source",
+]
 
 Multi30kSplit = Literal["train", "val", "test_2016_flickr", "test_2017_flickr", "test_2017_mscoco"]
 
@@ -47,12 +55,16 @@ def read_multi30k(found: Found, split: Multi30kSplit) -> list[Pair]:
 def read_tatoeba(found: Found) -> list[Pair]:
     """English to German or Chinese sentences, without repeated pairs."""
     (name,) = found.corpus.files
-    path = found.file(name)
+    return read_pairs(found.file(name))
+
+
+def read_pairs(path: Path) -> list[Pair]:
+    """Source, tab, target on each line, without repeated pairs; further columns are left out."""
     pairs: dict[Pair, None] = {}
     for number, line in enumerate(read_lines(path), start=1):
         columns = line.split("\t")
         if len(columns) < 2 or not columns[0].strip() or not columns[1].strip():
-            raise DataError(f"{path}, line {number}: expected English, tab, translation")
+            raise DataError(f"{path}, line {number}: expected a text, a tab and its translation")
         pairs[Pair(columns[0].strip(), columns[1].strip())] = None
     return list(pairs)
 

@@ -6,7 +6,8 @@ glassformer train RECIPE, or python -m glassformer.training RECIPE, then any of
     --config FILE      settings from a TOML file, or from a run folder's config.json
     --plot             draw the run into its folder (needs matplotlib)
     --section.key V    one setting
-    --text FILE, --csv FILE, --text-column NAME, --label-column NAME   your own data
+    --text FILE, --pairs FILE, --csv FILE, --text-column NAME, --label-column NAME
+                       your own data
 """
 
 import json
@@ -30,6 +31,7 @@ __all__ = ["configure", "execute", "main"]
 _SHORT = {
     "--text": "--data.file",
     "--csv": "--data.file",
+    "--pairs": "--data.file",
     "--text-column": "--data.text_column",
     "--label-column": "--data.label_column",
 }

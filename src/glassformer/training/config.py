@@ -12,6 +12,7 @@ from glassformer.nn import ModelConfig
 
 __all__ = [
     "DataConfig",
+    "Kind",
     "LoopConfig",
     "OptimiserConfig",
     "RunConfig",
@@ -22,6 +23,10 @@ Problem = Literal[
     "classify-imdb",
     "classify-csv",
     "mask-imdb",
+    "classify-digits",
+    "rate-movielens",
+    "translate-thrones",
+    "translate-file",
     "translate-multi30k",
     "translate-de",
     "translate-zh",
@@ -29,6 +34,9 @@ Problem = Literal[
     "continue-wikitext2",
     "continue-file",
 ]
+
+
+Kind = Literal["transformer", "lstm", "rnn", "conv", "factors"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,6 +208,8 @@ class RunConfig:
     """What is learnt from."""
     model: ModelConfig
     """What learns; sizes that follow from the data are filled in."""
+    kind: Kind = "transformer"
+    """A Transformer, or, at the same sizes, one of those that it is compared with."""
     optimiser: OptimiserConfig = field(default_factory=OptimiserConfig)
     """How a gradient becomes a step."""
     schedule: ScheduleConfig = field(default_factory=ScheduleConfig)

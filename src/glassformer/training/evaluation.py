@@ -15,7 +15,6 @@ from torch import Tensor, nn
 from glassformer.data import Batch, Order, evaluation_batches
 from glassformer.data.store import Ids
 from glassformer.decoding import metrics
-from glassformer.training.loss import cross_entropy
 from glassformer.training.moses import lowercase_tokenised
 from glassformer.training.problems import HeldOut, Problem
 from glassformer.training.processes import Processes
@@ -23,7 +22,7 @@ from glassformer.training.translation import translate
 
 __all__ = ["Evaluator", "Scores", "is_better"]
 
-_LOWER_IS_BETTER = frozenset({"loss"})
+_LOWER_IS_BETTER = frozenset({"loss", "rmse"})
 
 
 @dataclass(frozen=True)
@@ -73,6 +72,8 @@ class Evaluator:
     def _scores(self, model: nn.Module, held_out: HeldOut, beam: int) -> Scores:
         nll, n_scored, n_right = self._totals(model, held_out)
         values = {"loss": nll / n_scored}
+        if self.problem.task == "rate":
+            return Scores("rmse", {"rmse": math.sqrt(nll / n_scored)}, {})
         if self.problem.task == "classify":
             return Scores("accuracy", {"accuracy": n_right / n_scored, **values}, {})
         if self.problem.task == "continue":
@@ -90,7 +91,7 @@ class Evaluator:
         for _, batch in self._batches(held_out):
             here = batch.to(self.device)
             logits = model(*here.inputs)
-            loss = cross_entropy(logits, here.labels)
+            loss = self.problem.measure(logits, here.labels, 0.0)
             right = (logits.argmax(dim=-1) == here.labels).sum()
             totals += torch.stack([loss.nll.double(), _count(batch, self.device), right.double()])
         nll, n_scored, n_right = self.processes.sum(totals.cpu()).tolist()
@@ -106,8 +107,13 @@ class Evaluator:
         """BLEU as sacrebleu counts it, and in the form of the Multi30k papers where possible."""
         language, references = self.problem.language, held_out.references
         mine = range(self.processes.rank, len(held_out.sources), self.processes.n)
+        assert self.problem.tokenizer is not None
         texts = translate(
-            model, self.problem.tokenizer, [held_out.sources[at] for at in mine], beam=beam
+            model,
+            self.problem.tokenizer,
+            [held_out.sources[at] for at in mine],
+            max_len=self.problem.model.max_len,
+            beam=beam,
         )
         gathered = self.processes.gather(list(zip(mine, texts, strict=True)))
         hypotheses = [text for _, text in sorted(gathered)]

@@ -210,7 +210,11 @@ class Trainer:
         here = batch.to(self.device)
         with self.precision:
             loss = self._loss(
-                self.wrapped, here.inputs, here.labels, self.config.optimiser.label_smoothing
+                self.wrapped,
+                here.inputs,
+                here.labels,
+                self.config.optimiser.label_smoothing,
+                self.problem.measure,
             )
         # Processes average their gradients; their sum is wanted.
         (loss.objective * (self.processes.n / n_scored)).backward()

@@ -4,7 +4,7 @@ Sums and counts stay apart until every part of an update is known: a mean of mea
 short batch's tokens more weight. Padding has no label and counts in neither.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from glassformer.data import IGNORED
 
-__all__ = ["Loss", "cross_entropy", "model_loss"]
+__all__ = ["Loss", "Measure", "cross_entropy", "model_loss", "squared_error"]
 
 
 class Loss(NamedTuple):
@@ -25,14 +25,30 @@ class Loss(NamedTuple):
     """Plain negative log-likelihood, in nats: what is reported. It has no gradient."""
 
 
+Measure = Callable[[Tensor, Tensor, float], Loss]
+"""From answers, labels and a share of smoothing to a loss."""
+
+
 def model_loss(
-    model: nn.Module, inputs: Sequence[Tensor | None], labels: Tensor, smoothing: float = 0.0
+    model: nn.Module,
+    inputs: Sequence[Tensor | None],
+    labels: Tensor,
+    smoothing: float = 0.0,
+    measure: Measure | None = None,
 ) -> Loss:
     """The loss of a model's answers: one function, so that model and loss are compiled as one.
 
     Compiled apart, the logits would be written to memory in float32 between the two.
     """
-    return cross_entropy(model(*inputs), labels, smoothing)
+    return (measure or cross_entropy)(model(*inputs), labels, smoothing)
+
+
+def squared_error(answers: Tensor, labels: Tensor, smoothing: float = 0.0) -> Loss:
+    """The sum of squares of (B,) answers to (B,) numbers; labels that are IGNORED do not count."""
+    assert not smoothing, "there is nothing to smooth in a number"
+    errors = torch.where(labels == IGNORED, 0.0, answers.float() - labels)
+    total = errors.square().sum()
+    return Loss(total, total.detach())
 
 
 def cross_entropy(logits: Tensor, labels: Tensor, smoothing: float = 0.0) -> Loss:

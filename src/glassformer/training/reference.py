@@ -6,7 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
-__all__ = ["Setting", "settings_of"]
+from glassformer.training.config import RunConfig
+from glassformer.training.recipes import RECIPES, recipe
+
+__all__ = ["Setting", "command_of", "settings_of"]
+
+# Where things are on this machine changes no result.
+_PLACES = ("data.folder", "data.cache", "loop.device")
 
 
 @dataclass(frozen=True)
@@ -43,3 +49,18 @@ def _sentences(cls: type) -> dict[str, str]:
         ):
             found[field.target.id] = " ".join(str(after.value.value).split())
     return found
+
+
+def command_of(config: RunConfig) -> str:
+    """The command that gives this config: the recipe, and what was set otherwise."""
+    if config.recipe not in RECIPES:  # the first part of another recipe
+        return f"glassformer train (the run before another: {config.recipe})"
+    plain = {setting.name: setting.value for setting in settings_of(recipe(config.recipe))}
+    changes = [
+        f"--{setting.name} {setting.value}".lower()
+        if setting.value is None
+        else f"--{setting.name} {setting.value}"
+        for setting in settings_of(config)
+        if setting.name not in _PLACES and setting.value != plain.get(setting.name)
+    ]
+    return " ".join(["glassformer train", config.recipe, *changes])

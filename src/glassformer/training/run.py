@@ -12,19 +12,24 @@ from typing import Any
 
 import numpy as np
 import torch
+from safetensors.torch import save
 from torch import Tensor, nn
 
 from glassformer import __version__, checkpoint
 from glassformer.errors import TrainingError
-from glassformer.nn import build, count_parameters
+from glassformer.nn import count_parameters
 from glassformer.text import Tokenizer
+from glassformer.training.card import model_card
 from glassformer.training.config import RunConfig
 from glassformer.training.folder import RunFolder
 from glassformer.training.interruption import Interruption, listen
 from glassformer.training.loop import Trainer
+from glassformer.training.others import KINDS
 from glassformer.training.problems import Problem, prepare
 from glassformer.training.processes import Processes, choose_device
 from glassformer.training.progress import Reporter
+from glassformer.training.reference import command_of
+from glassformer.training.state import write_whole
 
 __all__ = ["Result", "train"]
 
@@ -81,7 +86,7 @@ def _train(config: RunConfig, folder: RunFolder, resume: bool, where: _Where) ->
     first = _first(config, folder, resume, where)
     problem = _prepare(config, processes, first.tokenizer if first else None)
     _seed(config.loop.seed)
-    model = build(problem.model)
+    model = KINDS[config.kind](problem.model)
     if first is not None:
         start_from(model, first.model)
     trainer = Trainer(
@@ -181,6 +186,7 @@ def _about(
         "parameters": count_parameters(model),
         "training_examples": len(problem.train),
         "checksums": problem.checksums,
+        "command": command_of(config),
         "run": {**asdict(config), "first": None},
         **problem.about,
     }
@@ -214,17 +220,28 @@ def _finish(
         "seconds": round(time.perf_counter() - started, 2),
     }
     trainer.folder.write_about(facts)
+    _save(trainer, facts)
+    return scores
+
+
+def _save(trainer: Trainer, facts: dict[str, Any]) -> None:
+    """A model folder; of what is no Transformer, which no other part can use, the weights alone."""
+    model, problem = trainer.model, trainer.problem
+    if trainer.config.kind != "transformer":
+        tensors = {name: p.detach().cpu().contiguous() for name, p in model.named_parameters()}
+        write_whole(trainer.folder.path / "weights.safetensors", save(tensors))
+        return
     checkpoint.save(
         trainer.folder.model,
         checkpoint.Checkpoint(
-            model=trainer.model,
-            config=trainer.problem.model,
-            tokenizer=trainer.problem.tokenizer,
-            labels=trainer.problem.labels,
+            model=model,
+            config=problem.model,
+            tokenizer=problem.tokenizer,
+            labels=problem.labels,
             about=facts,
         ),
+        card=model_card(facts, model),
     )
-    return scores
 
 
 @torch.no_grad()

@@ -8,6 +8,7 @@ from glassformer.decoding import Beam, Greedy, Search
 from glassformer.decoding import translate as translate_ids
 from glassformer.nn import Seq2Seq
 from glassformer.text import Tokenizer
+from glassformer.training.others.translator import Translator, translate_others
 
 __all__ = ["translate"]
 
@@ -15,19 +16,20 @@ _AT_ONCE = 512  # sentences: enough to fill a GPU, few enough for the caches of 
 
 
 def translate(
-    model: nn.Module, tokenizer: Tokenizer, texts: Sequence[str], *, beam: int = 1
+    model: nn.Module, tokenizer: Tokenizer, texts: Sequence[str], *, max_len: int, beam: int = 1
 ) -> list[str]:
     """One translation for each text, in their order; 1 beam is greedy."""
-    assert isinstance(model, Seq2Seq)
     start, end = tokenizer.special.start, tokenizer.special.end
     assert start is not None
-    search: Search = Greedy() if beam == 1 else Beam(size=beam)
-    decoded = translate_ids(
-        model,
-        tokenizer.encode_batch(texts, end=True, max_len=model.config.max_len),
-        start=start,
-        end=end,
-        search=search,
-        batch_size=_AT_ONCE,
-    )
+    sources = tokenizer.encode_batch(texts, end=True, max_len=max_len)
+    if isinstance(model, Translator):
+        decoded = translate_others(
+            model, sources, start=start, end=end, beam=beam, batch_size=_AT_ONCE
+        )
+    else:
+        assert isinstance(model, Seq2Seq)
+        search: Search = Greedy() if beam == 1 else Beam(size=beam)
+        decoded = translate_ids(
+            model, sources, start=start, end=end, search=search, batch_size=_AT_ONCE
+        )
     return [tokenizer.decode(result.best.tokens) for result in decoded]

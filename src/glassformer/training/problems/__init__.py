@@ -12,15 +12,27 @@ from glassformer.training.problems.language import (
     continue_wikitext2,
 )
 from glassformer.training.problems.mask import mask_imdb
+from glassformer.training.problems.pictures import classify_digits
 from glassformer.training.problems.problem import HeldOut, Problem
-from glassformer.training.problems.translate import translate_de, translate_multi30k, translate_zh
+from glassformer.training.problems.rate import rate_movielens
+from glassformer.training.problems.translate import (
+    translate_de,
+    translate_file,
+    translate_multi30k,
+    translate_thrones,
+    translate_zh,
+)
 
 __all__ = ["PROBLEMS", "HeldOut", "Problem", "prepare"]
 
 PROBLEMS: dict[str, Callable[[RunConfig, Tokenizer | None], Problem]] = {
     "classify-imdb": classify_imdb,
     "classify-csv": classify_csv,
+    "classify-digits": classify_digits,
     "mask-imdb": mask_imdb,
+    "rate-movielens": rate_movielens,
+    "translate-thrones": translate_thrones,
+    "translate-file": translate_file,
     "translate-multi30k": translate_multi30k,
     "translate-de": translate_de,
     "translate-zh": translate_zh,

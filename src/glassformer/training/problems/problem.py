@@ -17,6 +17,7 @@ from glassformer.text import (
     load_tokenizer,
 )
 from glassformer.training.config import DataConfig
+from glassformer.training.loss import Measure, cross_entropy
 
 __all__ = [
     "SPECIAL",
@@ -31,7 +32,7 @@ __all__ = [
     "tokenizer_key",
 ]
 
-Task = Literal["classify", "translate", "continue", "mask"]
+Task = Literal["classify", "translate", "continue", "mask", "rate"]
 
 SPECIAL = ("<pad>", "<unknown>", "<start>", "<end>")
 
@@ -60,13 +61,16 @@ class Problem:
     tests: dict[str, HeldOut]
     model: ModelConfig
     """With the sizes that follow from the data."""
-    tokenizer: Tokenizer
+    tokenizer: Tokenizer | None
+    """None where nothing is a text."""
     labels: tuple[str, ...] = ()
     checksums: dict[str, str] = field(default_factory=dict)
     language: str = "en"
     """Of what the model writes: BLEU splits Chinese into characters."""
     scores_tokenised: bool = False
     """Whether BLEU is also given lowercased and tokenised, as the Multi30k papers do."""
+    measure: Measure = cross_entropy
+    """What is minimised."""
     about: dict[str, Any] = field(default_factory=dict)
     """Data, licence and citation, for the model's card."""
 

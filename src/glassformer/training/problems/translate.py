@@ -1,6 +1,6 @@
 """Sentences and their translations: Multi30k, Tatoeba, and both together."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,7 +13,15 @@ from glassformer.data import (
     prepared_folder,
     write_store,
 )
-from glassformer.data.parallel import Pair, read_multi30k, read_tatoeba, split_by_source
+from glassformer.data.corpora import sha256
+from glassformer.data.parallel import (
+    Pair,
+    read_multi30k,
+    read_pairs,
+    read_tatoeba,
+    split_by_source,
+)
+from glassformer.errors import ConfigError, DataError
 from glassformer.text import Tokenizer
 from glassformer.training.config import DataConfig, RunConfig
 from glassformer.training.problems.problem import (
@@ -26,7 +34,16 @@ from glassformer.training.problems.problem import (
     tokenizer_key,
 )
 
-__all__ = ["translate_de", "translate_multi30k", "translate_zh"]
+__all__ = [
+    "THRONES",
+    "translate_de",
+    "translate_file",
+    "translate_multi30k",
+    "translate_thrones",
+    "translate_zh",
+]
+
+THRONES = Pair("When you play the game of thrones", "you win or you die")
 
 
 @dataclass(frozen=True)
@@ -36,6 +53,30 @@ class _Parts:
     train: list[Pair]
     valid: list[Pair]
     tests: dict[str, list[Pair]] = field(default_factory=dict)
+
+
+def translate_thrones(config: RunConfig, tokenizer: Tokenizer | None = None) -> Problem:
+    """One sentence and what follows it, learnt by heart; it is scored on that sentence itself."""
+    parts = _Parts([THRONES], [], {"the pair itself": [THRONES]})
+    problem = _translate(config, tokenizer, [], lambda: parts, "en")
+    problem.about["data"] = "one sentence of a television series"
+    return problem
+
+
+def translate_file(config: RunConfig, tokenizer: Tokenizer | None = None) -> Problem:
+    """A user's own pairs: source, tab, target, one pair a line; whole sources are held out."""
+    if not config.data.file:
+        raise ConfigError("name your file of pairs with --pairs or --data.file")
+    path = Path(config.data.file)
+    if not path.is_file():
+        raise DataError(f"there is no file of pairs {path}")
+    pairs = read_pairs(path)
+    n_held_out = round(len({pair.source.casefold() for pair in pairs}) * config.data.validation)
+    splits = split_by_source(pairs, n_valid=n_held_out, n_test=0)
+    parts = _Parts(splits.train, splits.valid)
+    problem = _translate(config, tokenizer, [], lambda: parts, "en", {path.name: sha256(path)})
+    problem.about["data"] = path.name
+    return problem
 
 
 def translate_multi30k(config: RunConfig, tokenizer: Tokenizer | None = None) -> Problem:
@@ -94,11 +135,14 @@ def _translate(
     sources: list[Found],
     read: Callable[[], _Parts],
     language: str,
+    own_files: Mapping[str, str] | None = None,
 ) -> Problem:
     data = config.data
     checksums = {name: digest for found in sources for name, digest in found.corpus.files.items()}
+    checksums |= own_files or {}
     settings = {
-        name: getattr(data, name) for name in ("tokenizer", "vocab_size", "max_len", "share")
+        name: getattr(data, name)
+        for name in ("tokenizer", "vocab_size", "max_len", "share", "validation")
     }
     key = key_of(
         {"problem": data.problem, "data": checksums, **settings}
@@ -128,7 +172,7 @@ def _translate(
     return Problem(
         task="translate",
         train=examples("train"),
-        valid=held_out("valid", parts.valid),
+        valid=held_out("valid", parts.valid) if parts.valid else None,
         tests={name: held_out(name, pairs) for name, pairs in parts.tests.items()},
         model=config.model.with_(
             vocab_size=tokenizer.vocab_size, pad_id=pad_id, max_len=data.max_len

@@ -6,6 +6,7 @@ from glassformer.nn import (
     AttentionConfig,
     BlockConfig,
     FeedForwardConfig,
+    ImageConfig,
     ModelConfig,
     OutputConfig,
     PositionConfig,
@@ -18,7 +19,7 @@ from glassformer.training.config import (
     ScheduleConfig,
 )
 
-__all__ = ["csv", "imdb", "imdb_pretrain", "imdb_small"]
+__all__ = ["csv", "digits", "imdb", "imdb_lstm", "imdb_pretrain", "imdb_small"]
 
 
 def imdb() -> RunConfig:
@@ -70,6 +71,19 @@ def imdb_small() -> RunConfig:
     )
 
 
+def imdb_lstm() -> RunConfig:
+    """The recurrent baseline: the same reviews and about as many parameters, read word by word."""
+    plain = imdb()
+    return replace(
+        plain,
+        recipe="imdb-lstm",
+        kind="lstm",
+        model=_reader(d_model=160, n_heads=4, n_layers=2, d_ff=256, dropout=0.3),
+        optimiser=replace(plain.optimiser, lr=1e-3),
+        loop=LoopConfig(epochs=6, average=0.995),
+    )
+
+
 def imdb_pretrain() -> RunConfig:
     """Masked words on all 75,000 training reviews, then the classifier; no outside data."""
     model = _reader(d_model=384, n_heads=6, n_layers=8, d_ff=1536, dropout=0.1)
@@ -112,6 +126,23 @@ def imdb_pretrain() -> RunConfig:
         schedule=ScheduleConfig(kind="linear", warmup=200),
         loop=LoopConfig(epochs=4, average=0.998, evaluate_every=350),
         first=masked_words,
+    )
+
+
+def digits() -> RunConfig:
+    """Handwritten digits as sequences of patches: the same encoder, another kind of token."""
+    model = _reader(d_model=64, n_heads=4, n_layers=4, d_ff=128, dropout=0.1)
+    return RunConfig(
+        recipe="digits",
+        data=DataConfig(problem="classify-digits", batch_size=64),
+        model=replace(
+            model,
+            architecture="image_classifier",
+            image=ImageConfig(size=8, patch=2, channels=1),
+        ),
+        optimiser=OptimiserConfig(lr=2e-3, weight_decay=0.1, label_smoothing=0.1),
+        schedule=ScheduleConfig(kind="cosine", warmup=100),
+        loop=LoopConfig(epochs=100, evaluate_every=100, average=0.99),
     )
 
 

@@ -1,5 +1,7 @@
 """Translators: captions (Multi30k), everyday sentences into German and Chinese (Tatoeba)."""
 
+from dataclasses import replace
+
 from glassformer.nn import (
     AttentionConfig,
     BlockConfig,
@@ -17,7 +19,15 @@ from glassformer.training.config import (
     ScheduleConfig,
 )
 
-__all__ = ["multi30k", "translate_de", "translate_zh"]
+__all__ = [
+    "multi30k",
+    "multi30k_conv",
+    "multi30k_rnn",
+    "pairs",
+    "thrones",
+    "translate_de",
+    "translate_zh",
+]
 
 
 def multi30k() -> RunConfig:
@@ -35,6 +45,57 @@ def multi30k() -> RunConfig:
         optimiser=OptimiserConfig(lr=5e-3, label_smoothing=0.1, clip=1.0),
         schedule=ScheduleConfig(kind="noam", warmup=2000),
         loop=LoopConfig(epochs=100, average=0.999, evaluate_every=500, patience=12),
+    )
+
+
+def multi30k_rnn() -> RunConfig:
+    """The same captions with the recurrent model that the Transformer replaced, at equal size."""
+    return replace(
+        multi30k(),
+        recipe="multi30k-rnn",
+        kind="rnn",
+        model=_translator(d_model=256, n_heads=4, n_layers=2, d_ff=256, dropout=0.3),
+        optimiser=OptimiserConfig(lr=1e-3, label_smoothing=0.1, clip=1.0),
+        schedule=ScheduleConfig(kind="cosine", warmup=500),
+        loop=LoopConfig(epochs=30, average=0.999, evaluate_every=500, patience=12),
+    )
+
+
+def multi30k_conv() -> RunConfig:
+    """The same captions with the convolutional model of the same year, at equal size."""
+    return replace(
+        multi30k_rnn(),
+        recipe="multi30k-conv",
+        kind="conv",
+        model=_translator(d_model=192, n_heads=4, n_layers=4, d_ff=256, dropout=0.3),
+    )
+
+
+def thrones() -> RunConfig:
+    """One pair, learnt by heart: "When you play the game of thrones" → "you win or you die"."""
+    return RunConfig(
+        recipe="thrones",
+        data=DataConfig(
+            problem="translate-thrones", tokenizer="words", vocab_size=30, max_len=16, batch_size=1
+        ),
+        model=_translator(d_model=32, n_heads=4, n_layers=1, d_ff=64, dropout=0.0),
+        optimiser=OptimiserConfig(lr=5e-3),
+        schedule=ScheduleConfig(kind="constant", warmup=10),
+        loop=LoopConfig(steps=100, evaluate_every=50),
+    )
+
+
+def pairs() -> RunConfig:
+    """A user's own pairs (`--pairs FILE`: source, tab, target): translation or any other task."""
+    return RunConfig(
+        recipe="pairs",
+        data=DataConfig(
+            problem="translate-file", vocab_size=4000, max_len=128, max_tokens=4096, bucket_width=4
+        ),
+        model=_translator(d_model=128, n_heads=4, n_layers=3, d_ff=256, dropout=0.1),
+        optimiser=OptimiserConfig(lr=3e-3, label_smoothing=0.1, clip=1.0),
+        schedule=ScheduleConfig(kind="cosine", warmup=200),
+        loop=LoopConfig(epochs=20, average=0.99),
     )
 
 

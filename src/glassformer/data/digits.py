@@ -1,0 +1,82 @@
+"""Handwritten digits of 8 by 8 pixels, as they come inside scikit-learn (UCI, 1998)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from glassformer.data.batches import ImageBatch
+from glassformer.data.chance import Chance
+from glassformer.data.examples import Examples
+from glassformer.data.store import Ids
+from glassformer.errors import DataError
+
+__all__ = ["DigitExamples", "Digits", "read_digits", "split_digits"]
+
+
+@dataclass(frozen=True)
+class Digits:
+    """Images (N, 1, 8, 8) with values from 0 to 1, and the digit that each shows."""
+
+    images: NDArray[np.float32]
+    labels: Ids
+
+    def some(self, chosen: NDArray[np.bool_]) -> "Digits":
+        """A selection."""
+        return Digits(self.images[chosen], self.labels[chosen])
+
+
+def read_digits() -> Digits:
+    """All 1,797 images; the only thing that scikit-learn is needed for."""
+    try:
+        from sklearn.datasets import load_digits  # type: ignore[import-untyped]  # not annotated
+    except ImportError:
+        raise DataError("the digits come with scikit-learn: pip install scikit-learn") from None
+    pixels, labels = load_digits(return_X_y=True)
+    images = (pixels / 16).astype(np.float32).reshape(-1, 1, 8, 8)
+    return Digits(images, labels.astype(np.int64))
+
+
+def split_digits(digits: Digits) -> tuple[Digits, Digits, Digits]:
+    """Every fifth image to test with, every tenth to choose by, the rest to learn from."""
+    at = np.arange(len(digits.labels))
+    is_test, is_valid = at % 5 == 0, at % 10 == 1
+    return digits.some(~is_test & ~is_valid), digits.some(is_valid), digits.some(is_test)
+
+
+@dataclass(frozen=True)
+class DigitExamples(Examples[ImageBatch]):
+    """Images to be classified; in training, each is moved by up to a pixel."""
+
+    digits: Digits
+    moving: bool = False
+
+    @property
+    def lengths(self) -> Ids:
+        """All the same."""
+        return np.ones(len(self.digits.labels), dtype=np.int64)
+
+    def batch(self, indices: Ids, chance: Chance) -> ImageBatch:
+        """Some images."""
+        images = self.digits.images[indices]
+        if self.moving:
+            images = _moved(images, chance.uniform(indices, 2, 0))
+        return ImageBatch(
+            labels=torch.from_numpy(self.digits.labels[indices]),
+            n_scored=len(indices),
+            n_tokens=len(indices),
+            images=torch.from_numpy(images),
+        )
+
+
+def _moved(images: NDArray[np.float32], luck: NDArray[np.float64]) -> NDArray[np.float32]:
+    """Each image by −1, 0 or 1 pixels down and to the right; what comes in is empty."""
+    size = images.shape[-1]
+    wide = np.pad(images, ((0, 0), (0, 0), (1, 1), (1, 1)))
+    corners = (luck * 3).astype(np.int64)
+    rows = corners[:, :1] + np.arange(size)
+    columns = corners[:, 1:] + np.arange(size)
+    at = np.arange(len(images))
+    picked: NDArray[np.float32] = wide[at[:, None, None], 0, rows[:, :, None], columns[:, None, :]]
+    return np.ascontiguousarray(picked[:, None])
