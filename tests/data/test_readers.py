@@ -28,10 +28,11 @@ def test_trap_27_both_classes_are_read_and_neither_comes_first() -> None:
 
 
 def test_trap_27_the_vocabulary_has_no_word_of_the_test_set() -> None:
-    problem = prepare(tiny("imdb"))
-    ids = problem.tokenizer.encode("film testonlyword")
-    assert ids[0] != problem.tokenizer.special.unknown
-    assert ids[1] == problem.tokenizer.special.unknown
+    tokenizer = prepare(tiny("imdb")).tokenizer
+    assert tokenizer is not None
+    ids = tokenizer.encode("film testonlyword")
+    assert ids[0] != tokenizer.special.unknown
+    assert ids[1] == tokenizer.special.unknown
 
 
 def test_no_film_is_on_both_sides_and_no_id_leaves_the_reader() -> None:

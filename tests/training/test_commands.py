@@ -51,6 +51,8 @@ def test_a_translator_is_evaluated_with_the_metrics_signature(
     shown = capsys.readouterr().out
     assert "bleu" in shown
     assert "tok:13a" in shown
+    assert "bleu_lower_tokenised" in shown
+    assert "case:lc|eff:no|tok:none" in shown
 
 
 def test_own_files_have_short_options(

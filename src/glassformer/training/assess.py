@@ -54,4 +54,6 @@ def _config_of(model: Checkpoint) -> RunConfig:
     kept = model.about.get("run")
     config = restored(RunConfig, kept) if isinstance(kept, Mapping) else recipe(str(name))
     sizes: dict[str, Any] = {"data.max_len": model.config.max_len}
+    # The literature on Multi30k reports this form; a run does without it, to need less installed.
+    sizes["data.tokenised_bleu"] = config.data.problem == "translate-multi30k"
     return replace(changed(config, sizes), first=None, model=model.config)

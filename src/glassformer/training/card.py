@@ -1,4 +1,4 @@
-"""The card of a trained model (README.md of its folder): what it is, from what, how good, how made."""
+"""The card of a trained model (README.md of its folder): from what, how good, how made."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -25,11 +25,7 @@ _TITLES = {
 def model_card(about: Mapping[str, Any], model: nn.Module) -> str:
     """Markdown with a YAML head, from the facts of a run."""
     facts = "".join(
-        f"- {title}: {about[name]:,}\n"
-        if isinstance(about[name], int)
-        else f"- {title}: {about[name]}\n"
-        for name, title in _TITLES.items()
-        if name in about
+        f"- {title}: {_number(about[name])}\n" for name, title in _TITLES.items() if name in about
     )
     return (
         f"---\nlibrary_name: glassformer\ntags: [{about['recipe']}]\n---\n\n"
@@ -56,3 +52,7 @@ def _scores(about: Mapping[str, Any]) -> str:
         rows += [f"| {part} | {name} | {value:.4f} |" for name, value in values.items()]
     signatures = [f"{name}: `{text}`" for name, text in about.get("signatures", {}).items()]
     return "\n".join(rows) + "\n" + "".join(f"\n{line}\n" for line in signatures)
+
+
+def _number(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -31,4 +31,5 @@ class MatrixFactorisation(nn.Module):
         """The rating of each pair."""
         match = (self.people(person) * self.films(film)).sum(dim=-1)
         habits = self.of_person(person) + self.of_film(film)
-        return self.mean + habits.squeeze(-1) + match
+        rating: Tensor = self.mean + habits.squeeze(-1) + match
+        return rating

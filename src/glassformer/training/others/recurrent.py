@@ -1,4 +1,4 @@
-"""Recurrent models: an LSTM that classifies, and the attention RNN that the Transformer replaced."""
+"""Recurrent models: an LSTM that classifies, and the attention RNN before the Transformer."""
 
 import torch
 import torch.nn.functional as F
