@@ -1,0 +1,76 @@
+"""`glassformer lesson`: a worked example, step by step, written from its trace."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+
+from glassformer.errors import ConfigError
+
+if TYPE_CHECKING:
+    from glassformer.lessons.walks import Lesson
+
+__all__ = ["lesson"]
+
+Format = Literal["terminal", "md", "tex", "html", "xlsx", "json"]
+_SUFFIXES: dict[str, Format] = {
+    ".txt": "terminal", ".md": "md", ".tex": "tex", ".html": "html", ".xlsx": "xlsx",
+    ".json": "json",
+}  # fmt: skip
+
+
+def lesson(
+    name: str | None = None,
+    /,
+    *,
+    lang: Literal["en", "zh"] = "en",
+    to: Format | None = None,
+    output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
+) -> None:
+    """Walk through a worked example in numbered steps; without a name, list the lessons.
+
+    Parameters
+    ----------
+    name:
+        illustrated, by-hand, masked, thrones, multi-head, roses, roles, switches or training-step.
+    lang:
+        English or Chinese.
+    to:
+        The format; by default what the file's ending says, else the terminal.
+    output:
+        A file to write to instead of the screen (a workbook needs one).
+    """
+    from glassformer.lessons.walks import LESSONS, make_lesson
+    from glassformer.lessons.walks.rendering import write_lesson
+
+    if name is None:
+        if to is not None or output is not None:
+            raise ConfigError("expected the name of a lesson beside --to or -o")
+        width = max(map(len, LESSONS))
+        for key, entry in LESSONS.items():
+            sys.stdout.write(f"{key:<{width}}  {entry.summary.say(lang)}\n")
+        return
+    chosen = to or (_SUFFIXES.get(output.suffix.lower()) if output is not None else None)
+    if chosen is None and output is not None:
+        raise ConfigError(f"expected a file ending of {', '.join(_SUFFIXES)} or --to")
+    if chosen == "xlsx" and output is None:
+        raise ConfigError("a workbook needs a file: -o FILE.xlsx")
+    made = make_lesson(name, lang)
+    if output is not None:
+        write_lesson(made, chosen or "terminal", output)
+        sys.stderr.write(f"{output}: {len(made.steps)} steps\n")
+    else:
+        _print(made, chosen or "terminal")
+
+
+def _print(made: "Lesson", chosen: Format) -> None:
+    from glassformer.lessons.walks.rendering import lesson_text, to_terminal
+
+    if chosen != "terminal":
+        sys.stdout.write(lesson_text(made, chosen))
+        return
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    console.print(to_terminal(made, console.width))

@@ -1,0 +1,37 @@
+"""Lessons: worked examples as walks in numbered steps, written from a trace of our own modules.
+
+    from glassformer.lessons.walks import LESSONS, make_lesson
+    lesson = make_lesson("illustrated", "zh")        # Lesson → steps → parts: plain data
+    lesson.to_dict()                                 # what the explorer reads
+
+A lesson holds no arithmetic: its numbers are cells of traces. The files, in reading order: `lesson`
+(what a lesson is), `naming` (a cell's arithmetic as readers see it), `phrases` (what each role
+says, in both languages), `steps` and `attending` (from cells to steps), `remarks` (what a text
+printed, from its audit), one file a lesson, and `rendering/`.
+"""
+
+from glassformer.lessons.walks.catalogue import LESSONS, Entry, make_lesson
+from glassformer.lessons.walks.lesson import (
+    Formula,
+    HeatMap,
+    Lesson,
+    LessonStep,
+    Paragraph,
+    Part,
+    Remark,
+    Table,
+)
+
+__all__ = [
+    "LESSONS",
+    "Entry",
+    "Formula",
+    "HeatMap",
+    "Lesson",
+    "LessonStep",
+    "Paragraph",
+    "Part",
+    "Remark",
+    "Table",
+    "make_lesson",
+]

@@ -1,0 +1,305 @@
+"""The Transformer by hand: encoder, decoder and prediction with consistent, right numbers.
+
+Embedding, attention matrices and epsilon are the text's. It prints neither its feed-forward
+parameters nor the decoder's; those are numbers between 0 and 1 with two decimals, as it uses, from
+a seed that leads to the word it predicts. Where it departs from its own formulas, the formulas win.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from glassformer.lessons.example import Bilingual, Digits, Example, Language
+from glassformer.lessons.formulas.values import Words
+from glassformer.lessons.reading import load_example
+from glassformer.lessons.walks.attending import AttentionWalk, feed_forward_step, norm_step
+from glassformer.lessons.walks.illustrated import printed_matrix, set_maps
+from glassformer.lessons.walks.lesson import (
+    Formula,
+    HeatMap,
+    Lesson,
+    LessonStep,
+    Paragraph,
+    Part,
+    Table,
+)
+from glassformer.lessons.walks.phrases import Phrases, Speaker
+from glassformer.lessons.walks.predicting import Predictor, prediction_steps
+from glassformer.lessons.walks.remarks import Remarker
+from glassformer.lessons.walks.steps import heat_map, role_step
+from glassformer.nn import Seq2Seq, build, presets
+from glassformer.nn.blocks import Block
+from glassformer.nn.layers import TokenEmbedding
+from glassformer.nn.positions import sinusoids
+from glassformer.trace import Cell, Trace, trace
+
+__all__ = ["PHRASES", "TITLE", "by_hand", "by_hand_model", "by_hand_trace"]
+
+TITLE = Bilingual("A Transformer by hand", "手算一个 Transformer")
+PHRASES: Phrases = {
+    "summary": Bilingual(
+        "Six words through encoder, decoder and prediction, every number consistent, with the "
+        "slips of the text beside the right ones.",
+        "六个词依次经过编码器、解码器直到预测，所有数值前后一致，并指出原文的笔误。",
+    ),
+    "words title": Bilingual("Words and their numbers", "单词与编号"),
+    "words": Bilingual(
+        "The data set has {count} different words, numbered from 1. The input is the sentence "
+        "“{sentence}”.",
+        "数据集共有 {count} 个不同的单词，从 1 开始编号。输入是句子“{sentence}”。",
+    ),
+    "six": Bilingual(
+        "Vectors are given for six words only, so the lesson goes on with these six.",
+        "由于只给出了六个词的向量，下面就用这六个词继续。",
+    ),
+    "number": Bilingual("number", "编号"),
+    "word head": Bilingual("word", "单词"),
+    "angle": Bilingual(
+        "First the exponent and the frequency of this pair of dimensions (numbers {pair}), then "
+        "the angle, then its cosine.",
+        "先求这一对维度（编号 {pair}）的指数和频率，再求角度，最后取余弦。",
+    ),
+    "unprinted": Bilingual(
+        "The text does not print these parameters. The ones here are numbers between 0 and 1 with "
+        "two decimals, drawn at random as its others are (with seed {seed}, the first that leads "
+        "to the word the text predicts).",
+        "原文没有印出这些参数。这里取 0 到 1 之间、保留两位小数的随机数，与原文其他参数的取法相同（"
+        "随机种子 {seed}，是第一个能预测出原文那个词的种子）。",
+    ),
+    "decoder title": Bilingual("The decoder begins", "解码器的输入"),
+    "decoder": Bilingual(
+        "The decoder starts with “<start>”. This output layer reads all six positions at once, so "
+        "five positions of padding follow; they come later than “<start>”, and it does not see "
+        "them.",
+        "解码器从“<start>”开始。这个输出层一次读取全部六个位置，所以后面补了五个填充位置；它们都排"
+        "在“<start>”之后，“<start>”看不到它们。",
+    ),
+    "decoder attention title": Bilingual(
+        "Masked self-attention of the decoder", "解码器的掩码自注意力"
+    ),
+    "decoder attention": Bilingual(
+        "The same arithmetic as in the encoder, with the future hidden. “<start>” sees nothing but "
+        "itself, so its weight on itself is {value}.",
+        "计算与编码器相同，只是遮住了后面的位置。“<start>”只能看到自己，所以它对自己的权重是 "
+        "{value}。",
+    ),
+    "cross title": Bilingual(
+        "Cross-attention: the decoder reads the encoder", "交叉注意力：解码器读取编码器"
+    ),
+    "cross": Bilingual(
+        "Queries come from the decoder, keys and values from the encoder's output. {row} gives "
+        "{column} a weight of {value}, that is {percent}.",
+        "查询来自解码器，键和值来自编码器的输出。{row} 给 {column} 的注意力权重是 {value}，即 "
+        "{percent}。",
+    ),
+    "cross roles": Bilingual(
+        "The text has it the other way round: it takes queries and keys from the encoder and "
+        "values from the decoder. Then every output would have the encoder's length, and what the "
+        "decoder is asking would have no part in the weights.",
+        "原文说反了：它让查询和键来自编码器，值来自解码器。那样输出的长度就成了编码器的长度，而且解"
+        "码器想问什么与权重毫无关系。",
+    ),
+    "decoder norm": Bilingual("Add and normalise", "残差相加与层归一化"),
+    "after cross": Bilingual(
+        "Add and normalise after cross-attention", "交叉注意力之后的残差与归一化"
+    ),
+    "decoder end": Bilingual("Decoder output", "解码器的输出"),
+    "first norm": Bilingual("Layer normalisation after attention", "注意力之后的层归一化"),
+    "second norm": Bilingual("Layer normalisation: the encoder's output", "层归一化：编码器的输出"),
+    "flatten title": Bilingual("All rows as one", "展平成一行"),
+    "flatten": Bilingual(
+        "This text lays all rows of the decoder's output end to end, {count} numbers, and predicts "
+        "one word from them. (The paper predicts one for each position, from its own row.)",
+        "这篇文章把解码器输出的各行首尾相接成 {count} 个数，由此预测一个词。（原论文是每个位置用自"
+        "己那一行各预测一个词。）",
+    ),
+}
+SEED = 5
+"""The first with which the prediction is the text's word, “you”."""
+_PAD, _UNKNOWN, _START, _END = 0, 24, 25, 26
+_WIDTH = 6
+_ENCODER = "model.encoder.blocks.0"
+_DECODER = "model.decoder.blocks.0"
+_PLAY, _YOU = 2, 1
+_MAPS = {"to_queries": "w_query", "to_keys": "w_key", "to_values": "w_value",
+         "to_output": "w_output"}  # fmt: skip
+_IDS = {"queries": "query", "keys": "key", "values": "value", "scores": "scores",
+        "scaled": "scaled", "context": "head", "output": "attention_output"}  # fmt: skip
+
+
+def by_hand_model(example: Example, seed: int = SEED) -> Seq2Seq:
+    """The text's Transformer with its printed numbers, scores divided by √d_k as it says."""
+    config = presets.by_hand_2024().with_(attention__divisor="sqrt_head")
+    model = build(config, attention="written").eval()
+    assert isinstance(model, Seq2Seq)
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            drawn = torch.randint(0, 100, parameter.shape, generator=generator)
+            parameter.copy_(drawn / 100)
+        ids = printed_matrix(example, "sentence").long()
+        embedding = model.encoder.embedding
+        assert isinstance(embedding, TokenEmbedding)
+        embedding.weight[ids] = printed_matrix(example, "embedding").T
+        _set_vocabulary(model.to_vocabulary, example)
+    block = model.encoder.blocks[0]
+    assert isinstance(block, Block)
+    set_maps(block.attention, example, _MAPS)
+    return model
+
+
+def _set_vocabulary(layer: nn.Linear, example: Example) -> None:
+    """The entries of the output layer that the text prints; the words have the ids 1 to 23."""
+    printed = printed_matrix(example, "w_vocabulary").T
+    words = layer.weight[1 : 1 + printed.size(0)]
+    words.copy_(torch.where(printed.isnan(), words, printed))
+
+
+@dataclass(frozen=True)
+class _Names:
+    """The words by id, and those of the sentence."""
+
+    vocabulary: tuple[str, ...]
+    sentence: tuple[str, ...]
+
+
+def _names(example: Example) -> _Names:
+    listed = example["word_list"].printed
+    assert isinstance(listed, Words)
+    words = tuple(str(word) for word in listed.items)
+    vocabulary = ("<pad>", *words, "<unknown>", "<start>", "<end>")
+    return _Names(vocabulary, example["sentence"].columns)
+
+
+def by_hand_trace(seed: int = SEED) -> Trace:
+    """One pass: the six words, and “<start>”."""
+    example = load_example("by-hand")
+    names = _names(example)
+    source = printed_matrix(example, "sentence").long().unsqueeze(0)
+    target = torch.tensor([[_START] + [_PAD] * (_WIDTH - 1)])
+    labels = {
+        "source": list(names.sentence),
+        "target": [names.vocabulary[id_] for id_ in target[0].tolist()],
+    }
+    return trace(Predictor(by_hand_model(example, seed)), source, target, labels=labels)
+
+
+def by_hand(language: Language) -> Lesson:
+    """The lesson."""
+    say = Speaker(language, PHRASES)
+    return Lesson("by-hand", TITLE.say(language), say("summary"), language, tuple(_steps(say)))
+
+
+def _steps(say: Speaker) -> Iterator[LessonStep]:
+    example, run = load_example("by-hand"), by_hand_trace()
+    names, remarker = _names(example), Remarker("by-hand", say, _IDS)
+    yield _word_step(example, names, remarker, say)
+    yield from _embedding_steps(run, remarker, say)
+    yield from _encoder_steps(run, remarker, say)
+    yield from _decoder_steps(run, say)
+    yield _flatten_step(run, say)
+    yield from prediction_steps(
+        run, say, names.vocabulary, names.vocabulary.index("you"),
+        remarks=remarker.verdict("probabilities"),
+    )  # fmt: skip
+
+
+def _word_step(example: Example, names: _Names, remarker: Remarker, say: Speaker) -> LessonStep:
+    given = example["sentence_text"].printed
+    assert isinstance(given, Words)
+    count = example["vocab_size"].printed
+    assert isinstance(count, Digits)
+    sentence = " ".join(str(word) for word in given.items)
+    said = say("words", count=int(count.values), sentence=sentence)
+    ids = [names.vocabulary.index(word) for word in names.sentence]
+    table = Table(
+        "", (say("word head"), *names.sentence), ((say("number"), *(str(id_) for id_ in ids)),)
+    )
+    parts: list[Part] = [Paragraph(said), *remarker.verdict("sentence_words")]
+    parts += [Paragraph(say("six")), table]
+    return LessonStep("words", say("words title"), tuple(parts))
+
+
+def _embedding_steps(run: Trace, remarker: Remarker, say: Speaker) -> Iterator[LessonStep]:
+    looked_up = run["model.encoder.embedding.looked_up"]
+    yield role_step("embedding", looked_up[_PLAY, 1], say)
+    positions = run["model.encoder.position_vectors"]
+    made = trace(sinusoids, torch.arange(_WIDTH), _WIDTH)
+    pair, dimension = 1, 3
+    formulas = [
+        Formula(made["div"][pair]),
+        Formula(made["frequencies"][pair]),
+        Formula(made["angles"][_YOU, pair]),
+        Formula(made["cos"][_YOU, pair]),
+    ]
+    cell = positions[_YOU, dimension]
+    facts = {"row": _YOU, "column": dimension, "value": formulas[-1].shown.value}
+    parts: list[Part] = [
+        Paragraph(say("positions", **facts)),
+        Paragraph(say("angle", pair="2, 3")),
+        *formulas,
+    ]
+    parts += [
+        heat_map(positions, say, cell, rows=run["source"].labels[1]),
+        *remarker.on("position", cell, transposed=True),
+    ]
+    yield LessonStep("positions", say.title("positions"), tuple(parts))
+    summed = run["model.encoder.summed"][_YOU, dimension]
+    yield role_step("embedded", summed, say, after=remarker.on("x", summed))
+
+
+def _encoder_steps(run: Trace, remarker: Remarker, say: Speaker) -> Iterator[LessonStep]:
+    walk = AttentionWalk(
+        run, f"{_ENCODER}.attention", say, _PLAY, _YOU, entry=1, remarks=remarker.at
+    )
+    yield from walk.walk()
+    added = run[f"{_ENCODER}.attention_sum"][_PLAY, 1]
+    yield role_step("sum", added, say, after=remarker.on("add_1", added))
+    yield norm_step(
+        run, f"{_ENCODER}.attention_norm", say, _PLAY, 1,
+        lambda _role, cell: remarker.on("norm_1", cell), say("first norm"),
+    )  # fmt: skip
+    yield feed_forward_step(
+        run, f"{_ENCODER}.feed_forward", say, _PLAY, 1, note=say("unprinted", seed=SEED)
+    )
+    yield role_step("sum", run[f"{_ENCODER}.feed_sum"][_PLAY, 1], say,
+                    phrase="sum after feed-forward")  # fmt: skip
+    yield norm_step(
+        run, f"{_ENCODER}.feed_forward_norm", say, _PLAY, 1,
+        lambda _role, _cell: remarker.verdict("stats_2"), say("second norm"),
+    )  # fmt: skip
+
+
+def _decoder_steps(run: Trace, say: Speaker) -> Iterator[LessonStep]:
+    summed = run["model.decoder.summed"][0, 0]
+    embedded: list[Part] = [
+        Paragraph(say("decoder")), Paragraph(say("unprinted", seed=SEED)), Formula(summed),
+        heat_map(summed.step, say, summed),
+    ]  # fmt: skip
+    yield LessonStep("embedded", say("decoder title"), tuple(embedded))
+    own = run[f"{_DECODER}.attention.weights"][0, 0, 0, 0]
+    yield _weights_step("decoder attention", own, say, [f"{_DECODER}.attention.masked"])
+    yield norm_step(run, f"{_DECODER}.attention_norm", say, 0, 1, title=say("decoder norm"))
+    cross = run[f"{_DECODER}.cross_attention.weights"][0, 0, 0, _PLAY]
+    projected = [f"{_DECODER}.cross_attention.projected_{kind}" for kind in ("queries", "keys")]
+    step = _weights_step("cross", cross, say, projected)
+    yield LessonStep(step.role, step.title, (*step.parts, Paragraph(say("cross roles"))))
+    yield norm_step(run, f"{_DECODER}.cross_attention_norm", say, 0, 1, title=say("after cross"))
+    yield feed_forward_step(run, f"{_DECODER}.feed_forward", say, 0, 1)
+    yield norm_step(run, f"{_DECODER}.feed_forward_norm", say, 0, 1, title=say("decoder end"))
+
+
+def _weights_step(key: str, cell: Cell, say: Speaker, beside: list[str]) -> LessonStep:
+    run = cell.step.trace
+    maps: list[HeatMap] = [heat_map(run[name], say) for name in beside]
+    return role_step("weights", cell, say, phrase=key, title=say(f"{key} title"), beside=maps)
+
+
+def _flatten_step(run: Trace, say: Speaker) -> LessonStep:
+    rows = run[f"{_DECODER}.feed_forward_norm.normed"]
+    said = say("flatten", count=rows.shape[-1] * rows.shape[-2])
+    return LessonStep("flatten", say("flatten title"), (Paragraph(said), heat_map(rows, say)))

@@ -1,0 +1,186 @@
+"""Self-attention with three inputs: exact numbers, and the text's rounded ones beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+
+from glassformer.lessons.example import Bilingual, Digits, Example, Language
+from glassformer.lessons.reading import load_example
+from glassformer.lessons.walks.attending import AttentionWalk
+from glassformer.lessons.walks.lesson import Formula, Lesson, LessonStep, Paragraph, Part, Table
+from glassformer.lessons.walks.naming import number
+from glassformer.lessons.walks.phrases import Phrases, Speaker
+from glassformer.lessons.walks.remarks import Remarker
+from glassformer.lessons.walks.steps import heat_map, percent
+from glassformer.nn import build, presets
+from glassformer.nn.attention import MultiHeadAttention
+from glassformer.trace import Cell, Step, Trace, trace
+
+__all__ = ["PHRASES", "TITLE", "illustrated", "printed_matrix", "set_maps"]
+
+TITLE = Bilingual("Self-attention with three inputs", "三个输入的自注意力")
+PHRASES: Phrases = {
+    "summary": Bilingual(
+        "Three vectors of four numbers become three vectors of three, each a mixture of all.",
+        "三个四维向量变成三个三维向量，每个输出都是全部输入的混合。",
+    ),
+    "inputs": Bilingual(
+        "Three inputs, a row each. They meet three matrices of parameters, W_Q, W_K and W_V, "
+        "which a trained model would have learned; here they are given.",
+        "三个输入，每行一个。它们将与三个参数矩阵 W_Q、W_K、W_V 相乘。训练好的模型会学出这些参数，"
+        "这里直接给定。",
+    ),
+    "rounded title": Bilingual("The same with rounded weights", "用取整后的权重再算一遍"),
+    "rounded": Bilingual(
+        "For reading, the text goes on with weights of one decimal. That is a choice, not the "
+        "softmax: {row} gives {column} not {rounded} but {exact}. Put in the place of the exact "
+        "weights, the rounded ones give other outputs: entry {entry} of {row} is {coarse} "
+        "instead of {fine}.",
+        "为了便于阅读，原文接下来改用一位小数的权重。这是一种取舍，并不是 softmax 的结果：{row} 给 "
+        "{column} 的权重不是 {rounded}，而是 {exact}。把取整后的权重代回去，输出也随之改变：{row} "
+        "的分量 {entry} 是 {coarse}，而精确值是 {fine}。",
+    ),
+    "exact weights": Bilingual("exact weights", "精确的权重"),
+    "rounded weights": Bilingual("rounded weights", "取整的权重"),
+    "exact outputs": Bilingual("exact outputs", "精确的输出"),
+    "rounded outputs": Bilingual("outputs from rounded weights", "由取整权重得到的输出"),
+    "weighted title": Bilingual("Weighted values, one by one", "逐个看加权后的值"),
+    "weighted": Bilingual(
+        "Before they are added, the weighted values can be looked at one by one: for each output "
+        "the value of every input times its weight. The last line of each table is their sum, "
+        "the output.",
+        "相加之前，可以逐个看加权后的值：对每个输出，每个输入的值乘以它的权重。每张表的最后一行是它"
+        "们的和，也就是输出。",
+    ),
+    "weighted for": Bilingual("for the output of {row}", "{row} 的输出"),
+    "sum": Bilingual("sum", "和"),
+    "from": Bilingual("from", "来自"),
+    "repeat title": Bilingual("All three outputs", "三个输出"),
+    "repeat": Bilingual(
+        "The three rows were computed at once; one matrix product does what the steps above did "
+        "for {row}. {other} attends most to {best}, with {percent}.",
+        "三行是一次算出来的：一次矩阵乘法就完成了上面为 {row} 所做的各步。{other} 最关注的是 {best}"
+        "，占 {percent}。",
+    ),
+}
+_IDS = {"queries": "queries", "keys": "keys", "values": "values", "scores": "scores",
+        "weights": "softmax_exact"}  # fmt: skip
+_MAPS = {"to_queries": "w_query", "to_keys": "w_key", "to_values": "w_value"}
+
+
+def printed_matrix(example: Example, id_: str) -> torch.Tensor:
+    """The printed numbers of a step, as float32."""
+    printed = example[id_].printed
+    assert isinstance(printed, Digits)
+    return torch.tensor(np.asarray(printed.values), dtype=torch.float32)
+
+
+def set_maps(attention: MultiHeadAttention, example: Example, ids: dict[str, str]) -> None:
+    """Give an attention the matrices that a text prints (one column for each output)."""
+    with torch.no_grad():
+        for name, id_ in ids.items():
+            getattr(attention, name).weight.copy_(printed_matrix(example, id_).T)
+
+
+def illustrated(language: Language) -> Lesson:
+    """The lesson."""
+    say = Speaker(language, PHRASES)
+    steps = tuple(_steps(say))
+    return Lesson("illustrated", TITLE.say(language), say("summary"), language, steps)
+
+
+def _traced(say: Speaker) -> tuple[Trace, Example]:
+    example = load_example("illustrated")
+    attention = build(presets.illustrated(), attention="written").eval()
+    assert isinstance(attention, MultiHeadAttention)
+    set_maps(attention, example, _MAPS)
+    x = printed_matrix(example, "x").unsqueeze(0)
+    labels = [say("numbered input", number=number + 1) for number in range(x.size(1))]
+    return trace(attention, x, labels={"x": labels}), example
+
+
+def _steps(say: Speaker) -> Iterator[LessonStep]:
+    run, example = _traced(say)
+    remarker = Remarker("illustrated", say, _IDS)
+    maps = [heat_map(run[f"{name}.weight"], say) for name in _MAPS]
+    parts: list[Part] = [Paragraph(say("inputs")), heat_map(run["x"], say), *maps]
+    yield LessonStep("inputs", say.title("inputs"), tuple(parts))
+    walk = AttentionWalk(run, "", say, 0, 1, entry=2, unit="input", remarks=remarker.at)
+    for kind, place in (("queries", 0), ("keys", 1), ("values", 2)):
+        yield walk.projection(kind, place)
+    yield walk.scores()
+    yield walk.scaled()
+    yield walk.weights()
+    yield _weighted(run, say)
+    yield walk.context()
+    yield _repeat(run, say)
+    yield _rounded(run, example, say)
+
+
+def _weighted(run: Trace, say: Speaker) -> LessonStep:
+    """The summands of every output: the text's tensor of 3 × 3 × 3, by output."""
+    context, names = run["context"], run["scores"].labels[-1]
+    assert names is not None
+    tables = [_summands(context, place, names, say) for place in range(len(names))]
+    parts: list[Part] = [Paragraph(say("weighted")), Formula(context[0, 0, 0, 1]), *tables]
+    return LessonStep("weighted", say("weighted title"), tuple(parts))
+
+
+def _summands(context: Step, place: int, names: Sequence[str], say: Speaker) -> Table:
+    cells = [context[0, 0, place, entry] for entry in range(context.shape[-1])]
+    rows = [
+        (name, *(number(cell.terms[key].value) for cell in cells)) for key, name in enumerate(names)
+    ]
+    rows.append((say("sum"), *(number(cell.value) for cell in cells)))
+    heads = (say("from"), *(str(entry) for entry in range(len(cells))))
+    return Table(say("weighted for", row=names[place]), heads, tuple(rows))
+
+
+def _repeat(run: Trace, say: Speaker) -> LessonStep:
+    weights = run["weights"]
+    names = weights.labels[-1]
+    assert names is not None
+    shares = weights.value[0, 0, 1]
+    best = int(shares.argmax())
+    said = say(
+        "repeat", row=say.quoted(names[0]), other=say.quoted(names[1]),
+        best=say.quoted(names[best]), percent=percent(float(shares[best])),
+    )  # fmt: skip
+    parts = (Paragraph(said), heat_map(weights, say), heat_map(run["context"], say))
+    return LessonStep("context", say("repeat title"), parts)
+
+
+def _rounded(run: Trace, example: Example, say: Speaker) -> LessonStep:
+    """The run once more with the text's rounded weights in the place of the exact ones."""
+    rounded = printed_matrix(example, "softmax_rounded")
+    edits = {
+        ("weights", (0, 0, row, column)): float(f"{rounded[row, column]:.1f}")
+        for row in range(rounded.size(0))
+        for column in range(rounded.size(1))
+    }
+    coarse = run.edit(edits)
+    row, column, entry = 0, 0, 1
+    exact: Cell = run["weights"][0, 0, row, column]
+    names = run["scores"].labels[-1]
+    assert names is not None
+    said = say(
+        "rounded", row=say.quoted(names[row]), column=say.quoted(names[column]),
+        rounded=number(coarse["weights"][0, 0, row, column].value),
+        exact=number(exact.value), entry=entry,
+        coarse=number(coarse["context"][0, 0, row, entry].value),
+        fine=number(run["context"][0, 0, row, entry].value),
+    )  # fmt: skip
+    marked = coarse["context"][0, 0, row, entry]
+    parts: list[Part] = [
+        Paragraph(said),
+        heat_map(run["weights"], say, exact, title=say("exact weights")),
+        heat_map(coarse["weights"], say, title=say("rounded weights"), rows=names, columns=names),
+        Formula(marked),
+        heat_map(run["context"], say, title=say("exact outputs")),
+        heat_map(coarse["context"], say, marked, title=say("rounded outputs"), rows=names),
+    ]
+    parts += Remarker("illustrated", say).verdict("softmax_rounded")
+    return LessonStep("rounded", say("rounded title"), tuple(parts))

@@ -1,0 +1,189 @@
+"""What a lesson is: numbered steps, each a title and parts. Plain data over a trace.
+
+A lesson is made in one language. Its numbers are cells of traces, kept as such, so that a renderer
+may ask them for more (LaTeX, a live formula) and the explorer may link to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from glassformer.lessons.auditing import Verdict
+from glassformer.lessons.example import Language
+from glassformer.lessons.walks.naming import Shown, shown_formula
+from glassformer.trace import Cell, Step, Trace
+from glassformer.trace.render.colours import Scale, scale_of
+from glassformer.trace.render.matrices import Matrix, matrix
+
+__all__ = ["Formula", "HeatMap", "Lesson", "LessonStep", "Paragraph", "Part", "Remark", "Table"]
+
+
+@dataclass(frozen=True, slots=True)
+class Paragraph:
+    """Prose."""
+
+    text: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """As data."""
+        return {"kind": "text", "text": self.text}
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """What the text that a lesson follows has printed in this place, from its audit."""
+
+    verdict: Verdict
+    text: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """As data."""
+        return {"kind": "remark", "verdict": self.verdict, "text": self.text}
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """The arithmetic of one cell, in symbols and in numbers."""
+
+    cell: Cell
+
+    @property
+    def shown(self) -> Shown:
+        """Names and numbers as a reader sees them."""
+        return shown_formula(self.cell)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As data; `step` and `index` say which cell of the trace it is."""
+        return {
+            "kind": "formula",
+            "step": self.cell.step.name,
+            "index": list(self.cell.index),
+            **self.shown.to_dict(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class HeatMap:
+    """A slice of a step with its labels; `marked` is the cell that the formula explains."""
+
+    caption: str
+    step: Step
+    at: tuple[int, ...] | None = None
+    marked: tuple[int, int] | None = None
+    rows: tuple[str, ...] | None = None
+    columns: tuple[str, ...] | None = None
+
+    @property
+    def matrix(self) -> Matrix:
+        """The numbers, with the step's labels where the lesson gives none."""
+        found = matrix(self.step, self.at)
+        rows, columns = self.rows or found.rows, self.columns or found.columns
+        return Matrix(found.step, found.lead, found.values, rows, columns)
+
+    @property
+    def scale(self) -> Scale | None:
+        """How its numbers become colours; rows of parameters that add up to 1 are no shares."""
+        found = scale_of(self.step)
+        if found is None or self.step.role != "parameter" or found.kind == "signed":
+            return found
+        return Scale("signed", float(self.step.value.abs().max()))
+
+    @property
+    def is_truth(self) -> bool:
+        """Whether it holds yes and no, not numbers."""
+        return str(self.step.dtype) == "torch.bool"
+
+    def to_dict(self) -> dict[str, Any]:
+        """As data; infinities as text, since JSON has none."""
+        shown = self.matrix
+        return {
+            "kind": "matrix",
+            "caption": self.caption,
+            "step": self.step.name,
+            "at": list(shown.lead),
+            "marked": None if self.marked is None else list(self.marked),
+            "rows": list(shown.rows),
+            "columns": list(shown.columns),
+            "values": [[_plain(float(x)) for x in row] for row in shown.values],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Words and numbers that are no slice of a step."""
+
+    caption: str
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As data."""
+        return {
+            "kind": "table",
+            "caption": self.caption,
+            "heads": list(self.heads),
+            "rows": [list(row) for row in self.rows],
+        }
+
+
+Part: TypeAlias = Paragraph | Remark | Formula | HeatMap | Table
+
+
+@dataclass(frozen=True, slots=True)
+class LessonStep:
+    """One step: `role` names what happens in it (queries, scores, weights, …)."""
+
+    role: str
+    title: str
+    parts: tuple[Part, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As data."""
+        parts = [part.to_dict() for part in self.parts]
+        return {"role": self.role, "title": self.title, "parts": parts}
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """A walk in steps."""
+
+    name: str
+    title: str
+    summary: str
+    language: Language
+    steps: tuple[LessonStep, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As data, for the explorer and for tests."""
+        return {
+            "name": self.name,
+            "title": self.title,
+            "summary": self.summary,
+            "language": self.language,
+            "steps": [step.to_dict() for step in self.steps],
+        }
+
+    def parts(self) -> Iterator[Part]:
+        """All parts, in order."""
+        for step in self.steps:
+            yield from step.parts
+
+    def traces(self) -> list[Trace]:
+        """The traces that the numbers come from, in order of appearance."""
+        found: dict[int, Trace] = {}
+        for part in self.parts():
+            if isinstance(part, Formula):
+                found.setdefault(id(part.cell.step.trace), part.cell.step.trace)
+            elif isinstance(part, HeatMap):
+                found.setdefault(id(part.step.trace), part.step.trace)
+        return list(found.values())
+
+
+def _plain(number: float) -> float | str:
+    if number != number:
+        return "NaN"
+    if number in (float("inf"), float("-inf")):
+        return "inf" if number > 0 else "-inf"
+    return number

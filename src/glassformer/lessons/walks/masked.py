@@ -1,0 +1,139 @@
+"""Masked attention with two heads on a 3 × 3 input, done right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+import torch.nn.functional as F
+
+from glassformer.lessons.example import Bilingual, Language
+from glassformer.lessons.reading import load_example
+from glassformer.lessons.walks.attending import AttentionWalk
+from glassformer.lessons.walks.illustrated import printed_matrix
+from glassformer.lessons.walks.lesson import Lesson, LessonStep, Paragraph, Part
+from glassformer.lessons.walks.phrases import Phrases, Speaker
+from glassformer.lessons.walks.remarks import Remarker
+from glassformer.lessons.walks.steps import heat_map, role_step
+from glassformer.nn import AttentionConfig
+from glassformer.nn.attention import MultiHeadAttention, set_attention
+from glassformer.nn.shapes import Float, Int, Tensor
+from glassformer.trace import Cell, Trace, trace
+
+__all__ = ["PHRASES", "TITLE", "masked"]
+
+TITLE = Bilingual("Masked attention with two heads", "两个头的掩码注意力")
+PHRASES: Phrases = {
+    "summary": Bilingual(
+        "A 3×3 input, two heads, all projections the identity: the right scores, mask, weights "
+        "and outputs.",
+        "3×3 的输入，两个头，所有投影都是单位矩阵：正确的分数、掩码、权重和输出。",
+    ),
+    "inputs": Bilingual(
+        "Three positions, a row each. Both heads use the identity for W_Q, W_K and W_V, so each "
+        "of them has the input itself as queries, keys and values. Both then compute the same; "
+        "trained heads differ in these matrices and in nothing else.",
+        "三个位置，每行一个。两个头的 W_Q、W_K、W_V 都取单位矩阵，所以每个头的查询、键和值都是输入"
+        "本身，两个头算出来的也就相同；训练得到的各个头，区别也只在于这些矩阵。",
+    ),
+    "unscaled": Bilingual(
+        "The text does not scale here, so the divisor is 1. With scores as large as these the "
+        "softmax will hardly leave anything to any but the largest: one reason to scale.",
+        "原文这里不作缩放，除数为 1。分数这么大，softmax 几乎只留下最大的一个，这正是需要缩放的原因"
+        "之一。",
+    ),
+    "two heads title": Bilingual("Both heads", "两个头"),
+    "two heads": Bilingual(
+        "The second head has the same matrices and gets the same weights and outputs.",
+        "第二个头的矩阵相同，得到的权重和输出也相同。",
+    ),
+    "next": Bilingual(
+        "A linear map W_O usually follows. The text leaves it out, and so does this lesson.",
+        "通常之后还有一个线性变换 W_O。原文没有计算它，这里也不计算。",
+    ),
+}
+_IDS = {"scores": ("masked_a1", "masked_a2"), "masked": ("masked_a1_masked", "masked_a2_masked")}
+
+
+class _Masked(torch.nn.Module):
+    """Causal attention over the rows of a matrix.
+
+    The rows are looked up by position, so that the trace knows positions from dimensions: the
+    matrix is square, and labels for three of anything would fit both.
+    """
+
+    def __init__(self, matrix: Float[Tensor, "T D"], n_heads: int) -> None:
+        super().__init__()
+        width = matrix.size(1)
+        self.matrix = torch.nn.Parameter(matrix)
+        config = AttentionConfig(
+            n_heads=n_heads, d_head=width, d_value=width, divisor="none", output_map=False
+        )
+        self.attention = MultiHeadAttention(width, config)
+        set_attention(self, "written")
+        with torch.no_grad():
+            for part in self.attention.children():
+                assert isinstance(part, torch.nn.Linear)
+                part.weight.copy_(torch.eye(width).repeat(n_heads, 1))
+
+    def forward(self, positions: Int[Tensor, "B T"]) -> Float[Tensor, "B T D2"]:
+        """Each position attends to itself and to what stands before it."""
+        x = F.embedding(positions, self.matrix)
+        attended: Tensor = self.attention(x, causal=True)
+        return attended
+
+
+def masked(language: Language) -> Lesson:
+    """The lesson."""
+    say = Speaker(language, PHRASES)
+    return Lesson("masked", TITLE.say(language), say("summary"), language, tuple(_steps(say)))
+
+
+def _steps(say: Speaker) -> Iterator[LessonStep]:
+    matrix = printed_matrix(load_example("masked"), "masked_input")
+    positions = torch.arange(matrix.size(0)).unsqueeze(0)
+    labels = [say("numbered position", number=place) for place in positions[0].tolist()]
+    run = trace(_Masked(matrix, n_heads=2), positions, labels={"positions": labels})
+    remarker = Remarker("masked", say)
+
+    def remarks(role: str, cell: Cell) -> Sequence[Part]:
+        """What the text prints for the two heads, in turn."""
+        return [part for id_ in _IDS.get(role, ()) for part in remarker.on(id_, cell)]
+
+    yield _inputs(run, say)
+    walk = AttentionWalk(
+        run, "attention", say, query=1, key=0, entry=0, unit="position", remarks=remarks
+    )
+    for kind, place in (("queries", 1), ("keys", 0), ("values", 0)):
+        yield walk.projection(kind, place)
+    yield walk.scores()
+    scaled = run["attention.scaled"][0, 0, 1, 0]
+    yield role_step("scaled", scaled, say, phrase="unscaled")
+    yield walk.masked()
+    yield walk.weights()
+    yield walk.context()
+    yield _both_heads(run, say)
+    yield _joined(run, say)
+
+
+def _inputs(run: Trace, say: Speaker) -> LessonStep:
+    parts = (Paragraph(say("inputs")), heat_map(run["x"], say))
+    return LessonStep("inputs", say.title("inputs"), parts)
+
+
+def _both_heads(run: Trace, say: Speaker) -> LessonStep:
+    maps = [
+        heat_map(run[f"attention.{name}"], say, head=head)
+        for head in (0, 1)
+        for name in ("weights", "context")
+    ]
+    return LessonStep("weights", say("two heads title"), (Paragraph(say("two heads")), *maps))
+
+
+def _joined(run: Trace, say: Speaker) -> LessonStep:
+    joined = run["attention.joined"]
+    rows = run["x"].labels[1]
+    assert rows is not None
+    said = say("joined", row=rows[1], width=joined.shape[-1], per_head=joined.shape[-1] // 2)
+    parts = (Paragraph(said), heat_map(joined, say), Paragraph(say("next")))
+    return LessonStep("joined", say.title("joined"), parts)
