@@ -23,10 +23,12 @@ app = App(
 )
 for _name, _help in (
     ("audit", "Check every printed number of a worked example."),
+    ("claims", "Run what the texts claim: verdict, figures, pictures."),
     ("data", "List the data sets, or check and fetch one."),
     ("describe", "Show a preset's parts with their parameter counts."),
     ("evaluate", "Score a model on its test data."),
     ("explain", "Show the arithmetic of one number of a model."),
+    ("lesson", "Walk through a worked example, step by step."),
     ("models", "List the trained models that ship."),
     ("recipes", "List the recipes, or all settings of one."),
     ("train", "Train a model by a recipe."),

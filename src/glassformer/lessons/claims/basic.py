@@ -1,0 +1,262 @@
+"""Basic self-attention: weighted averages, order, and what the embeddings decide."""
+
+import torch
+from torch import Tensor
+
+from glassformer.lessons.claims.claim import Figures, Rule
+from glassformer.lessons.claims.group import Group
+from glassformer.lessons.claims.made import (
+    ROUNDING,
+    attention,
+    block,
+    count_operators,
+    difference,
+    ids,
+    permutation,
+    vectors,
+)
+from glassformer.lessons.claims.taste import content_recovered
+from glassformer.nn import TokenEmbedding, attention_weights, basic_self_attention, presets
+from glassformer.nn.attention import basic_self_attention_loop, softmax_over_keys
+from glassformer.nn.properties import (
+    equivariance,
+    influence,
+    invariance,
+    layer_cost,
+    repeated_word_spread,
+    shuffle_words,
+    weighted_sum,
+)
+from glassformer.nn.properties.studies import NOUNS, PLACES, SENTENCE, VERBS, learn_relatedness
+from glassformer.nn.properties.studies.training import seeded
+
+__all__ = ["group"]
+
+group = Group("basic")
+
+
+def _basic_weights(x: Tensor) -> Tensor:
+    """The weights of basic self-attention over (T, D): nothing is projected, nothing divided."""
+    return attention_weights(x[None], x[None], divisor=1.0)[0]
+
+
+@group.claim("C01", lambda f: f["gap"] < ROUNDING and f["least"] > 0 and f["sum_gap"] < ROUNDING)
+def an_output_averages_all_inputs() -> Figures:
+    """y against Σ_j w_ij x_j, with weights that must be positive and sum to one."""
+    x = vectors(6, 8)
+    weights = _basic_weights(x)
+    return {
+        "gap": difference(basic_self_attention(x), weights @ x),
+        "least": float(weights.min()),
+        "sum_gap": difference(weights.sum(dim=-1), torch.ones(6)),
+    }
+
+
+@group.claim("C02", lambda f: f["least"] >= 0 and f["most"] <= 1 and f["sum_gap"] < ROUNDING)
+def softmax_gives_shares() -> Figures:
+    """Ordinary and enormous scores alike."""
+    scores = torch.cat([scale * vectors(32, 10) for scale in (1.0, 100.0, 1e30)])
+    weights = softmax_over_keys(scores)
+    return {
+        "rows": len(scores),
+        "least": float(weights.min()),
+        "most": float(weights.max()),
+        "sum_gap": difference(weights.sum(dim=-1), torch.ones(len(scores))),
+    }
+
+
+@group.claim(
+    "C03",
+    Rule(
+        lambda f: f["closest"] > 0 and f["repeated"] > ROUNDING,
+        partly=lambda f: f["closest"] > 0,
+    ),
+)
+def weights_differ_everywhere() -> Figures:
+    """Different vectors everywhere, then a sentence in which one word occurs twice."""
+    weights = _basic_weights(vectors(6, 8)).flatten().sort().values
+    words = vectors(5, 8)[torch.tensor([0, 1, 2, 3, 0, 4])]
+    sentence = _basic_weights(words)
+    return {
+        "closest": float(weights.diff().min()),
+        "repeated": difference(sentence[:, 0], sentence[:, 4]),
+    }
+
+
+@group.claim("C04", lambda f: f["gap"] < ROUNDING < f["moved"])
+def self_attention_follows_the_order() -> Figures:
+    """f(Px) against P f(x), and how much the order changes at all."""
+    module, x, order = attention(8, n_heads=2), vectors(2, 7, 8), permutation(7)
+    return {
+        "gap": max(
+            equivariance(f, x, order).largest_difference for f in (module, basic_self_attention)
+        ),
+        "moved": invariance(module, x, order).largest_difference,
+    }
+
+
+@group.claim("C05", lambda f: f["invariant"] < ROUNDING)
+def the_parts_ignore_the_order() -> Figures:
+    """f(Px) against f(x) for attention, norm and feed-forward, then against P f(x)."""
+    made, x, order = block(), vectors(2, 7, 8), permutation(7)
+    parts = (made.attention, made.attention_norm, made.feed_forward)
+    return {
+        "invariant": max(invariance(part, x, order).largest_difference for part in parts),
+        "equivariant": max(equivariance(part, x, order).largest_difference for part in parts),
+    }
+
+
+@group.claim("C06", lambda f: f["without"] < ROUNDING)
+def a_classifier_without_positions_ignores_the_order() -> Figures:
+    """Class probabilities of a text and of its shuffled words, with three sets of weights."""
+    config = presets.bloem_2024(vocab_size=20, d_model=16, n_heads=2, n_layers=2, max_len=10)
+    text, order = ids(4, 10, 20), permutation(10)
+    blind = config.with_(positions__kind="none")
+    return {
+        "seeds": 3,
+        "without": max(
+            shuffle_words(blind, text, order, seed).largest_difference for seed in range(3)
+        ),
+        "with": shuffle_words(config, text, order).largest_difference,
+    }
+
+
+@group.claim("C07", lambda f: f["leaves"] == 1 and f["change"] > 0.01)
+def basic_self_attention_has_no_parameters() -> Figures:
+    """What the result depends on, by its gradient graph; and other embeddings, other weights."""
+    x = vectors(6, 8).requires_grad_()
+    pending, leaves = [basic_self_attention(x).grad_fn], set()
+    while pending:
+        node = pending.pop()
+        if node is not None and node.name().endswith("AccumulateGrad"):
+            leaves.add(node)
+        elif node is not None:
+            pending += [parent for parent, _ in node.next_functions]
+    other = vectors(6, 8, seed=1)
+    return {
+        "leaves": len(leaves),
+        "change": difference(_basic_weights(x.detach()), _basic_weights(other)),
+    }
+
+
+@group.claim("C08", lambda f: f["gap"] < ROUNDING and f["products"] == 2 and f["softmaxes"] == 1)
+def two_products_and_a_softmax_are_enough() -> Figures:
+    """The operators that run, and the result beside the loop over vectors."""
+    x = vectors(6, 8)
+    seen = count_operators(lambda: basic_self_attention(x))
+    return {
+        "gap": difference(basic_self_attention(x), basic_self_attention_loop(x)),
+        "products": sum(seen[name] for name in ("mm", "bmm")),
+        "softmaxes": seen["_softmax"],
+    }
+
+
+@group.claim("C09", lambda f: f["attention"] == 1 and f["others"] == 0 and f["silent"] == 0)
+def only_attention_joins_positions() -> Figures:
+    """Jacobians: each part of a block, and the block once its attention says nothing."""
+    made, x = block(), vectors(2, 5, 8)
+    others = (made.attention_norm, made.feed_forward, made.feed_forward_norm)
+    joins = influence(made.attention, x).mixes_positions
+    parts_join = sum(influence(part, x).mixes_positions for part in others)
+    for parameter in made.attention.parameters():
+        torch.nn.init.zeros_(parameter)
+    return {
+        "attention": joins,
+        "others": parts_join,
+        "silent": influence(made, x).mixes_positions,
+    }
+
+
+@group.claim("C10", lambda f: f["unread"] > 0 and f["attention"] < f["convolution"])
+def attention_saves_by_reading_little() -> Figures:
+    """How many inputs an output leaves out, and multiply-adds beside other layers."""
+    strength = influence(attention(8, n_heads=1), vectors(1, 64, 8)).depends
+    costs = {
+        kind: layer_cost(kind, 64, 64).multiply_adds
+        for kind in ("attention", "convolution", "dense")
+    }
+    return {"unread": int((~strength).sum()), **costs}
+
+
+@group.claim("C11", lambda f: f["first_three"] == 0 and f["last_two"] > 0)
+def two_of_five_inputs_matter() -> Figures:
+    """The derivative of the fixed weighted sum by each input."""
+    weights = torch.tensor([0.0, 0.0, 0.0, 0.5, 0.5])
+    values = torch.tensor([[1.0], [2.0], [3.0], [4.0], [5.0]])
+    strength = influence(lambda x: weighted_sum(x, weights), values).strength[0]
+    return {
+        "sum": float(weighted_sum(values, weights)),
+        "first_three": float(strength[:3].max()),
+        "last_two": float(strength[3:].min()),
+    }
+
+
+@group.claim("C12", lambda f: f["embedding"] == 0)
+def a_repeated_word_has_one_embedding() -> Figures:
+    """The two "the" of a sentence: their vectors, and their outputs where nothing tells places."""
+    words = torch.tensor([sorted(set(SENTENCE)).index(word) for word in SENTENCE])
+    with seeded(0):
+        table = TokenEmbedding(len(set(SENTENCE)), 8)
+        torch.nn.init.normal_(table.weight)
+    embedded = table(words[None])[0].detach()
+    return {
+        "embedding": max(repeated_word_spread(embedded, words).values()),
+        "output": max(repeated_word_spread(basic_self_attention(embedded), words).values()),
+    }
+
+
+@group.claim(
+    "C13",
+    Rule(
+        lambda f: f["cat_walks"] > 2 and f["the_most"] < 0.5,
+        partly=lambda f: f["cat_walks"] > 2 and f["the_mean"] < 0,
+    ),
+)
+def training_relates_cat_and_walks() -> Figures:
+    """Products of embeddings, trained on who does what in 64 sentences."""
+    learnt = learn_relatedness("who")
+    content = (*NOUNS, *VERBS, *PLACES)
+    return {
+        "cat_walks": learnt.product("cat", "walks"),
+        "the_mean": learnt.mean_product(("the",), content),
+        "the_most": max(learnt.product("the", word) for word in content),
+    }
+
+
+@group.claim("C14", lambda f: f["same"] > 0 > f["opposite"] and abs(f["ratio"] - 2) < 0.01)
+def signs_and_sizes_make_the_score() -> Figures:
+    """Scores read back from weights: log w_j − log w_0 is the score against that of a zero key."""
+    query = torch.tensor([[[1.0, -2.0, 0.5]]])
+    zero, match = torch.zeros(3), torch.tensor([0.5, -0.5, 1.0])
+    keys = torch.stack([zero, match, -match, 2 * match])[None]
+    logs = attention_weights(query, keys, divisor=1.0)[0, 0].log()
+    same, opposite, doubled = (logs[1:] - logs[0]).tolist()
+    return {"same": same, "opposite": opposite, "ratio": doubled / same}
+
+
+@group.claim("C15", lambda f: f["explained"] > 0.8 and f["control"] < 0.5)
+def likes_reveal_content() -> Figures:
+    """Factors fitted to likes; how much of the hidden content a linear map reads from them."""
+    return {
+        "explained": content_recovered(shuffled=False),
+        "control": content_recovered(shuffled=True),
+    }
+
+
+@group.claim(
+    "C16",
+    Rule(
+        lambda f: f["basic"] == f["heads"] == f["narrow_values"] == f["input"],
+        partly=lambda f: f["basic"] == f["heads"] == f["input"],
+    ),
+)
+def outputs_are_as_wide_as_inputs() -> Figures:
+    """Widths of the outputs: no parameters, heads with their output map, narrower values."""
+    x = vectors(1, 5, 8)
+    narrow = attention(8, n_heads=1, d_value=3, output_map=False)
+    return {
+        "input": x.size(-1),
+        "basic": basic_self_attention(x).size(-1),
+        "heads": attention(8, n_heads=2)(x).size(-1),
+        "narrow_values": narrow(x).size(-1),
+    }

@@ -1,0 +1,74 @@
+"""A group of claims: experiments from a module, words from the TOML file beside it.
+
+The words of C01 stand under `[C01]` in the file of its group: `texts`, `says`, `found` and, where
+the claim may hold in part or stay open, `remark`; each in both languages.
+"""
+
+import json
+import tomllib
+from collections.abc import Callable
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from glassformer.lessons.claims.claim import Claim, Decision, Figures, Rule, Stored
+from glassformer.lessons.example import Bilingual
+
+__all__ = ["Group"]
+
+Experiment = Callable[[], Figures]
+
+
+class Group:
+    """The claims under one heading."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._words = tomllib.loads(_read(f"{name}.toml"))
+        self.title = _bilingual(self._words["title"])
+        self.claims: dict[str, Claim] = {}
+
+    def claim(
+        self, id_: str, rule: Rule | Decision, *, command: str | None = None
+    ) -> Callable[[Experiment], Experiment]:
+        """Register an experiment under a claim's id; one with a `command` is slow.
+
+        A rule that is a bare condition says when the claim holds; otherwise it fails.
+        """
+        words = self._words[id_]
+
+        def register(measure: Experiment) -> Experiment:
+            self.claims[id_] = Claim(
+                id=id_,
+                texts=tuple(words["texts"]),
+                says=_bilingual(words["says"]),
+                found=_bilingual(words["found"]),
+                remark=_bilingual(words["remark"]) if "remark" in words else None,
+                measure=measure,
+                rule=rule if isinstance(rule, Rule) else Rule(rule),
+                slow=command is not None,
+                command=command,
+                stored=_stored().get(id_),
+            )
+            return measure
+
+        return register
+
+    @property
+    def described(self) -> set[str]:
+        """Ids that the file of words knows."""
+        return {key for key in self._words if key != "title"}
+
+
+def _bilingual(words: dict[str, str]) -> Bilingual:
+    return Bilingual(words["en"], words["zh"])
+
+
+def _read(name: str) -> str:
+    return files("glassformer.lessons.claims").joinpath(name).read_text(encoding="utf-8")
+
+
+@cache
+def _stored() -> dict[str, Stored]:
+    data: dict[str, dict[str, Any]] = json.loads(_read("stored.json"))
+    return {id_: Stored(**result) for id_, result in data.items()}

@@ -1,0 +1,137 @@
+"""Outcomes as a table in the terminal and as Markdown."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from glassformer.lessons.claims.catalogue import GROUPS
+from glassformer.lessons.claims.claim import Outcome, Verdict
+from glassformer.lessons.example import Bilingual, Language
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+__all__ = ["MARKS", "VERDICTS", "counted", "to_markdown", "to_terminal"]
+
+VERDICTS: dict[Verdict, Bilingual] = {
+    "holds": Bilingual("holds", "成立"),
+    "holds in part": Bilingual("holds in part", "部分成立"),
+    "fails": Bilingual("fails", "不成立"),
+    "not decidable here": Bilingual("not decidable here", "此处无法判定"),
+    "not measured yet": Bilingual("not measured yet", "尚未测量"),
+}
+
+MARKS: dict[Verdict, str] = {
+    "holds": "✓",
+    "holds in part": "◐",
+    "fails": "✗",
+    "not decidable here": "?",
+    "not measured yet": "·",
+}
+
+_STYLES: dict[Verdict, str] = {
+    "holds": "green",
+    "holds in part": "yellow",
+    "fails": "bold red",
+    "not decidable here": "dim",
+    "not measured yet": "dim",
+}
+
+_COLUMNS = (
+    Bilingual("id", "编号"),
+    Bilingual("claim", "说法"),
+    Bilingual("text", "文章"),
+    Bilingual("verdict", "结论"),
+    Bilingual("measured", "测得"),
+)
+
+_TITLE = Bilingual("The claims of the texts, run", "各篇文章的说法，逐条运行")
+
+_INTRODUCTION = Bilingual(
+    "Written by `glassformer claims --to md`. Each claim is stated in our words and decided by an "
+    "experiment; `glassformer claims C31` runs one again. Slow ones show a stored result with the "
+    "command that made it. Texts: 000 Transformers from scratch, 001 illustrated self-attention, "
+    "002 notes on “Attention is all you need”, 003 notes on Transformers from scratch, "
+    "004 Transformer by hand.",
+    "由 `glassformer claims --to md --lang zh` 生成。每条说法都用我们自己的话转述，并由实验判定；"
+    "`glassformer claims C31` 可重新运行一条。耗时的实验给出已存结果及其命令。文章：000 从零实现 "
+    "Transformer，001 图解自注意力，002《Attention is all you need》笔记，003 从零实现 Transformer "
+    "的笔记，004 手算 Transformer。",
+)
+
+
+def counted(outcomes: Sequence[Outcome], language: Language) -> str:
+    """How many claims have each verdict, in one line."""
+    counts = Counter(outcome.verdict for outcome in outcomes)
+    colon, between = (": ", ", ") if language == "en" else ("：", "，")
+    parts = [
+        f"{name.say(language)}{colon}{counts[verdict]}"
+        for verdict, name in VERDICTS.items()
+        if counts[verdict]
+    ]
+    return between.join(parts)
+
+
+def _grouped(outcomes: Sequence[Outcome], language: Language) -> list[tuple[str, list[Outcome]]]:
+    """Outcomes under their headings; headings without any are left out."""
+    found = (
+        (group.title.say(language), [o for o in outcomes if o.claim.id in group.claims])
+        for group in GROUPS
+    )
+    return [(title, members) for title, members in found if members]
+
+
+def _verdict(outcome: Outcome, language: Language) -> str:
+    return f"{MARKS[outcome.verdict]} {VERDICTS[outcome.verdict].say(language)}"
+
+
+def to_terminal(outcomes: Sequence[Outcome], language: Language) -> RenderableType:
+    """For rich's console: one table a heading, then the counts."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    parts: list[RenderableType] = []
+    for title, members in _grouped(outcomes, language):
+        table = Table(title=Text(title, "bold"), title_justify="left", expand=True)
+        for heading, ratio in zip(_COLUMNS, (None, 3, None, None, 5), strict=True):
+            table.add_column(heading.say(language), ratio=ratio, overflow="fold")
+        for outcome in members:
+            table.add_row(
+                Text(outcome.claim.id),
+                Text(outcome.claim.says.say(language)),
+                Text(" ".join(outcome.claim.texts)),
+                Text(_verdict(outcome, language), _STYLES[outcome.verdict]),
+                Text(outcome.sentence(language)),
+            )
+        parts.append(table)
+    return Group(*parts, Text(counted(outcomes, language), "bold"))
+
+
+def to_markdown(outcomes: Sequence[Outcome], language: Language) -> str:
+    """A page with one table a heading."""
+    lines = [f"# {_TITLE.say(language)}", "", _INTRODUCTION.say(language), ""]
+    lines += [counted(outcomes, language)]
+    headings = [heading.say(language) for heading in _COLUMNS]
+    for title, members in _grouped(outcomes, language):
+        lines += ["", f"## {title}", "", _pipes(headings), _pipes(["---"] * len(headings))]
+        lines += [
+            _pipes(
+                [
+                    outcome.claim.id,
+                    outcome.claim.says.say(language),
+                    " ".join(outcome.claim.texts),
+                    _verdict(outcome, language),
+                    outcome.sentence(language),
+                ]
+            )
+            for outcome in members
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _pipes(cells: list[str]) -> str:
+    escaped = (cell.replace("|", "\\|").replace("<", "&lt;") for cell in cells)
+    return "| " + " | ".join(escaped) + " |"
