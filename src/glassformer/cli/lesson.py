@@ -27,6 +27,7 @@ def lesson(
     lang: Literal["en", "zh"] = "en",
     to: Format | None = None,
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
+    off: Annotated[list[str] | None, Parameter(name="--off")] = None,
 ) -> None:
     """Walk through a worked example in numbered steps; without a name, list the lessons.
 
@@ -40,9 +41,13 @@ def lesson(
         The format; by default what the file's ending says, else the terminal.
     output:
         A file to write to instead of the screen (a workbook needs one).
+    off:
+        In the lesson switches: a switch to leave off (width, bias, embedding, position,
+        truncating, masking, heads, stacking, linear, norm); may be given several times.
     """
     from glassformer.lessons.walks import LESSONS, make_lesson
     from glassformer.lessons.walks.rendering import write_lesson
+    from glassformer.lessons.walks.switches import switches
 
     if name is None:
         if to is not None or output is not None:
@@ -56,7 +61,9 @@ def lesson(
         raise ConfigError(f"expected a file ending of {', '.join(_SUFFIXES)} or --to")
     if chosen == "xlsx" and output is None:
         raise ConfigError("a workbook needs a file: -o FILE.xlsx")
-    made = make_lesson(name, lang)
+    if off and name != "switches":
+        raise ConfigError(f"only the lesson switches takes --off, not {name}")
+    made = switches(lang, off) if off else make_lesson(name, lang)
     if output is not None:
         write_lesson(made, chosen or "terminal", output)
         sys.stderr.write(f"{output}: {len(made.steps)} steps\n")

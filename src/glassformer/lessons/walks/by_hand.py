@@ -59,9 +59,9 @@ PHRASES: Phrases = {
     "number": Bilingual("number", "编号"),
     "word head": Bilingual("word", "单词"),
     "angle": Bilingual(
-        "First the exponent and the frequency of this pair of dimensions (numbers {pair}), then "
-        "the angle, then its cosine.",
-        "先求这一对维度（编号 {pair}）的指数和频率，再求角度，最后取余弦。",
+        "This is pair {pair}, so its exponent is −2·{pair}/{width}. From it come the frequency, "
+        "the angle and its cosine.",
+        "这是第 {pair} 对（从 0 数起），指数为 −2·{pair}/{width}。由此依次得到频率、角度和余弦。",
     ),
     "unprinted": Bilingual(
         "The text does not print these parameters. The ones here are numbers between 0 and 1 with "
@@ -231,7 +231,6 @@ def _embedding_steps(run: Trace, remarker: Remarker, say: Speaker) -> Iterator[L
     made = trace(sinusoids, torch.arange(_WIDTH), _WIDTH)
     pair, dimension = 1, 3
     formulas = [
-        Formula(made["div"][pair]),
         Formula(made["frequencies"][pair]),
         Formula(made["angles"][_YOU, pair]),
         Formula(made["cos"][_YOU, pair]),
@@ -240,7 +239,7 @@ def _embedding_steps(run: Trace, remarker: Remarker, say: Speaker) -> Iterator[L
     facts = {"row": _YOU, "column": dimension, "value": formulas[-1].shown.value}
     parts: list[Part] = [
         Paragraph(say("positions", **facts)),
-        Paragraph(say("angle", pair="2, 3")),
+        Paragraph(say("angle", pair=pair, width=_WIDTH)),
         *formulas,
     ]
     parts += [

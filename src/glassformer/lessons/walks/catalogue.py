@@ -7,7 +7,17 @@ from dataclasses import dataclass
 
 from glassformer.errors import UnknownNameError
 from glassformer.lessons.example import Bilingual, Language
-from glassformer.lessons.walks import by_hand, illustrated, masked, thrones
+from glassformer.lessons.walks import (
+    by_hand,
+    illustrated,
+    masked,
+    multi_head,
+    roles,
+    roses,
+    switches,
+    thrones,
+    training_step,
+)
 from glassformer.lessons.walks.lesson import Lesson
 from glassformer.lessons.walks.phrases import Phrases
 
@@ -33,6 +43,11 @@ LESSONS: dict[str, Entry] = {
     "by-hand": Entry(by_hand.TITLE, by_hand.PHRASES, by_hand.by_hand),
     "masked": Entry(masked.TITLE, masked.PHRASES, masked.masked),
     "thrones": Entry(thrones.TITLE, thrones.PHRASES, thrones.thrones),
+    "multi-head": Entry(multi_head.TITLE, multi_head.PHRASES, multi_head.multi_head),
+    "roles": Entry(roles.TITLE, roles.PHRASES, roles.roles),
+    "roses": Entry(roses.TITLE, roses.PHRASES, roses.roses),
+    "switches": Entry(switches.TITLE, switches.PHRASES, switches.switches),
+    "training-step": Entry(training_step.TITLE, training_step.PHRASES, training_step.training_step),
 }
 
 

@@ -19,7 +19,7 @@ from glassformer.nn import build, presets
 from glassformer.nn.attention import MultiHeadAttention
 from glassformer.trace import Cell, Step, Trace, trace
 
-__all__ = ["PHRASES", "TITLE", "illustrated", "printed_matrix", "set_maps"]
+__all__ = ["PHRASES", "TITLE", "illustrated", "illustrated_trace", "printed_matrix", "set_maps"]
 
 TITLE = Bilingual("Self-attention with three inputs", "三个输入的自注意力")
 PHRASES: Phrases = {
@@ -92,7 +92,8 @@ def illustrated(language: Language) -> Lesson:
     return Lesson("illustrated", TITLE.say(language), say("summary"), language, steps)
 
 
-def _traced(say: Speaker) -> tuple[Trace, Example]:
+def illustrated_trace(say: Speaker) -> tuple[Trace, Example]:
+    """The run behind the lesson, and the example it follows."""
     example = load_example("illustrated")
     attention = build(presets.illustrated(), attention="written").eval()
     assert isinstance(attention, MultiHeadAttention)
@@ -103,7 +104,7 @@ def _traced(say: Speaker) -> tuple[Trace, Example]:
 
 
 def _steps(say: Speaker) -> Iterator[LessonStep]:
-    run, example = _traced(say)
+    run, example = illustrated_trace(say)
     remarker = Remarker("illustrated", say, _IDS)
     maps = [heat_map(run[f"{name}.weight"], say) for name in _MAPS]
     parts: list[Part] = [Paragraph(say("inputs")), heat_map(run["x"], say), *maps]

@@ -111,6 +111,8 @@ def number(value: Scalar, digits: int = DIGITS) -> str:
 
 def short_name(name: str) -> str:
     """A step's name without the modules around it, in the symbols of the field."""
+    if name.startswith("update.") and name.endswith(".weight"):
+        return f"new {short_name(name.removeprefix('update.').removesuffix('.weight'))}"
     gradient = name.startswith("gradients.")
     parts = name.split(".")
     ending = ".".join(parts[-2:])

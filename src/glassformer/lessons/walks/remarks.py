@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from glassformer.lessons.auditing import Audit, StepResult, audit
 from glassformer.lessons.example import Digits
@@ -16,12 +17,18 @@ from glassformer.trace import Cell
 __all__ = ["Remarker"]
 
 
+@lru_cache(maxsize=4)
+def _audited(example: str) -> Audit:
+    """The search for slips takes seconds, and both languages share it."""
+    return audit(load_example(example))
+
+
 class Remarker:
     """Remarks on one text: `ids` says which step of its example belongs to which place."""
 
     def __init__(self, example: str, say: Speaker, ids: Mapping[str, str] | None = None) -> None:
         self._say = say
-        self._audit: Audit = audit(load_example(example))
+        self._audit = _audited(example)
         self._ids = ids or {}
 
     def at(self, place: str, cell: Cell) -> tuple[Remark, ...]:

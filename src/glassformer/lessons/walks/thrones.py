@@ -87,7 +87,7 @@ _SEED = 0
 _EVERY = 10
 _MOST_STEPS = 400
 _SURE = 0.9
-_D_MODEL, _N_HEADS, _N_LAYERS, _D_FF = 16, 2, 1, 32
+_D_MODEL, _N_HEADS, _N_LAYERS, _D_FF = 8, 2, 1, 16
 
 
 @dataclass(frozen=True)

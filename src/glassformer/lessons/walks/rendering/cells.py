@@ -14,12 +14,12 @@ _LONGEST_LINE = 88
 
 
 def cell_text(part: HeatMap, number: float) -> str:
-    """A number as it stands in a matrix: three digits, ✓ and · for yes and no."""
+    """A number as it stands in a matrix: three decimals, ✓ and · for yes and no."""
     if part.is_truth:
         return "✓" if number else "·"
-    if math.isfinite(number) and 0 < abs(number) < 5e-5:
+    if math.isfinite(number) and 0 < abs(number) < 5e-4:
         return f"{number:.0e}".replace("-", "−")
-    shown = text.number(number if abs(number) >= 10 else round(number, 4), 4)
+    shown = text.number(number if abs(number) >= 10 else round(number, 3), 4)
     return shown.replace("-", "−")
 
 

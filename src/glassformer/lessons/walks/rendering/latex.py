@@ -66,15 +66,17 @@ def _part(part: Part, say: Speaker) -> str:
             lead = rf"\textbf{{\textcolor[HTML]{{{colour}}}{{{escaped(say('in the text'))}}}}}"
             return rf"\begin{{quote}}\small {lead}\quad {_prose(said)}\end{{quote}}"
         case Formula(cell=cell):
-            lines = tex(cell, words_in(say.language)).lines
-            shown = [rf"$\displaystyle {line}$" for line in lines]
-            indented = [line if "= " in line[:40] and "$\\displaystyle =" not in line
-                        else rf"\hspace*{{1.5em}}{line}" for line in shown]  # fmt: skip
-            return "\n\n".join(indented)
+            return "\n\n".join(map(_formula_line, tex(cell, words_in(say.language)).lines))
         case HeatMap():
             return _heat_map(part)
         case Table():
             return _table(part)
+
+
+def _formula_line(line: str) -> str:
+    """Mathematics that TeX may break; what continues a formula stands further in."""
+    indent = r"\hspace*{1.5em}" if line.startswith("=") else ""
+    return rf"{indent}$\displaystyle {line}$"
 
 
 def _prose(said: str) -> str:
@@ -128,6 +130,6 @@ def _cell(part: HeatMap, row: int, column: int) -> str:
 def _table(part: Table) -> str:
     heads = " & ".join(rf"\textbf{{{escaped(head)}}}" for head in part.heads)
     rows = [" & ".join(_prose(item) for item in row) for row in part.rows]
-    return _fitted(part.caption, "l" * len(part.heads), [heads + r" \\ \hline", *rows]).replace(
-        r"\hline \\", r"\hline"
-    )
+    first, *others = rows
+    lines = [heads, rf"\hline {first}", *others]
+    return _fitted(part.caption, "l" * len(part.heads), lines)

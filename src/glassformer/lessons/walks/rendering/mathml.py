@@ -44,24 +44,30 @@ def formula_mathml(cell: Cell, say: Speaker) -> str:
         return _line(f"{name}{_sign('=')}{value}")
     symbols, numbers = _Symbols(cell.step.trace), _Numbers()
     lines = [_line(f"{name}{_sign('=')}{symbols.write(expression)}")]
-    lines.append(_result(numbers.write(expression), value))
+    lines.append(_result(numbers.terms(expression), value))
     for place, part in enumerate(text.definitions(expression)):
         lead = f'<span class="where">{escape(say("where"))}</span>' if place == 0 else ""
         body = f"{_word(part.symbol)}{_sign('=')}{symbols.write(part.body)}"
         lines.append(_line(body, lead))
-        lines.append(_result(numbers.write(part.body), _number(evaluate(part.body))))
+        lines.append(_result(numbers.terms(part.body), _number(evaluate(part.body))))
     return "".join(lines)
 
 
-def _result(numbers: str, value: str) -> str:
-    shown = "" if numbers == value else f"{_sign('=')}{numbers}"
-    return _line(f"{shown}{_sign('=')}{value}", css="numbers")
+def _result(terms: list[str], value: str) -> str:
+    """Each term is mathematics of its own, since browsers break lines only between such."""
+    shown = [f"{_sign('+' if place else '=')}{term}" for place, term in enumerate(terms)]
+    if terms == [value]:
+        shown = []
+    pieces = " ".join(map(_math, [*shown, f"{_sign('=')}{value}"]))
+    return f'<div class="numbers">{pieces}</div>'
 
 
-def _line(mathematics: str, lead: str = "", css: str = "") -> str:
-    attribute = f' class="{css}"' if css else ""
-    inside = f'<math display="inline" displaystyle="true"><mrow>{mathematics}</mrow></math>'
-    return f"<div{attribute}>{lead}{inside}</div>"
+def _line(mathematics: str, lead: str = "") -> str:
+    return f"<div>{lead}{_math(mathematics)}</div>"
+
+
+def _math(inside: str) -> str:
+    return f'<math display="inline" displaystyle="true"><mrow>{inside}</mrow></math>'
 
 
 def _sign(sign: str) -> str:
@@ -196,7 +202,24 @@ class _Numbers(_Writer):
     def choose(self, choose: Choose) -> tuple[str, int]:
         return self._piece(choose.yes if evaluate(choose.condition) else choose.no)
 
+    def terms(self, expression: Expression) -> list[str]:
+        """The summands of a sum; anything else as the only one."""
+        match expression:
+            case Operation(operator="+", left=left, right=right):
+                return self.terms(left) + self.terms(right)
+            case Reduce(kind="sum"):
+                return self._parts(expression)
+            case _:
+                return [self.write(expression)]
+
     def reduce(self, reduce: Reduce) -> tuple[str, int]:
+        """The parts, joined by what the reduction does."""
+        parts = self._parts(reduce)
+        if reduce.kind == "sum":
+            return _sign("+").join(parts), 2 if len(parts) > 1 else 3
+        return f"{_word(reduce.kind)}{_bracketed(_sign(',').join(parts))}", _ATOM
+
+    def _parts(self, reduce: Reduce) -> list[str]:
         """The largest terms, and what the others add up to."""
         values = gathered(reduce)
         shown = text.largest_terms(values, _MOST_TERMS, reduce.kind)
@@ -207,6 +230,4 @@ class _Numbers(_Writer):
             parts.append(f"<munder>{_row(rest)}<mtext>{others} …</mtext></munder>")
         elif others:
             parts.append(_sign("…"))
-        if reduce.kind == "sum":
-            return _sign("+").join(parts), 2 if len(parts) > 1 else 3
-        return f"{_word(reduce.kind)}{_bracketed(_sign(',').join(parts))}", _ATOM
+        return parts

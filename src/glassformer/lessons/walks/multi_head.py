@@ -1,0 +1,143 @@
+"""Multi-head attention: 256 → 4 × 64 by its shapes, then a twin small enough to read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+
+from glassformer.lessons.example import Bilingual, Language
+from glassformer.lessons.walks.attending import AttentionWalk
+from glassformer.lessons.walks.lesson import Lesson, LessonStep, Paragraph, Part, Table
+from glassformer.lessons.walks.naming import short_name
+from glassformer.lessons.walks.phrases import Phrases, Speaker
+from glassformer.lessons.walks.steps import heat_map
+from glassformer.nn import AttentionConfig
+from glassformer.nn.attention import MultiHeadAttention, set_attention
+from glassformer.nn.properties import attention_parameters
+from glassformer.trace import Trace, trace
+from glassformer.trace.render.matrices import shape_text
+
+__all__ = ["PHRASES", "TITLE", "multi_head"]
+
+TITLE = Bilingual("Multi-head attention", "多头注意力")
+PHRASES: Phrases = {
+    "summary": Bilingual(
+        "256 numbers cut into 4 heads of 64, by their shapes; then the same with 8 numbers and 4 "
+        "heads of 2, in full.",
+        "把 256 维切成 4 个 64 维的头，先看形状；再用 8 维、4 个 2 维的头完整算一遍。",
+    ),
+    "shapes title": Bilingual("Four narrow heads: the shapes", "四个窄的头：看形状"),
+    "shapes": Bilingual(
+        "Five words, each a vector of {width} numbers. One map of {width}×{width} makes the "
+        "queries of all heads at once: its rows {first} belong to head 1. Each head then works on "
+        "{per_head} numbers, on its own, and at the end the four results stand side by side again.",
+        "五个词，每个是 {width} 维向量。一个 {width}×{width} 的映射一次算出所有头的查询：其中第 "
+        "{first} 行属于第 1 个头。每个头各自处理 {per_head} 维，最后四个结果再首尾相接。",
+    ),
+    "tensor": Bilingual("tensor", "张量"),
+    "shape": Bilingual("shape", "形状"),
+    "cost title": Bilingual("What the heads cost", "多个头的代价"),
+    "cost": Bilingual(
+        "Narrow heads are free: four maps {width} → {per_head} have as many parameters as one map "
+        "{width} → {width}. Four heads of the full width would have four times as many.",
+        "窄的头不增加参数：四个 {width} → {per_head} 的映射，与一个 {width} → {width} 的映射参数一"
+        "样多。如果四个头都用全宽，参数就是四倍。",
+    ),
+    "heads": Bilingual("heads", "头数"),
+    "head width": Bilingual("width of a head", "每个头的宽度"),
+    "parameters": Bilingual("parameters (queries, keys, values)", "参数量（查询、键、值）"),
+    "twin title": Bilingual("A small twin", "一个小号的例子"),
+    "twin": Bilingual(
+        "The same module with width {width} and {heads} heads of {per_head}, on three words. Its "
+        "parameters are random, with one decimal.",
+        "同样的模块，宽度 {width}，{heads} 个头，每个头 {per_head} 维，输入三个词。参数是保留一位小"
+        "数的随机数。",
+    ),
+    "all heads title": Bilingual("Every head looks elsewhere", "每个头关注的不同"),
+    "all heads": Bilingual(
+        "All heads see the same words. Their parameters differ, and so do their weights.",
+        "所有头看到的是相同的词；参数不同，注意力权重也就不同。",
+    ),
+}
+_WIDTH, _HEADS, _SMALL = 256, 4, 8
+_WORDS = ("the", "cat", "walks")
+_SHOWN = ("x", "projected_queries", "unrotated", "scores", "weights", "context", "joined", "output")
+
+
+def multi_head(language: Language) -> Lesson:
+    """The lesson."""
+    say = Speaker(language, PHRASES)
+    steps = tuple(_steps(say))
+    return Lesson("multi-head", TITLE.say(language), say("summary"), language, steps)
+
+
+def _attention(width: int) -> MultiHeadAttention:
+    attention = MultiHeadAttention(width, AttentionConfig(n_heads=_HEADS))
+    set_attention(attention, "written")
+    generator = torch.Generator().manual_seed(3)
+    with torch.no_grad():
+        for parameter in attention.parameters():
+            drawn = torch.randint(-10, 11, parameter.shape, generator=generator)
+            parameter.copy_(drawn / 10)
+    return attention.eval()
+
+
+def _steps(say: Speaker) -> Iterator[LessonStep]:
+    yield _shapes(say)
+    yield _cost(say)
+    generator = torch.Generator().manual_seed(1)
+    x = torch.randint(-10, 11, (1, len(_WORDS), _SMALL), generator=generator) / 10
+    run = trace(_attention(_SMALL), x, labels={"x": list(_WORDS)})
+    said = say("twin", width=_SMALL, heads=_HEADS, per_head=_SMALL // _HEADS)
+    parts: tuple[Part, ...] = (Paragraph(said), heat_map(run["x"], say))
+    yield LessonStep("inputs", say("twin title"), parts)
+    walk = AttentionWalk(run, "", say, query=2, key=1, entry=0, head=1)
+    for kind, place in (("queries", 2), ("keys", 1), ("values", 1)):
+        yield walk.projection(kind, place)
+    yield from (walk.scores(), walk.scaled(), walk.weights())
+    yield _all_heads(run, say)
+    yield walk.context()
+    yield _joined(run, say)
+    yield walk.output()
+
+
+def _shapes(say: Speaker) -> LessonStep:
+    """The shapes of a real pass at full width."""
+    x = torch.randn(1, 5, _WIDTH, generator=torch.Generator().manual_seed(0))
+    run = trace(_attention(_WIDTH), x)
+    per_head = _WIDTH // _HEADS
+    said = say("shapes", width=_WIDTH, per_head=per_head, first=f"0–{per_head - 1}")
+    rows = tuple((_tensor_name(name), shape_text(run[name].shape)) for name in _SHOWN)
+    table = Table("", (say("tensor"), say("shape")), rows)
+    return LessonStep("shapes", say("shapes title"), (Paragraph(said), table))
+
+
+def _tensor_name(name: str) -> str:
+    return "queries, by head" if name == "unrotated" else short_name(name)
+
+
+def _cost(say: Speaker) -> LessonStep:
+    per_head = _WIDTH // _HEADS
+    rows = []
+    for heads, width in ((1, _WIDTH), (_HEADS, per_head), (_HEADS, _WIDTH)):
+        counts = attention_parameters(_WIDTH, AttentionConfig(n_heads=heads, d_head=width))
+        total = sum(counts[name] for name in ("to_queries", "to_keys", "to_values"))
+        rows.append((str(heads), str(width), f"{total:,}"))
+    table = Table("", (say("heads"), say("head width"), say("parameters")), tuple(rows))
+    said = Paragraph(say("cost", width=_WIDTH, per_head=per_head))
+    return LessonStep("cost", say("cost title"), (said, table))
+
+
+def _all_heads(run: Trace, say: Speaker) -> LessonStep:
+    maps = [heat_map(run["weights"], say, head=head) for head in range(_HEADS)]
+    return LessonStep("weights", say("all heads title"), (Paragraph(say("all heads")), *maps))
+
+
+def _joined(run: Trace, say: Speaker) -> LessonStep:
+    joined = run["joined"]
+    said = say(
+        "joined", row=say.quoted(_WORDS[2]), width=joined.shape[-1],
+        per_head=joined.shape[-1] // _HEADS,
+    )  # fmt: skip
+    return LessonStep("joined", say.title("joined"), (Paragraph(said), heat_map(joined, say)))

@@ -1,0 +1,249 @@
+"""Lessons as data: right numbers, both languages whole, every number a cell of a trace."""
+
+import json
+import math
+import re
+import string
+import time
+from functools import lru_cache
+
+import numpy as np
+import pytest
+import torch
+
+from glassformer.errors import UnknownNameError
+from glassformer.lessons import load_example
+from glassformer.lessons.example import Bilingual, Language
+from glassformer.lessons.walks import (
+    LESSONS,
+    Formula,
+    HeatMap,
+    Lesson,
+    Paragraph,
+    Remark,
+    Table,
+    make_lesson,
+)
+from glassformer.lessons.walks.by_hand import by_hand_model
+from glassformer.lessons.walks.naming import cell_name, shown_formula
+from glassformer.lessons.walks.phrases import ROLES, TITLES, WORDS
+from glassformer.lessons.walks.switches import SWITCHES, Switched, switches
+from glassformer.lessons.walks.thrones import ANSWER, learn, say_answer
+
+LANGUAGES: tuple[Language, ...] = ("en", "zh")
+CHINESE = re.compile(r"[\u4e00-\u9fff]")
+
+
+@lru_cache(maxsize=32)
+def lesson(name: str, language: Language = "en") -> Lesson:
+    return make_lesson(name, language)
+
+
+def maps_of(made: Lesson, role: str) -> dict[str, HeatMap]:
+    """The matrices of a lesson's steps of one role, by caption."""
+    return {
+        part.caption: part
+        for step in made.steps
+        if step.role == role
+        for part in step.parts
+        if isinstance(part, HeatMap)
+    }
+
+
+def placeholders(text: str) -> set[str]:
+    return {name for _, name, _, _ in string.Formatter().parse(text) if name is not None}
+
+
+ALL_PHRASES: dict[str, Bilingual] = {
+    f"{table_name}: {key}": phrase
+    for table_name, table in (
+        ("roles", ROLES), ("titles", TITLES), ("words", WORDS),
+        *((name, entry.phrases) for name, entry in LESSONS.items()),
+    )
+    for key, phrase in table.items()
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("key", ALL_PHRASES)
+def test_both_languages_have_every_phrase_with_the_same_placeholders(key: str) -> None:
+    phrase = ALL_PHRASES[key]
+    assert phrase.en.strip() and phrase.zh.strip()
+    assert placeholders(phrase.en) == placeholders(phrase.zh)
+    assert not CHINESE.search(phrase.en)
+
+
+@pytest.mark.parametrize("name", LESSONS)
+def test_a_lesson_has_the_same_steps_and_parts_in_both_languages(name: str) -> None:
+    english, chinese = (lesson(name, language) for language in LANGUAGES)
+    assert [step.role for step in english.steps] == [step.role for step in chinese.steps]
+    for one, other in zip(english.steps, chinese.steps, strict=True):
+        assert [type(part) for part in one.parts] == [type(part) for part in other.parts]
+        for part in one.parts:
+            assert not (isinstance(part, Paragraph | Remark) and CHINESE.search(part.text))
+        for part in other.parts:
+            assert not isinstance(part, Paragraph) or CHINESE.search(part.text)
+
+
+@pytest.mark.parametrize("name", LESSONS)
+def test_every_number_of_a_formula_is_its_cells(name: str) -> None:
+    """What the formula's operands give in float64 is the number that stands there."""
+    for part in lesson(name).parts():
+        if isinstance(part, Formula):
+            value = float(part.cell.value)
+            assert math.isinf(value) or part.cell.recomputed == pytest.approx(value, rel=1e-4)
+            assert part.shown.name and part.shown.value
+            assert "⌫" not in json.dumps(part.shown.to_dict(), ensure_ascii=False)
+
+
+@pytest.mark.parametrize("name", LESSONS)
+def test_a_framed_cell_stands_in_its_matrix(name: str) -> None:
+    for part in lesson(name).parts():
+        if isinstance(part, HeatMap):
+            shown = part.matrix
+            assert shown.values.shape == (len(shown.rows), len(shown.columns))
+            if part.marked is not None:
+                row, column = part.marked
+                assert row < len(shown.rows) and column < len(shown.columns)
+        elif isinstance(part, Table):
+            assert all(len(row) == len(part.heads) for row in part.rows)
+
+
+@pytest.mark.parametrize("name", LESSONS)
+def test_a_lesson_is_data(name: str) -> None:
+    data = json.loads(json.dumps(lesson(name).to_dict(), allow_nan=False))
+    assert list(data) == ["name", "title", "summary", "language", "steps"]
+    kinds = {part["kind"] for step in data["steps"] for part in step["parts"]}
+    assert kinds <= {"text", "remark", "formula", "matrix", "table"}
+    assert all(step["title"] and step["parts"] for step in data["steps"])
+
+
+def test_an_unknown_lesson_is_refused() -> None:
+    with pytest.raises(UnknownNameError, match="did you mean 'illustrated'"):
+        make_lesson("ilustrated")
+
+
+# --- the numbers themselves, by an independent computation ---
+
+
+def test_illustrated_has_the_exact_weights_and_both_outputs() -> None:
+    example = load_example("illustrated")
+    x, *maps = (np.asarray(example[i].printed.values) for i in ("x", "w_query", "w_key", "w_value"))  # type: ignore[union-attr]  # all four are printed numbers
+    queries, keys, values = (x @ matrix for matrix in maps)
+    powers = np.exp(queries @ keys.T)
+    weights = powers / powers.sum(axis=1, keepdims=True)
+    made = lesson("illustrated")
+    shown = maps_of(made, "weights")["weights, 3×3"].matrix.values
+    np.testing.assert_allclose(shown, weights, rtol=1e-5)
+    rounded = maps_of(made, "rounded")
+    np.testing.assert_allclose(rounded["exact outputs"].matrix.values, weights @ values, rtol=1e-5)
+    printed = example["outputs"].printed
+    np.testing.assert_allclose(
+        rounded["outputs from rounded weights"].matrix.values, printed.values, rtol=1e-5  # type: ignore[union-attr]  # printed numbers
+    )  # fmt: skip
+
+
+def test_masked_is_right_where_the_text_is_not() -> None:
+    made = lesson("masked")
+    x = np.arange(1.0, 10).reshape(3, 3)
+    scores = maps_of(made, "scores")["scores, 3×3, head 1"].matrix.values
+    np.testing.assert_array_equal(scores, x @ x.T)
+    masked = maps_of(made, "masked")["masked, 3×3, head 1"].matrix.values
+    np.testing.assert_array_equal(np.isneginf(masked), ~np.tri(3, dtype=bool))
+    verdicts = [part.verdict for part in made.parts() if isinstance(part, Remark)]
+    assert verdicts == ["wrong"] * 4
+
+
+def test_by_hand_divides_by_the_width_of_the_key_and_uses_the_right_positions() -> None:
+    made = lesson("by-hand")
+    scores = maps_of(made, "scores")["scores, 6×6"].matrix.values
+    scaled = maps_of(made, "scaled")["scaled, 6×6"].matrix.values
+    np.testing.assert_allclose(scaled, scores / 2, rtol=1e-6)
+    positions = maps_of(made, "positions")["positions, 6×6"].matrix.values
+    place, pair = np.arange(6)[:, None], np.arange(3)
+    angles = place / 10_000 ** (2 * pair / 6)
+    expected = np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(6, 6)
+    np.testing.assert_allclose(positions, expected, atol=1e-6)
+
+
+def test_by_hand_says_where_the_text_went_wrong() -> None:
+    verdicts = [
+        (step.role, part.verdict)
+        for step in lesson("by-hand").steps
+        for part in step.parts
+        if isinstance(part, Remark)
+    ]
+    for role in ("words", "positions", "values", "scaled", "norm", "probabilities"):
+        assert (role, "wrong") in verdicts
+    assert ("queries", "follows") in verdicts
+
+
+def test_by_hand_predicts_you_with_the_first_seed_that_does() -> None:
+    example = load_example("by-hand")
+    source = torch.tensor([[5, 17, 7, 12, 15, 19]])
+    target = torch.tensor([[25, 0, 0, 0, 0, 0]])
+    with torch.no_grad():
+        said = [int(by_hand_model(example, seed)(source, target)[0].argmax()) for seed in range(6)]
+    assert said[-1] == 17 and 17 not in said[:-1]
+    last = lesson("by-hand").steps[-1].parts[0]
+    assert isinstance(last, Paragraph) and "“you”" in last.text
+
+
+def test_thrones_learns_in_time_and_speaks_until_the_end() -> None:
+    learn.cache_clear()
+    began = time.perf_counter()
+    learned = learn()
+    assert time.perf_counter() - began < 20
+    assert say_answer(learned.model, learned.words, learned.source) == f"{ANSWER} <end>"
+    assert learned.history[0][2] != f"{ANSWER} <end>"
+
+
+def test_thrones_words_are_those_of_decoding_one_by_one() -> None:
+    """The lesson reads all words off one pass: causal, so the same numbers as step by step."""
+    made, learned = lesson("thrones"), learn()
+    shown = maps_of(made, "prediction")
+    (whole,) = [part for part in shown.values() if part.step.name == "probabilities"]
+    memory, cache = learned.model.encode(learned.source), learned.model.start_cache()
+    for place in range(learned.target.size(1) - 1):
+        with torch.no_grad():
+            logits = learned.model.decode(learned.target[:, place : place + 1], memory, cache=cache)
+        one = torch.softmax(logits[0, -1], dim=-1).numpy()
+        np.testing.assert_allclose(whole.matrix.values[place], one, atol=1e-5)
+
+
+def test_training_step_lowers_the_loss() -> None:
+    losses = [
+        float(part.cell.value)
+        for part in lesson("training-step").parts()
+        if isinstance(part, Formula) and part.cell.step.name == "loss"
+    ]
+    assert len(losses) == 2 and losses[1] < losses[0]
+
+
+# --- switches ---
+
+
+@pytest.mark.parametrize("name", SWITCHES)
+def test_each_switch_works_alone_and_left_out(name: str) -> None:
+    ids, given = torch.tensor([[0, 1, 2, 3, 0, 4]]), torch.ones(1, 6, 4)
+    for on in (frozenset({name}), frozenset(SWITCHES) - {name}):
+        output = Switched(on)(ids, given)
+        assert output.isfinite().all()
+        assert output.size(1) == (5 if "truncating" in on else 6)
+        assert output.size(2) == (4 if "width" in on else 3)
+
+
+def test_switches_left_off_have_no_step() -> None:
+    whole, fewer = lesson("switches"), switches("en", ["masking", "heads"])
+    assert len(fewer.steps) == len(whole.steps) - 2
+    with pytest.raises(UnknownNameError, match="did you mean 'masking'"):
+        switches("en", ["maskin"])
+
+
+# --- names ---
+
+
+def test_a_batch_of_one_has_no_index() -> None:
+    part = maps_of(lesson("by-hand"), "scores")["scores, 6×6"]
+    cell = part.step[0, 0, 0, 0]
+    assert cell_name(cell) == "scores[0, 0]"
+    assert shown_formula(cell).symbols == "Σₖ queries[0, k]·keys[0, k]"

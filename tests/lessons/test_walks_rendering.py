@@ -1,0 +1,189 @@
+"""Lessons in every format, and `glassformer lesson`."""
+
+import json
+import re
+import shutil
+import subprocess
+import zipfile
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from glassformer.cli import run
+from glassformer.lessons.walks import LESSONS, Lesson, make_lesson
+from glassformer.lessons.walks.rendering import FORMATS, lesson_text, to_workbook, write_lesson
+
+NAMES = ("illustrated", "masked", "by-hand", "roles", "training-step", "switches")
+
+
+@pytest.fixture(scope="module")
+def lessons() -> dict[str, Lesson]:
+    return {
+        name: make_lesson(name, "zh" if place % 2 else "en") for place, name in enumerate(NAMES)
+    }
+
+
+class Balanced(HTMLParser):
+    """Collects what is wrong with the nesting of a page."""
+
+    VOID = ("meta", "br", "img", "link")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.wrong: list[str] = []
+        self.loaded: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.loaded += [str(value) for name, value in attrs if name in ("src", "href")]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if not self.open or self.open.pop() != tag:
+            self.wrong.append(tag)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_page_is_whole_and_needs_nothing_else(name: str, lessons: dict[str, Lesson]) -> None:
+    page = lesson_text(lessons[name], "html")
+    found = Balanced()
+    found.feed(page)
+    assert not found.wrong and not found.open
+    assert all(place.startswith("#") for place in found.loaded)
+    assert "<script" not in page
+    assert "url(" not in page
+    assert page.count("<section") == len(lessons[name].steps)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_latex_is_balanced(name: str, lessons: dict[str, Lesson]) -> None:
+    document = lesson_text(lessons[name], "tex")
+    assert document.count(r"\begin{") == document.count(r"\end{")
+    unescaped = re.sub(r"\\[{}]", "", document)
+    assert unescaped.count("{") == unescaped.count("}")
+    assert re.sub(r"\\\$", "", document).count("$") % 2 == 0
+    assert ("xeCJK" in document) == (lessons[name].language == "zh")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_markdown_tables_are_even(name: str, lessons: dict[str, Lesson]) -> None:
+    text = lesson_text(lessons[name], "md")
+    for block in re.findall(r"(?:^\|.*\|\n?)+", text, flags=re.MULTILINE):
+        widths = {len(re.findall(r"(?<!\\)\|", line)) for line in block.splitlines()}
+        assert len(widths) == 1
+    assert text.count("$$") % 2 == 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_workbook_is_live_and_links_only_to_its_own_sheets(
+    name: str, lessons: dict[str, Lesson], tmp_path: Path
+) -> None:
+    file = tmp_path / "lesson.xlsx"
+    file.write_bytes(to_workbook(lessons[name]))
+    with zipfile.ZipFile(file) as book:
+        sheets = set(re.findall(r'<sheet name="([^"]+)"', book.read("xl/workbook.xml").decode()))
+        reading = book.read("xl/worksheets/sheet1.xml").decode()
+    used = set(re.findall(r"<f>(?:IF\()?'([^']+)'!", reading))
+    assert used and used < sheets
+
+
+def test_a_workbook_is_the_same_every_time(lessons: dict[str, Lesson]) -> None:
+    assert to_workbook(lessons["masked"]) == to_workbook(lessons["masked"])
+
+
+def test_the_terminal_frames_the_chosen_number(lessons: dict[str, Lesson]) -> None:
+    text = lesson_text(lessons["illustrated"], "terminal")
+    assert "scores[0, 1] = Σₖ queries[0, k]·keys[1, k]" in text
+    assert "= 1 × 4 + 0 × 4 + 2 × 0 = 4" in text
+    assert "[4]" in text
+    assert all(len(line) <= 100 for line in text.splitlines())
+
+
+# --- the command ---
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_without_a_name_the_lessons_are_listed(
+    language: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["lesson", "--lang", language]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == list(LESSONS)
+
+
+@pytest.mark.parametrize("to", FORMATS)
+def test_the_command_writes_every_format_to_the_screen(
+    to: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["lesson", "masked", "--to", to, "--lang", "zh"]) == 0
+    out, err = capsys.readouterr()
+    assert "掩码" in out
+    assert err == ""
+
+
+@pytest.mark.parametrize("ending", ["txt", "md", "tex", "html", "json", "xlsx"])
+def test_the_files_ending_says_the_format(
+    ending: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / f"lesson.{ending}"
+    assert run(["lesson", "masked", "-o", str(file)]) == 0
+    assert file.stat().st_size > 1000
+    assert capsys.readouterr().out == ""
+    if ending == "json":
+        assert json.loads(file.read_text(encoding="utf-8"))["name"] == "masked"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["mask"], "did you mean 'masked'"),
+        (["masked", "--to", "xlsx"], "a workbook needs a file"),
+        (["masked", "-o", "lesson.doc"], "expected a file ending"),
+        (["--to", "md"], "expected the name of a lesson"),
+        (["masked", "--off", "heads"], "only the lesson switches"),
+        (["switches", "--off", "head"], "did you mean 'heads'"),
+    ],
+)
+def test_wrong_usage_ends_with_2_and_one_line(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["lesson", *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert message in err and err.count("\n") == 1
+
+
+# --- other programs ---
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("language", ["en", "zh"])
+@pytest.mark.parametrize("name", LESSONS)
+def test_latex_compiles(name: str, language: str, tmp_path: Path) -> None:
+    assert shutil.which("xelatex"), "make check-slow installs it"
+    write_lesson(make_lesson(name, "zh" if language == "zh" else "en"), "tex", tmp_path / "a.tex")
+    done = subprocess.run(
+        ["xelatex", "-interaction=nonstopmode", "-halt-on-error", "a.tex"],
+        cwd=tmp_path, capture_output=True, text=True, errors="replace", timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert "Missing character" not in (tmp_path / "a.log").read_text(errors="replace")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LESSONS)
+def test_libreoffice_recalculates_to_the_same_numbers(name: str, tmp_path: Path) -> None:
+    """Cells that the office program computes anew agree with the numbers of the run."""
+    assert shutil.which("soffice"), "make check-slow installs it"
+    made = make_lesson(name, "en")
+    write_lesson(made, "xlsx", tmp_path / "a.xlsx")
+    subprocess.run(
+        ["soffice", "--headless", f"-env:UserInstallation=file://{tmp_path}/profile",
+         "--convert-to", "csv", "--outdir", str(tmp_path), str(tmp_path / "a.xlsx")],
+        check=True, capture_output=True, timeout=180,
+    )  # fmt: skip
+    text = (tmp_path / "a.csv").read_text(encoding="utf-8")
+    assert made.title in text
+    assert not re.search(r"#(REF|NAME|VALUE|N/A)|Err:", text)
