@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from glassformer.errors import ConfigError, TrainingError
 from glassformer.training import command, loop, train
 from glassformer.training.command import main
-from glassformer.training.loss import Loss, model_loss
+from glassformer.training.loss import Loss, Measure, model_loss
 from glassformer.training.processes import Processes, choose_device
 from glassformer.training.settings import to_json
 from tests.training.made import tiny
@@ -32,11 +32,15 @@ def test_a_loss_that_is_no_number_stops_with_the_last_good_state(
     calls = 0
 
     def spoilt(
-        model: nn.Module, inputs: Sequence[Tensor | None], labels: Tensor, smoothing: float
+        model: nn.Module,
+        inputs: Sequence[Tensor | None],
+        labels: Tensor,
+        smoothing: float,
+        measure: Measure,
     ) -> Loss:
         nonlocal calls
         calls += 1
-        objective, nll = model_loss(model, inputs, labels, smoothing)
+        objective, nll = model_loss(model, inputs, labels, smoothing, measure)
         return Loss(objective * torch.nan, nll) if calls == 4 else Loss(objective, nll)
 
     with monkeypatch.context() as patch:

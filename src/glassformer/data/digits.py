@@ -47,36 +47,20 @@ def split_digits(digits: Digits) -> tuple[Digits, Digits, Digits]:
 
 @dataclass(frozen=True)
 class DigitExamples(Examples[ImageBatch]):
-    """Images to be classified; in training, each is moved by up to a pixel."""
+    """Images to be classified."""
 
     digits: Digits
-    moving: bool = False
 
     @property
     def lengths(self) -> Ids:
         """All the same."""
         return np.ones(len(self.digits.labels), dtype=np.int64)
 
-    def batch(self, indices: Ids, chance: Chance) -> ImageBatch:
+    def batch(self, indices: Ids, chance: Chance) -> ImageBatch:  # noqa: ARG002  no luck in it
         """Some images."""
-        images = self.digits.images[indices]
-        if self.moving:
-            images = _moved(images, chance.uniform(indices, 2, 0))
         return ImageBatch(
             labels=torch.from_numpy(self.digits.labels[indices]),
             n_scored=len(indices),
             n_tokens=len(indices),
-            images=torch.from_numpy(images),
+            images=torch.from_numpy(self.digits.images[indices]),
         )
-
-
-def _moved(images: NDArray[np.float32], luck: NDArray[np.float64]) -> NDArray[np.float32]:
-    """Each image by −1, 0 or 1 pixels down and to the right; what comes in is empty."""
-    size = images.shape[-1]
-    wide = np.pad(images, ((0, 0), (0, 0), (1, 1), (1, 1)))
-    corners = (luck * 3).astype(np.int64)
-    rows = corners[:, :1] + np.arange(size)
-    columns = corners[:, 1:] + np.arange(size)
-    at = np.arange(len(images))
-    picked: NDArray[np.float32] = wide[at[:, None, None], 0, rows[:, :, None], columns[:, None, :]]
-    return np.ascontiguousarray(picked[:, None])

@@ -8,7 +8,7 @@ from glassformer.data.corpora import sha256
 from glassformer.data.plain import TextSplits, read_shakespeare, read_text_file, read_wikitext2
 from glassformer.errors import ConfigError, DataError
 from glassformer.text import Tokenizer
-from glassformer.training.config import RunConfig
+from glassformer.training.config import DataConfig, RunConfig
 from glassformer.training.problems.problem import (
     HeldOut,
     Problem,
@@ -66,15 +66,7 @@ def _continue(
     )
     texts = read()
 
-    def write(folder: Path) -> None:
-        # Lines, not the whole: a tokenizer that learns from one long string needs far more memory.
-        tokenizer = given or learn_tokenizer(texts.train.splitlines(keepends=True), data)
-        store_tokenizer(folder, tokenizer)
-        for name in ("train", "valid", "test"):
-            ids = tokenizer.encode(getattr(texts, name))
-            write_store(folder, name, [ids], vocab_size=tokenizer.vocab_size, key=key)
-
-    folder = prepared_folder(key, write, data.cache)
+    folder = prepared_folder(key, lambda work: _write(work, texts, data, key, given), data.cache)
     tokenizer = store_tokenizer(folder)
 
     def windows(name: str, *, moving: bool = False) -> Windows:
@@ -96,3 +88,14 @@ def _continue(
         checksums=checksums,
         about=about,
     )
+
+
+def _write(
+    folder: Path, texts: TextSplits, data: DataConfig, key: str, given: Tokenizer | None
+) -> None:
+    # Lines, not the whole: a tokenizer that learns from one long string needs far more memory.
+    tokenizer = given or learn_tokenizer(texts.train.splitlines(keepends=True), data)
+    store_tokenizer(folder, tokenizer)
+    for name in ("train", "valid", "test"):
+        ids = tokenizer.encode(getattr(texts, name))
+        write_store(folder, name, [ids], vocab_size=tokenizer.vocab_size, key=key)

@@ -17,7 +17,7 @@ def classify_digits(config: RunConfig, tokenizer: Tokenizer | None = None) -> Pr
     train, valid, test = split_digits(digits)
     return Problem(
         task="classify",
-        train=DigitExamples(train, moving=True),
+        train=DigitExamples(train),
         valid=HeldOut(DigitExamples(valid)),
         tests={"test": HeldOut(DigitExamples(test))},
         model=config.model.with_(

@@ -154,24 +154,16 @@ def _translate(
     pad_id = tokenizer.special.pad
     assert pad_id is not None
 
-    def examples(name: str) -> SentencePairs:
-        return SentencePairs(
-            TokenStore(folder, f"{name}.source", key=key),
-            TokenStore(folder, f"{name}.target", key=key),
-            pad_id=pad_id,
-            pad_multiple=data.pad_multiple,
-        )
-
     def held_out(name: str, pairs: list[Pair]) -> HeldOut:
         return HeldOut(
-            examples(name),
+            _examples(folder, name, key, data, pad_id),
             sources=tuple(pair.source for pair in pairs),
             references=tuple(pair.target for pair in pairs),
         )
 
     return Problem(
         task="translate",
-        train=examples("train"),
+        train=_examples(folder, "train", key, data, pad_id),
         valid=held_out("valid", parts.valid) if parts.valid else None,
         tests={name: held_out(name, pairs) for name, pairs in parts.tests.items()},
         model=config.model.with_(
@@ -182,6 +174,15 @@ def _translate(
         language=language,
         scores_tokenised=data.tokenised_bleu,
         about=about_corpora(found.corpus.name for found in sources),
+    )
+
+
+def _examples(folder: Path, name: str, key: str, data: DataConfig, pad_id: int) -> SentencePairs:
+    return SentencePairs(
+        TokenStore(folder, f"{name}.source", key=key),
+        TokenStore(folder, f"{name}.target", key=key),
+        pad_id=pad_id,
+        pad_multiple=data.pad_multiple,
     )
 
 

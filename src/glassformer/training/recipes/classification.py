@@ -138,11 +138,12 @@ def digits() -> RunConfig:
         model=replace(
             model,
             architecture="image_classifier",
+            init="xavier",
             image=ImageConfig(size=8, patch=2, channels=1),
         ),
-        optimiser=OptimiserConfig(lr=2e-3, weight_decay=0.1, label_smoothing=0.1),
+        optimiser=OptimiserConfig(lr=1e-3, weight_decay=0.1, label_smoothing=0.1),
         schedule=ScheduleConfig(kind="cosine", warmup=100),
-        loop=LoopConfig(epochs=100, evaluate_every=100, average=0.99),
+        loop=LoopConfig(epochs=60, evaluate_every=100, average=0.99),
     )
 
 
