@@ -1,0 +1,151 @@
+"""The claims: complete, in both languages, with verdicts that come from measured figures."""
+
+import ast
+import inspect
+import re
+import textwrap
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from glassformer.lessons.claims import GROUPS, Claim, Rule, claims, find, outcomes
+from glassformer.lessons.claims.report import VERDICTS, to_markdown
+from tests.lessons.claim_runs import QUICK, outcome_of
+
+ROOT = Path(__file__).parents[2]
+IDS = [f"C{number:02}" for number in range(1, 99)]
+every = pytest.mark.parametrize("claim", claims().values(), ids=lambda claim: claim.id)
+
+
+def test_all_claims_are_there_in_order() -> None:
+    assert list(claims()) == IDS
+    for group in GROUPS:
+        assert group.described == set(group.claims)
+
+
+@every
+def test_the_words_are_complete_in_both_languages(claim: Claim) -> None:
+    for words in (claim.says, claim.found, claim.remark):
+        if words is not None:
+            assert words.en.strip() and words.zh.strip()
+            assert re.search(r"[\u4e00-\u9fff]", words.zh)
+            assert not re.search(r"[\u4e00-\u9fff]", words.en)
+            assert set(_places(words.en)) == set(_places(words.zh))
+    assert set(claim.texts) <= {"000", "001", "002", "003", "004"}
+
+
+def _places(template: str) -> list[str]:
+    return re.findall(r"\{(\w+)", template)
+
+
+@pytest.mark.parametrize("id_", QUICK)
+def test_a_claim_runs_and_says_what_it_measured(id_: str) -> None:
+    outcome = outcome_of(id_)
+    assert outcome.verdict in VERDICTS and outcome.verdict != "not measured yet"
+    assert set(_places(outcome.claim.found.en)) <= set(outcome.figures)
+    for language in ("en", "zh"):
+        said = outcome.sentence("zh" if language == "zh" else "en")
+        assert re.search(r"\d", said)
+    assert all(isinstance(value, int | float) for value in outcome.figures.values())
+
+
+def test_all_quick_claims_together_take_less_than_a_minute() -> None:
+    assert sum(outcome_of(id_).seconds or 0.0 for id_ in QUICK) < 60
+
+
+@every
+def test_an_experiment_computes_and_knows_no_verdict(claim: Claim) -> None:
+    source = textwrap.dedent(inspect.getsource(claim.measure))
+    tree = ast.parse(source)
+    assert not any(
+        isinstance(node, ast.Constant) and node.value in VERDICTS for node in ast.walk(tree)
+    )
+    returned = [node.value for node in ast.walk(tree) if isinstance(node, ast.Return)]
+    assert any(
+        isinstance(part, ast.Name | ast.Call)
+        for value in returned
+        if value is not None
+        for part in ast.walk(value)
+    )
+    module = inspect.getmodule(inspect.unwrap(claim.measure))
+    assert module is not None
+    named = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    used = [getattr(module, name) for name in named if hasattr(module, name)]
+    homes = {
+        str(getattr(thing, "__module__", None) or getattr(thing, "__name__", "")) for thing in used
+    }
+    assert any(home.startswith(("glassformer", "torch")) for home in homes)
+
+
+@every
+def test_a_rule_reads_the_figures(claim: Claim) -> None:
+    """Each rule asks for figures; one that did not could not tell these apart from any others."""
+    asked: set[str] = set()
+
+    class Asked(dict[str, float]):
+        def __missing__(self, name: str) -> float:
+            asked.add(name)
+            return 1.0
+
+        def __contains__(self, name: object) -> bool:
+            asked.add(str(name))
+            return False
+
+    claim.rule.judge(Asked())
+    assert asked
+
+
+def test_a_rule_takes_the_first_condition_that_is_met() -> None:
+    rule = Rule(lambda f: f["x"] > 2, partly=lambda f: f["x"] > 1, decidable=lambda f: f["x"] >= 0)
+    verdicts = [rule.judge({"x": x}) for x in (3, 2, 1, -1)]
+    assert verdicts == ["holds", "holds in part", "fails", "not decidable here"]
+
+
+def test_slow_claims_are_recalled_and_judged_like_fresh_ones() -> None:
+    slow = [claim for claim in claims().values() if claim.slow]
+    assert slow
+    for outcome in outcomes(slow):
+        assert outcome.claim.command is not None and outcome.seconds is None
+        stored = outcome.claim.stored
+        if stored is None:
+            assert outcome.verdict == "not measured yet"
+            assert outcome.claim.command in outcome.sentence("zh")
+        else:
+            assert outcome.verdict == outcome.claim.rule.judge(stored.figures)
+            assert stored.command in outcome.sentence("en") and stored.date in outcome.sentence(
+                "zh"
+            )
+
+
+def test_other_stored_figures_give_another_verdict() -> None:
+    claim = claims()["C69"]
+    assert claim.stored is not None
+    worse = replace(claim, stored=replace(claim.stored, figures={"accuracy": 0.5}))
+    assert (claim.recall().verdict, worse.recall().verdict) == ("holds", "fails")
+
+
+def test_with_slow_a_slow_claim_is_run() -> None:
+    claim = replace(claims()["C63"], measure=lambda: {"sinusoidal_32": 0.1, "rotary_32": 0.1})
+    (outcome,) = outcomes([claim], slow=True)
+    assert outcome.verdict == "holds" and outcome.seconds is not None
+
+
+def test_a_claim_is_found_in_any_case() -> None:
+    assert [claim.id for claim in find(["c02", "C01"])] == ["C02", "C01"]
+    assert len(find([])) == len(IDS)
+
+
+def test_markdown_keeps_its_columns() -> None:
+    page = to_markdown([outcome_of(id_) for id_ in ("C01", "C22", "C85")], "en")
+    rows = [line for line in page.splitlines() if line.startswith("|")]
+    assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {6}
+    assert "<end>" not in page
+
+
+def test_the_page_lists_every_claim_as_the_command_writes_it() -> None:
+    page = (ROOT / "docs" / "claims.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| (C\d\d) \|(.*)$", page, flags=re.MULTILINE))
+    assert list(rows) == IDS
+    for claim in claims().values():
+        assert claim.says.en.replace("<", "&lt;") in rows[claim.id]

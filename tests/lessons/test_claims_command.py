@@ -1,0 +1,65 @@
+"""`glassformer claims`: forms, languages, exit codes, pictures."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from glassformer.cli import run
+from glassformer.lessons.claims.plots import PLOTS, draw
+
+
+def test_one_claim_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["claims", "C11"]) == 0
+    out, err = capsys.readouterr()
+    assert "C11" in out and "✓ holds" in out and "4.5" in out
+    assert err == ""
+
+
+def test_chinese(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["claims", "C11", "C05", "--lang", "zh"]) == 0
+    out = capsys.readouterr().out
+    assert "成立" in out and "不成立" in out and "加权和" in out
+
+
+def test_json_has_one_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["claims", "C33", "C69", "C71", "--json"]) == 0
+    fresh, stored, open_ = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (fresh["id"], fresh["verdict"], fresh["stored"]) == ("C33", "holds", None)
+    assert fresh["figures"]["error"] < 1e-5 and fresh["seconds"] >= 0
+    assert stored["stored"]["command"] == "glassformer train imdb"
+    assert stored["figures"]["accuracy"] == 0.88332
+    assert open_["verdict"] == "not measured yet" and open_["figures"] == {}
+
+
+@pytest.mark.parametrize("form", ["terminal", "md"])
+def test_a_report_goes_to_a_file(
+    form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "report"
+    assert run(["claims", "C33", "--to", form, "-o", str(file)]) == 0
+    assert capsys.readouterr().out == ""
+    assert "C33" in file.read_text(encoding="utf-8")
+    assert run(["claims", "C33", "-o", str(tmp_path / "no" / "report")]) == 2
+
+
+@pytest.mark.parametrize("arguments", [["C99"], ["C33", "--json", "--to", "md"], ["--to", "pdf"]])
+def test_wrong_usage_ends_with_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["claims", *arguments]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_pictures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("matplotlib", reason="pictures need the extra `plots`")
+    assert run(["claims", "C66", "C33", "--plot", str(tmp_path / "pictures")]) == 0
+    assert [file.name for file in (tmp_path / "pictures").iterdir()] == ["C66.png"]
+    assert "C66.png" in capsys.readouterr().err
+
+
+def test_every_picture_belongs_to_a_claim(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="pictures need the extra `plots`")
+    from glassformer.lessons.claims import claims
+
+    assert set(PLOTS) <= set(claims())
+    (file,) = draw(["C31"], tmp_path)
+    assert file.read_bytes().startswith(b"\x89PNG")
