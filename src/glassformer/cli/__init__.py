@@ -8,6 +8,7 @@ codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.
 import os
 import sys
 from collections.abc import Sequence
+from io import TextIOWrapper
 
 from cyclopts import App, CycloptsError
 
@@ -33,6 +34,7 @@ for _name, _help in (
     ("recipes", "List the recipes, or all settings of one."),
     ("train", "Train a model by a recipe."),
     ("trace", "Record every number of one pass: a page, a workbook, data."),
+    ("export", "Write a model for another engine, and check it there."),
 ):
     app.command(f"glassformer.cli.{_name}:{_name}", name=_name, help=_help)
 # In a module of another name, since a module called run would take the place of the function.
@@ -43,6 +45,9 @@ app.command(
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command; returns its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # a console of another encoding must not stop us
+            stream.reconfigure(errors="replace")
     try:
         app(list(arguments), exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()
