@@ -96,7 +96,9 @@ class AttentionWalk:
         cell = self._scored("masked")
         hidden = self.step("hidden")
         if hidden.shape[-2] == 1:  # one row for all queries: padding
-            return self._made("masked", cell, phrase="masked padding")
+            return self._made(
+                "masked", cell, phrase="masked padding", title=self.say.title("masked padding")
+            )
         future = self.step("masked")[0, self.head, self.query, self.query + 1]
         beside = [heat_map(hidden, self.say, rows=self._labels())]
         return self._made("masked", future, beside=beside)
@@ -125,6 +127,7 @@ class AttentionWalk:
         *,
         beside: Sequence[Part] = (),
         phrase: str | None = None,
+        title: str | None = None,
         facts: Facts | None = None,
     ) -> LessonStep:
         return role_step(
@@ -134,6 +137,7 @@ class AttentionWalk:
             beside=beside,
             after=self.remarks(role, cell),
             phrase=phrase,
+            title=title,
             facts=facts,
         )
 

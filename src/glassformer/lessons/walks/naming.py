@@ -59,10 +59,9 @@ _SYMBOLS = {
     "looked_up": "embedded",
     "position_vectors": "positions",
     "summed": "x",
-    # unnamed operators of the sinusoids
-    "div": "exponent",
-    "to": "position",
 }
+# The unnamed operators of the sinusoids, where they are traced alone.
+_ALONE = {"div": "exponent", "to": "position"}
 # Stands after a name for each leading axis of size 1, whose 0 is then left out of the index.
 _LEFT_OUT = "⌫"
 _INDEXED = re.compile(rf"({_LEFT_OUT}+)(\[(?:0, )*)?")
@@ -113,6 +112,8 @@ def short_name(name: str) -> str:
     """A step's name without the modules around it, in the symbols of the field."""
     if name.startswith("update.") and name.endswith(".weight"):
         return f"new {short_name(name.removeprefix('update.').removesuffix('.weight'))}"
+    if name in _ALONE:
+        return _ALONE[name]
     gradient = name.startswith("gradients.")
     parts = name.split(".")
     ending = ".".join(parts[-2:])
@@ -195,7 +196,10 @@ class _LessonMath(MathWriter):
 
 
 def tex_name(named: str) -> str:
-    """`W_Q[0, k]` as mathematics: the part after `_` stands below, too."""
+    """`W_Q[0, k]` as mathematics: the part after `_` stands above, the places below."""
+    for lead, command in (("∂", r"\partial "), ("new ", r"\text{new }")):
+        if named.startswith(lead):
+            return command + tex_name(named.removeprefix(lead))
     name, bracket, places = named.partition("[")
     base, _, below = name.partition("_")
     if not (len(base) == 1 and below):

@@ -33,6 +33,7 @@ TITLES: Phrases = {
     "scores": Bilingual("Scores: queries meet keys", "注意力分数：查询与键的点积"),
     "scaled": Bilingual("Scaling the scores", "缩放"),
     "masked": Bilingual("Hiding the future", "掩码：遮住后面的位置"),
+    "masked padding": Bilingual("The mask: nothing to hide here", "掩码：这里没有需要遮住的"),
     "weights": Bilingual("Attention weights", "注意力权重"),
     "context": Bilingual("Weighted sum of the values", "对值加权求和"),
     "joined": Bilingual("Heads side by side", "拼接各个头"),
@@ -197,6 +198,8 @@ WORDS: Phrases = {
     "in the text": Bilingual("In the text", "原文"),
     "more columns": Bilingual("… {count} more columns", "……另有 {count} 列"),
     "lessons": Bilingual("Lessons", "课程"),
+    "given vectors": Bilingual("vectors, {shape}", "向量，{shape}"),
+    "given words": Bilingual("{count} words", "{count} 个词"),
     "how to read": Bilingual(
         "Every number below was computed by Glassformer's own modules and recorded on the way; "
         "the framed number in a matrix is the one whose arithmetic is written out. Rows, columns "

@@ -224,14 +224,14 @@ def switches(language: Language, off: Collection[str] = ()) -> Lesson:
 
 def _steps(chosen: list[str], say: Speaker) -> Iterator[LessonStep]:
     model, run = _run(frozenset())
-    line = _line(model, run)
+    line = _line(model, run, say)
     table = [(say("no switch"), *line)]
     parts: list[Part] = [Paragraph(say("start")), _output(run, say)]
     yield LessonStep("switch", say("start title"), tuple(parts))
     for place, name in enumerate(chosen, start=1):
         before = line
         model, run = _run(frozenset(chosen[:place]))
-        line = _line(model, run)
+        line = _line(model, run, say)
         table.append((say(name), *line))
         title = say("turned on", number=place, count=len(chosen), name=say(name))
         yield LessonStep("switch", title, tuple(_changed(name, before, line, run, say)))
@@ -245,14 +245,14 @@ def _heads(say: Speaker) -> tuple[str, ...]:
     return tuple(say(name) for name in names)
 
 
-def _line(model: Switched, run: Trace) -> tuple[str, ...]:
+def _line(model: Switched, run: Trace, say: Speaker) -> tuple[str, ...]:
     """Shapes, parameters and the last numbers (under a mask the first word sees only itself)."""
     output = next(iter(run.outputs.values()))
     last = ", ".join(number(float(x), 3) for x in output.value[0, -1])
-    read = "ids" if "embedding" in model.on else "given"
-    shape = (*run[read].shape[1:],)
+    kept = output.shape[-2]
+    read = say("given vectors", shape=shape_text((kept, _WIDTH)))
     return (
-        f"{read} {shape_text(shape)}",
+        say("given words", count=kept) if "embedding" in model.on else read,
         shape_text(output.shape[1:]),
         f"{count_parameters(model):,}",
         last,
@@ -280,8 +280,11 @@ def _changed(
 
 def _output(run: Trace, say: Speaker) -> HeatMap:
     output = next(iter(run.outputs.values()))
+    rows = _WORDS[: output.shape[-2]]
+    if "embedding.weight" not in run.parameters:  # vectors, not words
+        rows = tuple(say("numbered input", number=place + 1) for place in range(len(rows)))
     return heat_map(
-        output, say, rows=_WORDS[: output.shape[-2]],
+        output, say, rows=rows,
         title=f"{say('output shape')}, {shape_text(output.shape[1:])}",
     )  # fmt: skip
 

@@ -210,10 +210,11 @@ def _id(learned: Learned, place: int) -> int:
 def _word_step(learned: Learned, say: Speaker) -> LessonStep:
     tokens = [*learned.source_tokens, *learned.target_tokens]
     ids = [*learned.source[0].tolist(), *learned.target[0].tolist()]
-    rows = tuple((token, str(id_)) for token, id_ in dict(zip(tokens, ids, strict=True)).items())
+    numbers = {token: str(id_) for token, id_ in zip(tokens, ids, strict=True)}
     parts: list[Part] = [Paragraph(say("words", question=QUESTION, answer=ANSWER))]
     parts += [*Remarker("thrones", say).verdict("sentence_words")]
-    parts.append(Table("", (say("word head"), say("number")), rows))
+    row = (say("number"), *numbers.values())
+    parts.append(Table("", (say("word head"), *numbers), (row,)))
     return LessonStep("words", say("words title"), tuple(parts))
 
 

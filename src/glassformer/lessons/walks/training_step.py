@@ -113,7 +113,7 @@ def _traced() -> _Both:
 
     def squared_error(output: Float[Tensor, "B T D"]) -> Float[Tensor, ""]:
         error = output - wanted
-        squared = error.square()
+        squared = error * error
         return squared.mean()
 
     def step() -> Trace:

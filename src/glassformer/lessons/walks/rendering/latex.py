@@ -39,6 +39,8 @@ _CHINESE = r"""\usepackage{xeCJK}
 \IfFontExistsTF{Noto Sans Mono CJK SC}{\setCJKmonofont{Noto Sans Mono CJK SC}}{}
 """
 _REMARK_COLOURS = {"agrees": "1A7F37", "wrong": "B42318", "follows": "915C00"}
+# In this order: −∞ before its minus.
+_SIGNS = {"−∞": r"$-\infty$", "−": "$-$", "∂": r"$\partial$", "→": r"$\to$", "×": r"$\times$"}
 
 
 def to_latex(lesson: Lesson) -> str:
@@ -82,7 +84,7 @@ def _formula_line(line: str) -> str:
 def _prose(said: str) -> str:
     """Text; the signs that text fonts lack are set as mathematics."""
     shown = escaped(said)
-    for sign, command in (("−∞", r"$-\infty$"), ("−", "$-$"), ("√", r"$\surd$"), ("≥", r"$\geq$")):
+    for sign, command in _SIGNS.items():
         shown = shown.replace(sign, command)
     return shown
 
@@ -90,7 +92,7 @@ def _prose(said: str) -> str:
 def _fitted(caption: str, columns: str, lines: list[str]) -> str:
     """A table no wider than the page, under its caption."""
     inside = " \\\\\n".join(lines)
-    title = rf"{{\small\itshape {escaped(caption)}}}\\[2pt]" if caption else ""
+    title = rf"{{\small\itshape {_prose(caption)}}}\\[2pt]" if caption else ""
     table = f"\\begin{{tabular}}{{{columns}}}\n{inside}\n\\end{{tabular}}"
     return (
         rf"\begin{{minipage}}{{\linewidth}}{title}"

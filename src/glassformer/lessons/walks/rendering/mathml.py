@@ -27,6 +27,7 @@ from glassformer.trace.expressions import (
     Reduce,
     fix,
 )
+from glassformer.trace.render.words import words_in
 
 __all__ = ["formula_mathml"]
 
@@ -42,7 +43,8 @@ def formula_mathml(cell: Cell, say: Speaker) -> str:
     name, value = _name(cell_name(cell)), _number(float(cell.value))
     if expression is None:
         return _line(f"{name}{_sign('=')}{value}")
-    symbols, numbers = _Symbols(cell.step.trace), _Numbers()
+    otherwise = words_in(say.language)["otherwise"]
+    symbols, numbers = _Symbols(cell.step.trace, otherwise), _Numbers()
     lines = [_line(f"{name}{_sign('=')}{symbols.write(expression)}")]
     lines.append(_result(numbers.terms(expression), value))
     for place, part in enumerate(text.definitions(expression)):
@@ -55,10 +57,10 @@ def formula_mathml(cell: Cell, say: Speaker) -> str:
 
 def _result(terms: list[str], value: str) -> str:
     """Each term is mathematics of its own, since browsers break lines only between such."""
-    shown = [f"{_sign('+' if place else '=')}{term}" for place, term in enumerate(terms)]
+    shown = [f"{_leading('+' if place else '=')}{term}" for place, term in enumerate(terms)]
     if terms == [value]:
         shown = []
-    pieces = " ".join(map(_math, [*shown, f"{_sign('=')}{value}"]))
+    pieces = " ".join(map(_math, [*shown, f"{_leading('=')}{value}"]))
     return f'<div class="numbers">{pieces}</div>'
 
 
@@ -72,6 +74,11 @@ def _math(inside: str) -> str:
 
 def _sign(sign: str) -> str:
     return f"<mo>{escape(sign)}</mo>"
+
+
+def _leading(sign: str) -> str:
+    """A sign that begins a piece and still stands between two: with space on both sides."""
+    return f'<mo form="infix">{sign}</mo>'
 
 
 def _word(name: str) -> str:
@@ -89,6 +96,9 @@ def _number(value: float) -> str:
 
 def _name(named: str) -> str:
     """`W_Q[0, k]`: the name upright, the places below."""
+    for lead in ("∂", "new "):
+        if named.startswith(lead):
+            return f"<mtext>{lead}</mtext>{_name(named.removeprefix(lead))}"
     name, bracket, places = named.partition("[")
     base, _, below = name.partition("_")
     inside = escape(places.removesuffix("]").replace(" ", ""))
@@ -166,8 +176,9 @@ def _row(inside: str) -> str:
 
 
 class _Symbols(_Writer):
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, otherwise: str) -> None:
         self._trace = trace
+        self._otherwise = otherwise
 
     def leaf(self, expression: Entry | Lookup | Named) -> tuple[str, int]:
         if isinstance(expression, Named):
@@ -186,7 +197,8 @@ class _Symbols(_Writer):
         """Both branches, as cases."""
         rows = (
             f"<mtr><mtd>{self.write(choose.yes)}</mtd><mtd>{self.write(choose.condition)}</mtd>"
-            f"</mtr><mtr><mtd>{self.write(choose.no)}</mtd><mtd>{_sign('…')}</mtd></mtr>"
+            f"</mtr><mtr><mtd>{self.write(choose.no)}</mtd><mtd>"
+            f"<mtext>{escape(self._otherwise)}</mtext></mtd></mtr>"
         )
         return f"<mrow>{_sign('{')}<mtable>{rows}</mtable></mrow>", _ATOM
 
