@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from glassformer.errors import ConfigError, TrainingError
+from glassformer.errors import ConfigError, DataError, GlassformerError, TrainingError
 from glassformer.training import command, loop, train
 from glassformer.training.command import main
 from glassformer.training.loss import Loss, Measure, model_loss
@@ -130,6 +130,24 @@ def test_a_folder_that_is_not_empty_is_refused(tmp_path: Path) -> None:
     file.write_text("", encoding="utf-8")
     with pytest.raises(TrainingError, match="is a file"):
         train(tiny("shakespeare"), file)
+
+
+def test_a_run_that_never_began_may_be_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setenv("GLASSFORMER_DATA", str(tmp_path / "nowhere"))
+        for name in ("shakespeare", "imdb-pretrain"):
+            with pytest.raises(DataError, match="was not found"):
+                train(tiny(name), tmp_path / name)
+    for name in ("shakespeare", "imdb-pretrain"):
+        train(tiny(name), tmp_path / name)
+
+
+def test_the_config_of_another_program_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"port": 80}', encoding="utf-8")
+    with pytest.raises(GlassformerError, match="port"):
+        train(tiny("shakespeare"), tmp_path)
 
 
 def test_a_run_without_better_scores_stops_early(tmp_path: Path) -> None:

@@ -93,10 +93,21 @@ class RunFolder:
         """Refuse a folder that holds something else."""
         if self.path.is_file():
             raise TrainingError(f"{self.path} is a file; a run needs a folder")
-        if self.path.is_dir() and any(self.path.iterdir()):
+        if self.path.is_dir() and any(self.path.iterdir()) and not self._never_began():
             raise TrainingError(
                 f"{self.path} is not empty; go on with --resume, or choose another folder"
             )
+
+    def _never_began(self) -> bool:
+        """Whether all that is here is the config of a run that did not come to its first report.
+
+        Such a run (its data were missing, say) may be tried again without cleaning up after it.
+        """
+        files = [file for file in self.path.rglob("*") if file.is_file()]
+        if not self.exists() or any(file.name != "config.json" for file in files):
+            return False
+        self.read_config()  # a config.json of another program is not ours to replace
+        return True
 
     def _write(self, name: str, text: str) -> None:
         try:

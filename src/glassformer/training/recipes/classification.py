@@ -67,7 +67,7 @@ def imdb_small() -> RunConfig:
         model=_reader(d_model=64, n_heads=4, n_layers=2, d_ff=128, dropout=0.2),
         optimiser=OptimiserConfig(lr=2e-3, weight_decay=0.1, label_smoothing=0.1),
         schedule=ScheduleConfig(kind="cosine", warmup=100),
-        loop=LoopConfig(epochs=5, average=0.99),
+        loop=LoopConfig(epochs=3, average=0.99),
     )
 
 
