@@ -215,11 +215,12 @@ def no_residual(patch: pytest.MonkeyPatch) -> None:
         return out
 
     patch.setattr(blocks.Block, "forward", forward)
-    patch.setattr(SwitchedBlock, "__setattr__", _without_residual)
+    build = SwitchedBlock.__init__
 
+    def switched_off(self: SwitchedBlock, *, residual: bool, norm: bool) -> None:
+        build(self, residual=False, norm=norm)
 
-def _without_residual(self: nn.Module, name: str, value: Any) -> None:
-    nn.Module.__setattr__(self, name, False if name == "residual" else value)
+    patch.setattr(SwitchedBlock, "__init__", switched_off)
 
 
 def no_norm(patch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ NOTICED: dict[Breaker, str] = {
     broken.full_width_heads: "C34 C35 C40 C42 C43 C49 C89",
     broken.values_as_wide_as_keys: "C16 C20",
     broken.no_output_map: "C24 C28 C29 C43",
-    broken.no_residual: "C51",
+    broken.no_residual: "C51 C53",
     broken.no_norm: "C52",
     broken.norm_over_positions: "C09 C52 C59 C75",
     broken.no_epsilon: "C57 C58",

@@ -1,9 +1,9 @@
 """Do features learned from likes alone reflect content? A made audience decides.
 
 Films have hidden content (how romantic, how funny), people hidden tastes for it, and a like is
-taste · content + chance > 0 (without chance, likes would say nothing of size). A model that sees a
-part of the likes and nothing else fits one vector for each film and each person, as a recommender
-does.
+taste · content + chance > 0; without chance, likes say nothing of the size of content. A model that
+sees a part of the likes and nothing else fits one vector for each film and each
+person, as a recommender does.
 """
 
 import torch
@@ -17,7 +17,9 @@ __all__ = ["content_recovered"]
 _N_PEOPLE, _N_FILMS, _N_FEATURES = 120, 40, 2
 
 
-def content_recovered(*, shuffled: bool, steps: int = 200, seed: int = 0) -> float:
+def content_recovered(
+    *, chance: float = 1.0, shuffled: bool = False, steps: int = 200, seed: int = 0
+) -> float:
     """R² of the hidden content, read by a linear map from the learned film vectors.
 
     `shuffled` gives each like to a random film: the control, in which there is nothing to find.
@@ -25,7 +27,7 @@ def content_recovered(*, shuffled: bool, steps: int = 200, seed: int = 0) -> flo
     with seeded(seed):
         content = torch.randn(_N_FILMS, _N_FEATURES)
         tastes = torch.randn(_N_PEOPLE, _N_FEATURES)
-        likes = (tastes @ content.T + torch.randn(_N_PEOPLE, _N_FILMS) > 0).float()
+        likes = (tastes @ content.T + chance * torch.randn(_N_PEOPLE, _N_FILMS) > 0).float()
         if shuffled:
             likes = torch.stack([row[torch.randperm(_N_FILMS)] for row in likes])
         known = torch.rand(_N_PEOPLE, _N_FILMS) < 0.4
