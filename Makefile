@@ -53,4 +53,4 @@ constraints:  ## renew constraints.txt from what is installed
 	$(BIN)/python -m pip freeze --exclude-editable | sed 's/+cpu$$//' > constraints.txt
 
 clean:  ## remove what setup and tests made
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage dist build
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage dist build glassformer-demo.html

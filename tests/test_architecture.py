@@ -43,6 +43,7 @@ LIGHT_ROOMS = {
     "checkpoint",
     "decoding",
     "tasks",
+    "passes",
     "training",
 }
 LIGHT = {"torch", "numpy", "safetensors", "tokenizers"}

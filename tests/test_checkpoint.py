@@ -103,6 +103,38 @@ def test_a_folder_with_other_things_is_not_overwritten(
         checkpoint.save(tmp_path / "thesis.tex", translator)
 
 
+def test_a_foreign_model_or_a_lone_readme_is_not_overwritten(
+    translator: Checkpoint, tmp_path: Path
+) -> None:
+    foreign = tmp_path / "bert"
+    foreign.mkdir()
+    (foreign / "config.json").write_text('{"model_type": "bert"}', encoding="utf-8")
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    (notes / "README.md").write_text("mine", encoding="utf-8")
+    for folder in (foreign, notes):
+        with pytest.raises(CheckpointError, match="no Glassformer model"):
+            checkpoint.save(folder, translator)
+    assert (notes / "README.md").read_text(encoding="utf-8") == "mine"
+
+
+def test_a_compiled_model_is_saved_under_its_own_names(
+    translator: Checkpoint, tmp_path: Path
+) -> None:
+    compiled = torch.compile(translator.model, backend="eager")
+    assert isinstance(compiled, torch.nn.Module)
+    folder = checkpoint.save(tmp_path / "model", replace(translator, model=compiled))
+    assert torch.equal(outputs(checkpoint.load(folder).model), outputs(translator.model))
+
+
+def test_a_place_that_cannot_be_written_is_one_clear_line(
+    translator: Checkpoint, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    with pytest.raises(CheckpointError, match="cannot write the model"):
+        checkpoint.save(tmp_path / "file" / "model", translator)
+
+
 def _rewrite(file: Path, change: Callable[[dict[str, object]], object]) -> None:
     data = json.loads(file.read_text(encoding="utf-8"))
     change(data)

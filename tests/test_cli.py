@@ -1,6 +1,7 @@
 """The command as a person meets it: a real process, its output, its exit code."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -15,7 +16,12 @@ def glassformer(*arguments: str, probe: str = "") -> subprocess.CompletedProcess
         f"code = run({list(arguments)!r})\n{probe}\nsys.exit(code)"
     )
     return subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=120,
+        check=False,
     )
 
 
@@ -102,10 +108,26 @@ def test_explain_with_bad_input_is_one_clear_line(
         assert part in done.stderr
 
 
+@pytest.mark.parametrize("encoding", ["gbk", "cp1252"])
+def test_a_console_of_another_encoding_is_no_obstacle(encoding: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "glassformer", "describe", "by_hand_2024"],
+        capture_output=True,
+        check=False,
+        env={**os.environ, "PYTHONIOENCODING": encoding},
+    )
+    assert done.returncode == 0, done.stderr
+    assert b"to_queries" in done.stdout
+
+
 def test_a_reader_who_leaves_is_no_error() -> None:
     command = f"{sys.executable} -m glassformer describe vaswani_2017_base | head -1"
     done = subprocess.run(
-        ["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False
+        ["bash", "-o", "pipefail", "-c", command],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
     )
     assert done.returncode == 0
     assert done.stderr == ""

@@ -19,7 +19,9 @@ def blocks(page: Path, language: str) -> list[str]:
 
 
 def run(command: list[str]) -> str:
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, encoding="utf-8", check=False
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -1,5 +1,7 @@
 """One forward pass over a text, for the trace and the explorer."""
 
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -36,6 +38,7 @@ def test_a_given_target_is_read_instead() -> None:
     ("model", "text", "target", "message"),
     [
         ("toy", "  ", None, "the text is empty"),
+        ("toy", "!!!", None, "the text is empty"),
         ("toy", "happy " * 17, None, "17 tokens, the model reads at most 16"),
         ("toy", "happy", "sad", "has no target"),
     ],
@@ -50,8 +53,18 @@ def test_a_model_is_found_by_name_or_folder() -> None:
     assert checkpoint.find(checkpoint.find("toy")) == checkpoint.find("toy")
     with pytest.raises(UnknownNameError, match="did you mean 'toy'"):
         checkpoint.find("toi")
+    with pytest.raises(CheckpointError, match=r"there is no model folder \./toi"):
+        checkpoint.find("./toi")
     with pytest.raises(CheckpointError, match="there is no model folder"):
         checkpoint.find("runs/nowhere")
+
+
+def test_a_data_folder_does_not_hide_a_shipped_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "imdb").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert checkpoint.find("imdb") == checkpoint.SHIPPED / "imdb"
 
 
 def test_shipped_models_stay_under_20_mib_together() -> None:

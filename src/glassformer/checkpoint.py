@@ -11,7 +11,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -68,17 +68,20 @@ def save(
     """
     target = Path(folder)
     _check_replaceable(target)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    model = _unwrapped(checkpoint.model)
     try:
-        _write_files(work, checkpoint, card, dtype)
-        _put_in_place(work, target)
-    except OSError as error:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+        try:
+            _write_files(work, replace(checkpoint, model=model), card, dtype)
+            _put_in_place(work, target)
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+    except (OSError, SafetensorError) as error:
         if isinstance(error, GlassformerError):
             raise
-        raise CheckpointError(f"cannot write the model to {target}: {error.strerror}") from error
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise CheckpointError(f"cannot write the model to {target}: {reason}") from error
     return target
 
 
@@ -89,14 +92,14 @@ def shipped() -> list[str]:
 
 def find(name_or_folder: str | os.PathLike[str]) -> Path:
     """The folder of a model, given by its folder or by the name of one that ships."""
-    path = Path(name_or_folder)
+    path, name, names = Path(name_or_folder), str(name_or_folder), shipped()
+    if name in names and not (path / CONFIG).is_file():  # a data folder may be called imdb, too
+        return SHIPPED / name
     if path.is_dir():
         return path
-    if (names := shipped()) and str(name_or_folder) in names:
-        return SHIPPED / path
-    if len(path.parts) > 1:
-        raise CheckpointError(f"there is no model folder {path}")
-    raise UnknownNameError("model", str(name_or_folder), names)
+    if os.sep in name or "/" in name:
+        raise CheckpointError(f"there is no model folder {name}")
+    raise UnknownNameError("model", name, names)
 
 
 def load(
@@ -127,8 +130,8 @@ def load(
         config=config,
         tokenizer=_read_tokenizer(path / TOKENIZER),
         target_tokenizer=_read_tokenizer(path / TARGET_TOKENIZER),
-        labels=tuple(data.get("labels", ())),
-        about=data.get("about", {}),
+        labels=tuple(data.get("labels") or ()),
+        about=data.get("about") or {},
     )
 
 
@@ -144,6 +147,15 @@ def load_foreign(
     _named(path, lambda: load_hugging_face(model, data["model_type"], weights))
     set_attention(model, attention)
     return Checkpoint(model.eval(), config, tokenizer=_read_tokenizer(path / TOKENIZER))
+
+
+def _unwrapped(model: nn.Module) -> nn.Module:
+    """The model inside what torch.compile and data parallelism wrap around it."""
+    for wrapper in ("_orig_mod", "module"):
+        inner = getattr(model, wrapper, None)
+        if isinstance(inner, nn.Module):
+            return _unwrapped(inner)
+    return model
 
 
 def _write_files(
@@ -185,10 +197,15 @@ def _check_replaceable(target: Path) -> None:
     if not target.is_dir():
         raise CheckpointError(f"{target} is a file; a model is saved as a folder")
     ours = {CONFIG, WEIGHTS, CARD, TOKENIZER, TARGET_TOKENIZER}
-    foreign = sorted(file.name for file in target.iterdir() if file.name not in ours)
+    held = sorted(file.name for file in target.iterdir())
+    foreign = [name for name in held if name not in ours]
     if foreign:
         raise CheckpointError(
             f"{target} holds {foreign[0]!r}, which is not part of a model; choose another folder"
+        )
+    if held and (CONFIG not in held or _read_config(target).get("model_type") != "glassformer"):
+        raise CheckpointError(
+            f"{target} holds {held[0]!r} but no Glassformer model; choose another folder"
         )
 
 

@@ -49,8 +49,12 @@ class UnknownNameError(GlassformerError, LookupError):
     def __init__(self, what: str, name: str, known: Iterable[str]) -> None:
         known = sorted(known)
         super().__init__(f"unknown {what} {name!r}{did_you_mean(name, known)}")
+        self.what = what
         self.name = name
         self.known = known
+
+    def __reduce__(self) -> tuple[type["UnknownNameError"], tuple[str, str, list[str]]]:
+        return type(self), (self.what, self.name, self.known)  # it crosses process boundaries
 
 
 class ShapeError(GlassformerError, ValueError):

@@ -51,14 +51,15 @@ def _pair(
 ) -> Pass:
     out = checkpoint.target_tokenizer or tokenizer
     start, end = out.special.start, out.special.end
-    assert start is not None, "a translator's tokenizer has a start token"
+    if start is None:
+        raise InputError("the model's tokenizer has no start token, which a translator needs")
     source = _encode(checkpoint, tokenizer, text, end=tokenizer.special.end is not None)
     if target is None:
         decoded = translate(model, [source], start=start, end=end, search=Greedy())
         said = list(decoded[0].best.tokens)
         said = said[:-1] if said and said[-1] == end else said
     else:
-        said = _encode(checkpoint, out, target)
+        said = _encode(checkpoint, out, target, before=1)
     read = [start, *said]
     return Pass(
         model,
@@ -68,14 +69,16 @@ def _pair(
 
 
 def _encode(
-    checkpoint: Checkpoint, tokenizer: Tokenizer, text: str, *, end: bool = False
+    checkpoint: Checkpoint, tokenizer: Tokenizer, text: str, *, end: bool = False, before: int = 0
 ) -> list[int]:
-    if not text.strip():
+    """The ids of a text that must leave room for `before` tokens in front of it."""
+    words = tokenizer.encode(text)
+    if not words:
         raise InputError("the text is empty: a model needs at least one token")
-    ids = tokenizer.encode(text, end=end)
-    if len(ids) > checkpoint.config.max_len:
+    ids = tokenizer.wrap(words, end=end)
+    longest = checkpoint.config.max_len - before
+    if len(ids) > longest:
         raise InputError(
-            f"the text has {len(ids)} tokens, the model reads at most "
-            f"{checkpoint.config.max_len}; take a shorter one"
+            f"the text has {len(ids)} tokens, the model reads at most {longest}; take a shorter one"
         )
     return ids

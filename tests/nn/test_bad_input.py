@@ -31,6 +31,7 @@ from glassformer.nn import (
     set_attention,
 )
 from glassformer.nn.bloem import SelfAttention, Transformer
+from glassformer.nn.models import pool
 from tests.nn.small import SIZES, shrunk, tiny
 
 pytestmark = pytest.mark.usefixtures("as_users_run_it")
@@ -289,3 +290,27 @@ def test_type_ids_for_a_model_without_types_are_refused() -> None:
 def test_the_flattened_output_layer_outside_a_seq2seq_is_refused() -> None:
     with pytest.raises(ConfigError, match="belongs to a seq2seq, got 'classifier'"):
         presets.bloem_2024().with_(output__flattened=True)
+
+
+def test_decoding_without_saying_where_the_source_is_padded_is_refused() -> None:
+    model = build(presets.vaswani_2017_base(vocab_size=9, d_model=8, n_heads=2, pad_id=0))
+    assert isinstance(model, Seq2Seq)
+    source = torch.tensor([[3, 4, 0]])
+    with pytest.raises(InputError, match=r"model\.source_tokens\(source\)"):
+        model.decode(torch.tensor([[1]]), model.encode(source))
+
+
+def test_an_unknown_pooling_is_refused() -> None:
+    with pytest.raises(ConfigError, match="'mean', 'max' or 'first', got 'avg'"):
+        pool(torch.zeros(1, 2, 3), "avg")
+
+
+def test_a_refused_step_leaves_the_cache_as_it_was() -> None:
+    model = build(presets.gpt2(vocab_size=9, d_model=8, n_heads=2, n_layers=1, max_len=3)).eval()
+    assert isinstance(model, LanguageModel)
+    cache = model.start_cache()
+    with torch.no_grad():
+        model(torch.tensor([[1, 2]]), cache=cache)
+        with pytest.raises(InputError, match="has 4 positions"):
+            model(torch.tensor([[3, 4]]), cache=cache)
+    assert cache.length == 2

@@ -24,6 +24,7 @@ def compiled(folder: Path, *arguments: str) -> dict[str, dict[str, float]]:
         env=environment,
         capture_output=True,
         text=True,
+        encoding="utf-8",
         check=False,
     )
     assert run.returncode == 0, run.stderr[-3000:]
@@ -52,3 +53,8 @@ def test_a_classifier_is_exported_saved_and_run_at_other_sizes(tmp_path: Path) -
     results = compiled(tmp_path, "export")
     assert results["classifier"]["same shape"] <= 1e-6
     assert results["classifier"]["another shape"] <= 1e-6
+
+
+def test_one_graph_serves_other_lengths(tmp_path: Path) -> None:
+    results = compiled(tmp_path, "lengths")
+    assert results == {name: {"output": 0} for name in ("gpt2", "llama", "seq2seq")}

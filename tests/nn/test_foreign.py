@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from glassformer.errors import CheckpointError, ConfigError
 from glassformer.nn import (
     AttentionConfig,
+    LanguageModel,
     MultiHeadAttention,
     Seq2Seq,
     TextEncoder,
@@ -310,3 +311,29 @@ def test_load_hugging_face_sends_each_family_to_its_loader(family: dict[str, Any
     model = build(config_from_hugging_face(family))
     with pytest.raises(CheckpointError, match="the weights hold 'nonsense'"):
         load_hugging_face(model, family["model_type"], {"nonsense": torch.ones(1)})
+
+
+def test_an_output_matrix_of_its_own_is_not_dropped() -> None:
+    model = make(shrunk("gpt2"))
+    assert isinstance(model, LanguageModel)
+    state = {"transformer.wte.weight": torch.zeros(2, 2), "lm_head.weight": torch.ones(2, 2)}
+    with pytest.raises(CheckpointError, match="output matrix of their own"):
+        load_hugging_face_gpt2(model, state)
+
+
+def test_a_transformer_whose_decoder_does_not_fit_leaves_the_encoder_alone() -> None:
+    model = make(shrunk("torch_nn_transformer"))
+    assert isinstance(model, Seq2Seq)
+    before = copy.deepcopy(model.state_dict())
+    config = model.config
+    theirs = nn.Transformer(
+        config.d_model,
+        config.attention.n_heads,
+        config.n_layers,
+        config.n_layers + 1,
+        config.feed_forward.d_ff,
+        batch_first=True,
+    )
+    with pytest.raises(CheckpointError):
+        load_torch_transformer(model, theirs.state_dict())
+    assert all(torch.equal(before[name], now) for name, now in model.state_dict().items())

@@ -331,8 +331,9 @@ def test_trap_24_one_pair_is_learned_and_decoded_exactly() -> None:
         optimiser.step()
     model.eval()
     memory, cache, written = model.encode(source), model.start_cache(), [start]
+    seen = model.source_tokens(source)
     while written[-1] != end and len(written) < 12:
-        logits = model.decode(torch.tensor([written[-1:]]), memory, cache=cache)
+        logits = model.decode(torch.tensor([written[-1:]]), memory, seen, cache=cache)
         written.append(int(logits[0, -1].argmax()))
     assert written == target[0].tolist()
 

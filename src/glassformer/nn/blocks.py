@@ -138,6 +138,7 @@ class Stack(nn.Module):
             start = 0 if cache is None else cache.length
             length = start + tokens.size(1)
             if cache is not None:
+                self._check_length(length)  # before the cache changes: a refused call leaves it
                 cache.extend(inputs, is_token)
                 is_token = cache.is_token
             positions = _positions(is_token, start, tokens.size(1), tokens.device)
@@ -199,6 +200,10 @@ class Stack(nn.Module):
                 memory_cache=None if cache is None else cache.cross_attention[layer],
             )
         return x if self.final_norm is None else self.final_norm(x)
+
+    def _check_length(self, length: int) -> None:
+        if isinstance(self.positions, LearnedPositions):
+            self.positions.check_length(length)
 
     def start_cache(self) -> DecodingCache:
         """An empty cache for decoding with this stack, step by step."""

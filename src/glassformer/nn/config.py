@@ -86,6 +86,10 @@ class AttentionConfig(_Checked):
             self.n_heads % kv_heads == 0,
             f"n_heads must be a multiple of n_kv_heads, got {self.n_heads} and {kv_heads}",
         )
+        self._require(
+            self.score == "dot" or self.divisor in ("sqrt_head", "none"),
+            f"additive scores are not divided, got divisor={self.divisor!r}",
+        )
         if not isinstance(self.divisor, str):
             self._require(self.divisor > 0, f"divisor must be above 0, got {self.divisor}")
 
@@ -162,7 +166,7 @@ class PositionConfig(_Checked):
     kind: Literal["learned", "sinusoidal", "rotary", "none"] = "sinusoidal"
     """Learned vectors, fixed sinusoids, rotation of queries and keys, or nothing."""
     base: float = 10_000.0
-    """The longest wavelength of sinusoids and rotations is 2π times this."""
+    """Wavelengths of sinusoids and rotations run from 2π to nearly 2π times this."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -339,7 +343,10 @@ class ModelConfig(_Checked):
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "ModelConfig":
-        """The config that `to_dict` was called on; unknown keys are errors."""
+        """The config that `to_dict` was called on; unknown keys are errors.
+
+        A missing key has its default, so that a folder written before a setting existed loads.
+        """
         return _from_dict(cls, data, "config")
 
     def describe(self) -> str:

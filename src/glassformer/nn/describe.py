@@ -36,7 +36,9 @@ def count_parameters(model: nn.Module, *, embeddings: bool = True) -> int:
     left_out: set[int] = set()
     if not embeddings:
         tables = [m for m in model.modules() if isinstance(m, TokenEmbedding | LearnedPositions)]
-        outputs = [m for n, m in model.named_modules() if n in ("to_vocabulary", "to_classes")]
+        outputs = [
+            m for n, m in model.named_modules() if n.endswith(("to_vocabulary", "to_classes"))
+        ]
         for part in (*tables, *outputs):
             left_out |= {id(p) for p in part.parameters()}
     return sum(p.numel() for p in model.parameters() if id(p) not in left_out)
@@ -60,11 +62,13 @@ def _rows(
 
 
 def _count(module: nn.Module, times: int, seen: set[int]) -> str:
-    parameters = list(module.parameters())
-    count = sum(p.numel() for p in parameters)
-    if count and all(id(p) in seen for p in parameters):
-        return "shared"
-    return "" if not count else f"{count:,}" if times == 1 else f"{times} × {count:,}"
+    """Parameters not listed above; those that are say "shared"."""
+    new = sum(p.numel() for p in module.parameters() if id(p) not in seen)
+    shared = any(id(p) in seen for p in module.parameters())
+    count = f"{new:,}" if times == 1 else f"{times} × {new:,}"
+    if not new:
+        return "shared" if shared else ""
+    return f"{count} + shared" if shared else count
 
 
 def _settings(module: nn.Module) -> str:

@@ -208,11 +208,12 @@ class PatchEmbedding(nn.Module):
 
 @torch.no_grad()
 def initialise(module: nn.Module, scheme: Initialisation) -> None:
-    """Give every parameter its first value, in place, once before training.
+    """Give maps and tables their first values, in place, once before training.
 
-    normal: N(0, 0.02²) as GPT-2 and BERT; xavier: uniform ±√(6 / (in + out)) as torch.nn's
-    Transformer; kaiming: N(0, 2 / in). Biases start at 0. Token and position tables start at
-    N(0, 0.02²) or, outside "normal", N(0, 1 / D).
+    normal: N(0, 0.02²) as GPT-2 and BERT; xavier: uniform ±√(6 / (in + out)), each map by itself
+    (torch.nn's Transformer counts W_Q, W_K and W_V as one matrix, so its start √2 smaller);
+    kaiming: N(0, 2 / in). Biases start at 0. Token and position tables start at N(0, 0.02²) or,
+    outside "normal", N(0, 1 / D).
     """
     for part in module.modules():
         if isinstance(part, nn.Linear):

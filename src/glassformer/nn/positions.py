@@ -64,13 +64,17 @@ class LearnedPositions(nn.Module):
 
     def forward(self, positions: Int[Tensor, "... T"], length: int) -> Float[Tensor, "... T D"]:
         """The vectors of these positions, the last of which is at most length − 1."""
+        self.check_length(length)
+        vectors: Tensor = self.table(positions)
+        return vectors
+
+    def check_length(self, length: int) -> None:
+        """Refuse a sequence with more positions than there are vectors."""
         if length > self.max_len:
             raise InputError(
                 f"the sequence has {length} positions, the model has learned {self.max_len}; "
                 "cut the input (max_len) or use sinusoidal or rotary positions"
             )
-        vectors: Tensor = self.table(positions)
-        return vectors
 
 
 class SinusoidalPositions(nn.Module):

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from glassformer.errors import InputError
 from glassformer.text.splitting import split_words
-from glassformer.text.tokenizer import Tokenizer
+from glassformer.text.tokenizer import Tokenizer, as_texts
 
 __all__ = ["tokens_per_word"]
 
@@ -14,7 +14,7 @@ def tokens_per_word(tokenizer: Tokenizer, texts: Iterable[str]) -> float:
 
     Tokens of punctuation and spaces count as tokens, not as words. A Han character is a word.
     """
-    texts = list(texts)
+    texts = list(as_texts(texts))
     words = sum(len(split_words(text, "drop")) for text in texts)
     if not words:
         raise InputError("cannot count tokens per word: the texts hold no word")

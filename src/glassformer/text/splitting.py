@@ -1,9 +1,9 @@
 """Text to words and words to text, for every script we could think of.
 
-A word is a run of letters, marks and digits; an apostrophe inside it belongs to it (`won't`), and
-so do the points and commas inside a number (`3.14`). Chinese puts no spaces between words, so each
-Han character is a word by itself; runs of kana, Hangul and other scripts stay whole. All that is
-left, other than spaces, is punctuation, one character at a time.
+A word is a run of letters, marks, digits and underscores; an apostrophe inside it belongs to it
+(`won't`), and so do the points and commas inside a number (`3.14`). Chinese puts no spaces between
+words, so each Han character is a word by itself; runs of kana, Hangul and other scripts stay
+whole. All that is left, other than spaces, is punctuation, one character at a time.
 
 Nothing is normalised: é and e + U+0301 stay two spellings. This file does not know ids or case.
 """

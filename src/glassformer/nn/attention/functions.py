@@ -152,7 +152,9 @@ def attend_fused(
     """The same in one call of PyTorch's fused kernel: fast, but the weights are never seen."""
     _check_widths(queries, keys, values)
     n_queries, n_keys = queries.size(-2), keys.size(-2)
-    square = bool(causal and mask is None and n_queries == n_keys)  # symbolic when compiled
+    square = False
+    if causal and mask is None and n_queries == n_keys:  # a branch: compiled, sizes are symbols
+        square = True
     # The kernel's own causal rule is used only where its alignment cannot differ from ours.
     visible = (
         None

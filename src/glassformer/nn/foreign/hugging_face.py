@@ -6,9 +6,10 @@ Knows their names, not their library: transformers need not be installed.
 from collections.abc import Mapping
 from typing import Any
 
+import torch
 from torch import nn
 
-from glassformer.errors import ConfigError
+from glassformer.errors import CheckpointError, ConfigError
 from glassformer.nn import presets
 from glassformer.nn.config import ModelConfig, OutputConfig
 from glassformer.nn.foreign.renaming import (
@@ -89,6 +90,9 @@ def load_hugging_face_bert(model: MaskedLanguageModel | TextEncoder, state: Stat
     unused = ["pooler.", "embeddings.position_ids", "cls.predictions.decoder.", "cls.seq_relation"]
     if isinstance(model, TextEncoder):
         unused.append("cls.")
+    else:
+        table = "embeddings.word_embeddings.weight"
+        _refuse_untied(plain, "cls.predictions.decoder.weight", table)
     fill(model, rename(without(plain, unused), _BERT))
 
 
@@ -102,6 +106,7 @@ def _modern(name: str) -> str:
 def load_hugging_face_gpt2(model: LanguageModel, state: State) -> None:
     """From a GPT2Model or GPT2LMHeadModel, whose matrices are stored transposed."""
     plain = {name.removeprefix("transformer."): tensor for name, tensor in state.items()}
+    _refuse_untied(plain, "lm_head.weight", "wte.weight")
     masks = (".attn.bias", ".attn.masked_bias")  # the causal mask, which old files store
     upright = {
         name: tensor.T if ".c_" in name and name.endswith("weight") else tensor
@@ -114,8 +119,20 @@ def load_hugging_face_gpt2(model: LanguageModel, state: State) -> None:
 def load_hugging_face_llama(model: LanguageModel, state: State) -> None:
     """From a LlamaForCausalLM; without lm_head, from a LlamaModel with a tied output."""
     plain = {name.removeprefix("model."): tensor for name, tensor in state.items()}
-    unused = ["rotary_emb."] if model.config.output.tied == "none" else ["rotary_emb.", "lm_head."]
+    unused = ["rotary_emb."]
+    if model.config.output.tied != "none":
+        unused.append("lm_head.")
+        _refuse_untied(plain, "lm_head.weight", "embed_tokens.weight")
     fill(model, rename(without(plain, unused), _LLAMA))
+
+
+def _refuse_untied(state: State, output: str, table: str) -> None:
+    """An output matrix may be left out only where it is the token table."""
+    if output in state and table in state and not torch.equal(state[output], state[table]):
+        raise CheckpointError(
+            f"the weights have an output matrix of their own ({output}), our module shares the "
+            "token table with it; build it with output.tied = none"
+        )
 
 
 def load_hugging_face(model: nn.Module, model_type: str, state: State) -> None:
@@ -163,6 +180,7 @@ def _bert_config(c: Mapping[str, Any]) -> ModelConfig:
         pad_id=c.get("pad_token_id"),
     ).with_(
         block__norm_eps=c.get("layer_norm_eps", 1e-12),
+        attention__dropout=c.get("attention_probs_dropout_prob", 0.1),
         embedding__n_types=c.get("type_vocab_size", 2),
     )
     if "BertForMaskedLM" in (c.get("architectures") or []):
@@ -187,7 +205,10 @@ def _gpt2_config(c: Mapping[str, Any]) -> ModelConfig:
         n_layers=c["n_layer"],
         max_len=c["n_positions"],
         dropout=c.get("resid_pdrop", 0.1),
-    ).with_(block__norm_eps=c.get("layer_norm_epsilon", 1e-5))
+    ).with_(
+        block__norm_eps=c.get("layer_norm_epsilon", 1e-5),
+        attention__dropout=c.get("attn_pdrop", 0.1),
+    )
 
 
 def _llama_config(c: Mapping[str, Any]) -> ModelConfig:
@@ -206,6 +227,7 @@ def _llama_config(c: Mapping[str, Any]) -> ModelConfig:
         base=float(rope.get("rope_theta") or c.get("rope_theta") or 10_000.0),
     ).with_(
         block__norm_eps=c.get("rms_norm_eps", 1e-6),
+        attention__dropout=float(c.get("attention_dropout") or 0.0),
         attention__d_head=c.get("head_dim"),
         output__tied="output" if c.get("tie_word_embeddings") else "none",
     )

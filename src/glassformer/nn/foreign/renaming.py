@@ -14,7 +14,17 @@ from torch import nn
 from glassformer.errors import CheckpointError
 from glassformer.nn.shapes import Tensor
 
-__all__ = ["State", "Table", "below", "fill", "in_blocks", "rename", "three_maps", "without"]
+__all__ = [
+    "State",
+    "Table",
+    "below",
+    "check_fit",
+    "fill",
+    "in_blocks",
+    "rename",
+    "three_maps",
+    "without",
+]
 
 State = Mapping[str, Tensor]
 Table = Mapping[str, str | tuple[str, ...]]
@@ -64,9 +74,8 @@ def without(state: State, prefixes: Iterable[str]) -> dict[str, Tensor]:
     return {n: t for n, t in state.items() if not n.startswith(tuple(prefixes))}
 
 
-@torch.no_grad()
-def fill(module: nn.Module, renamed: State, keep: tuple[str, ...] = ()) -> None:
-    """Copy tensors into parameters; each must get one of its shape, but for those in `keep`."""
+def check_fit(module: nn.Module, renamed: State, keep: tuple[str, ...] = ()) -> None:
+    """Each parameter must get a tensor of its shape, but for those in `keep`."""
     ours = dict(module.named_parameters())  # a shared parameter is listed once, by its first name
     missing = [n for n in ours if n not in renamed and not any(map(n.startswith, keep))]
     unknown = [n for n in renamed if n not in ours]
@@ -82,7 +91,14 @@ def fill(module: nn.Module, renamed: State, keep: tuple[str, ...] = ()) -> None:
                 f"the weights do not fit the module: {name} is {tuple(ours[name].shape)} here and "
                 f"{tuple(tensor.shape)} there"
             )
-    for name, tensor in renamed.items():  # all of them fit: nothing is ever half loaded
+
+
+@torch.no_grad()
+def fill(module: nn.Module, renamed: State, keep: tuple[str, ...] = ()) -> None:
+    """Copy tensors into parameters, once all of them fit: nothing is ever half loaded."""
+    check_fit(module, renamed, keep)
+    ours = dict(module.named_parameters())
+    for name, tensor in renamed.items():
         ours[name].copy_(tensor)
 
 

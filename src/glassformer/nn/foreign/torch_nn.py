@@ -6,15 +6,18 @@ from glassformer.nn.foreign.renaming import (
     State,
     Table,
     below,
+    check_fit,
     fill,
     in_blocks,
     rename,
     three_maps,
 )
 from glassformer.nn.models import Seq2Seq
+from glassformer.nn.shapes import Tensor
 
 __all__ = ["load_torch_encoder", "load_torch_multihead_attention", "load_torch_transformer"]
 
+_KEPT = ("embedding.", "positions.")  # torch.nn's stacks have neither
 _SHARED_BY_LAYERS: Table = {
     "self_attn.in_proj_*": three_maps("attention"),
     "self_attn.out_proj.*": "attention.to_output.*",
@@ -46,15 +49,18 @@ def load_torch_multihead_attention(attention: MultiHeadAttention, state: State) 
 
 def load_torch_encoder(stack: Stack, state: State) -> None:
     """From `nn.TransformerEncoder(...).state_dict()`; embeddings stay as they are."""
-    _load_stack(stack, state, _ENCODER_LAYER)
+    fill(stack, _rename_stack(state, _ENCODER_LAYER), _KEPT)
 
 
 def load_torch_transformer(model: Seq2Seq, state: State) -> None:
     """From `nn.Transformer(...).state_dict()`; embeddings and output stay as they are."""
-    _load_stack(model.encoder, below(state, "encoder."), _ENCODER_LAYER)
-    _load_stack(model.decoder, below(state, "decoder."), _DECODER_LAYER)
+    encoder = _rename_stack(below(state, "encoder."), _ENCODER_LAYER)
+    decoder = _rename_stack(below(state, "decoder."), _DECODER_LAYER)
+    check_fit(model.encoder, encoder, _KEPT)
+    fill(model.decoder, decoder, _KEPT)
+    fill(model.encoder, encoder, _KEPT)
 
 
-def _load_stack(stack: Stack, state: State, layer: Table) -> None:
+def _rename_stack(state: State, layer: Table) -> dict[str, Tensor]:
     table = {**in_blocks("layers.#.", "blocks.#.", layer), "norm.*": "final_norm.*"}
-    fill(stack, rename(state, table), keep=("embedding.", "positions."))
+    return rename(state, table)

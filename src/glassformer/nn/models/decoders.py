@@ -103,7 +103,16 @@ class Seq2Seq(nn.Module):
         target_is_token: Bool[Tensor, "B T"] | None = None,
         cache: DecodingCache | None = None,
     ) -> Float[Tensor, "B ... V"]:
-        """Logits of the token after each target position; with a cache, target continues it."""
+        """Logits of the token after each target position; with a cache, target continues it.
+
+        The memory does not say which source positions were padding: pass what `source_tokens`
+        gives for the source. A model with a pad_id insists on it.
+        """
+        if source_is_token is None and self.config.pad_id is not None:
+            raise InputError(
+                "decode needs to know which source positions are padding: pass "
+                "source_is_token=model.source_tokens(source)"
+            )
         decoded = self.decoder(
             target,
             is_token=target_is_token,

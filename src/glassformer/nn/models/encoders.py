@@ -10,6 +10,7 @@ import math
 import torch.nn.functional as F
 from torch import nn
 
+from glassformer.errors import ConfigError
 from glassformer.nn.attention.masks import token_mask
 from glassformer.nn.blocks import Stack
 from glassformer.nn.config import ModelConfig
@@ -26,6 +27,8 @@ def pool(
 
     A sequence of padding alone gives zeros.
     """
+    if how not in ("mean", "max", "first"):
+        raise ConfigError(f"pooling must be 'mean', 'max' or 'first', got {how!r}")
     if is_token is None:
         return x[:, 0] if how == "first" else x.mean(dim=1) if how == "mean" else x.amax(dim=1)
     present = is_token.unsqueeze(-1)

@@ -137,4 +137,4 @@ def _linear(n_inputs: int, n_outputs: int, bias: bool) -> int:
 
 
 def _norm(d_model: int, config: BlockConfig) -> int:
-    return {"layer": 2 * d_model, "rms": d_model, "plain": 0}[config.norm]
+    return {"layer": 2 * d_model, "rms": d_model, "plain": 0, "none": 0}[config.norm]
