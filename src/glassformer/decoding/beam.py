@@ -5,8 +5,9 @@ The rules, all of them tested against brute force:
 - A candidate that ends counts only if it is among the R best: a bad ending is no result.
 - Ended texts are ranked by their sum of log-probabilities divided by a length penalty; without
   one, the shortest text would win, since every further token makes the sum smaller.
-- A text is done when R of its continuations have ended (`stop="first"`), or when no open one can
-  still beat the n-th best that ended (`stop="exact"`); at its maximum length in any case.
+- A text is done when the best candidate of a step ends (`stop="best"`), when R of its
+  continuations have ended (`stop="first"`), or when no open one can still beat the n-th best that
+  ended (`stop="exact"`); at its maximum length in any case.
 
 It knows logits and ids; models and caches are behind the `Stepper`.
 Dims: B texts, R rivals ("beams") of each, N candidates, V vocabulary, T tokens so far.
@@ -40,8 +41,9 @@ class Beam:
     """Exponent α of the length in the penalty: 0 ranks by plain sums, 1 by their mean."""
     penalty: Literal["power", "gnmt"] = "power"
     """length^α, or ((5 + length) / 6)^α (Wu et al. 2016, used by the 2017 paper with 0.6)."""
-    stop: Literal["first", "exact"] = "first"
-    """When a text is done: as soon as `size` continuations ended, or when none can win any more."""
+    stop: Literal["best", "first", "exact"] = "first"
+    """When a text is done: as soon as the most probable continuation ended, as soon as `size` of
+    them ended, or when none that is open can win any more. The first is the fastest."""
 
     def __post_init__(self) -> None:
         if self.size < 1:
@@ -51,7 +53,7 @@ class Beam:
                 f"n_best must be between 1 and the beam size, got {self.n_best} of {self.size}; "
                 "use a larger beam"
             )
-        for name, choices in (("penalty", ("power", "gnmt")), ("stop", ("first", "exact"))):
+        for name, choices in (("penalty", ("power", "gnmt")), ("stop", ("best", "first", "exact"))):
             if getattr(self, name) not in choices:
                 raise ConfigError(
                     f"{name} must be {' or '.join(map(repr, choices))}, got {getattr(self, name)!r}"
@@ -104,7 +106,7 @@ class _Search:
             self._account(self.accounts, candidates, ended, going_on)
         self._collect(candidates, ended)
         parents = self._follow(candidates, going_on)
-        self._finish()
+        self._finish(ended[:, 0])
         running = torch.tensor([not self.done[text] for text in self.texts])
         if not running.any():
             return False
@@ -173,21 +175,23 @@ class _Search:
         self.sequences = torch.cat([begun, tokens.unsqueeze(-1)], dim=-1)
         return parents
 
-    def _finish(self) -> None:
+    def _finish(self, best_ended: Bool[Tensor, " B"]) -> None:
         """Mark the texts that are done."""
-        best_open = None
+        best_has_ended, best_open = best_ended.tolist(), None
         for row, text in enumerate(self.texts):
             found, limit = self.found[text], self.stop.max_new[text]
+            if self.length >= limit:
+                self.done[text] = True
             if self.done[text] or len(found) < self.beam.n_best:
-                self.done[text] |= self.length >= limit
-            elif self.beam.stop == "first" or self.beam.size == 1:
-                self.done[text] = len(found) >= self.beam.size or self.length >= limit
-            else:
-                if best_open is None:
-                    best_open = self.totals[:, 0].tolist()
+                continue
+            if self.beam.stop == "exact" and self.beam.size > 1:
+                best_open = best_open or self.totals[:, 0].tolist()
                 to_beat = sorted(hypothesis.score for hypothesis in found)[-self.beam.n_best]
                 possible = self.beam.best_possible(best_open[row], self.length + 1, limit)
-                self.done[text] = possible <= to_beat or self.length >= limit
+                self.done[text] = possible <= to_beat
+            else:
+                enough = len(found) >= self.beam.size
+                self.done[text] = enough or (self.beam.stop == "best" and best_has_ended[row])
 
     def _account(
         self,

@@ -19,6 +19,7 @@ from glassformer.decoding.results import Decoded, Stop
 from glassformer.decoding.sampling import Drawn, Sampling
 from glassformer.decoding.sliding import Sliding
 from glassformer.decoding.walk import Chooser, collect, steps
+from glassformer.decoding.workers import side_by_side
 from glassformer.errors import InputError
 from glassformer.nn import LanguageModel, ModelConfig, Seq2Seq
 
@@ -118,14 +119,16 @@ def stream(
 
 
 def _in_batches(
-    model: nn.Module,
+    model: LanguageModel | Seq2Seq,
     batches: Iterable[list[int]],
     decode: Callable[[list[int]], list[Decoded]],
 ) -> list[Decoded]:
+    device = model.to_vocabulary.weight.device
     results: dict[int, Decoded] = {}
+    order = list(batches)
     with _evaluating(model):
-        for batch in batches:
-            results.update(zip(batch, decode(batch), strict=True))
+        for batch, decoded in zip(order, side_by_side(decode, order, device), strict=True):
+            results.update(zip(batch, decoded, strict=True))
     return [results[i] for i in range(len(results))]
 
 

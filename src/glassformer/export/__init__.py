@@ -1,1 +1,76 @@
-"""Models for other engines."""
+"""Models for the engines that people deploy with: ONNX, CTranslate2, Hugging Face, torch.export.
+
+    export(checkpoint, "ctranslate2", "out/en-de")
+
+Every export is asked for a fit before anything is written, written under a temporary name, run by
+the engine it is for, and put in place only if the engine answers as the model does. The engines
+are imported by the module of their name and by nothing else.
+"""
+
+import os
+import shutil
+import tempfile
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from glassformer.checkpoint import Checkpoint
+from glassformer.errors import ExportError, GlassformerError, UnknownNameError
+from glassformer.export.card import card
+
+__all__ = ["TARGETS", "Exported", "export"]
+
+TARGETS = {
+    "ctranslate2": "ctranslate2",
+    "hf": "hugging_face",
+    "onnx": "onnx",
+    "torch": "torch_program",
+}
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What was written, and what its engine said to it."""
+
+    folder: Path
+    target: str
+    found: str
+    """How the export was checked, in one sentence."""
+    files: tuple[str, ...]
+
+
+def export(
+    checkpoint: Checkpoint,
+    target: str,
+    folder: str | os.PathLike[str],
+    *,
+    name: str = "model",
+) -> Exported:
+    """Write a model for another engine and check it there; the folder must be new or empty."""
+    if target not in TARGETS:
+        raise UnknownNameError("export target", target, TARGETS)
+    engine: Any = import_module(f"glassformer.export.{TARGETS[target]}")
+    engine.check(checkpoint.config)
+    place = Path(folder)
+    if place.exists() and (not place.is_dir() or any(place.iterdir())):
+        raise ExportError(f"{place} is not empty; choose a folder that does not exist yet")
+    place.parent.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.parent))
+    try:
+        engine.write(checkpoint, work)
+        found = engine.verify(checkpoint, work)
+        files = sorted(file.name for file in work.iterdir())
+        text = card(checkpoint, name, target, found, files)
+        (work / "README.md").write_text(text, encoding="utf-8")
+        work.chmod(0o755)  # mkdtemp makes it private
+        if place.exists():
+            place.rmdir()
+        work.rename(place)
+    except OSError as error:
+        if isinstance(error, GlassformerError):
+            raise
+        raise ExportError(f"cannot write the export to {place}: {error.strerror}") from error
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    return Exported(place, target, found, (*files, "README.md"))

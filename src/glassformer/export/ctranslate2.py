@@ -11,13 +11,15 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from glassformer.checkpoint import Checkpoint
+from glassformer.decoding import Greedy, translate
 from glassformer.errors import ExportError
 from glassformer.export.fit import decoder_depth, demand, plain_attention, plain_feed_forward
+from glassformer.export.probes import probe_ids
 from glassformer.nn import Block, ModelConfig, MultiHeadAttention, Seq2Seq, Stack
 from glassformer.nn.positions import sinusoidal_table
 from glassformer.text import Tokenizer
 
-__all__ = ["check", "write"]
+__all__ = ["check", "verify", "write"]
 
 Array = NDArray[np.float32]
 
@@ -173,3 +175,36 @@ def _norm(spec: Any, norm: nn.Module) -> None:
 def _array(tensor: Tensor) -> Array:
     array: Array = tensor.detach().float().cpu().contiguous().numpy()
     return array
+
+
+def verify(checkpoint: Checkpoint, folder: Path) -> str:
+    """Let CTranslate2 score our own translations; returns what was found, raises if it differs.
+
+    Scores are compared, not texts: rounding may choose between two equally good texts, but no
+    rounding moves a score.
+    """
+    import ctranslate2
+
+    model, tokenizer = checkpoint.model, checkpoint.tokenizer
+    assert isinstance(model, Seq2Seq) and tokenizer is not None
+    target = checkpoint.target_tokenizer or tokenizer
+    start, end = target.special.start, target.special.end
+    assert start is not None and end is not None and tokenizer.special.end is not None
+    texts = probe_ids(checkpoint)
+    sources = [[*ids, tokenizer.special.end] for ids in texts]
+    ours = translate(model, sources, start=start, end=end, search=Greedy(), max_new=20)
+    # Their scores always end with the end token, so only what ended can be compared.
+    said = [(ids, one.best) for ids, one in zip(texts, ours, strict=True) if one.best.tokens]
+    translator = ctranslate2.Translator(str(folder), compute_type="float32")
+    scores = translator.score_batch(
+        [[tokenizer.token(i) for i in ids] for ids, _ in said],
+        [[target.token(i) for i in best.tokens] for _, best in said],
+    )
+    worst = 0.0
+    for (_, best), score in zip(said, scores, strict=True):
+        n_scored = len(best.tokens) + best.ended
+        theirs = sum(score.log_probs[:n_scored])
+        worst = max(worst, abs(theirs - best.log_probability) / n_scored)
+    if not worst < 1e-3:
+        raise ExportError(f"CTranslate2's log-probabilities differ from the model's by {worst:.1e}")
+    return f"CTranslate2's log-probabilities are within {worst:.1e} of the model's, a token"

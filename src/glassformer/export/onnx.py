@@ -1,0 +1,190 @@
+"""Models as ONNX graphs, with any batch size and length, run once by onnxruntime to be sure.
+
+    classifier        model.onnx: ids, is_token → probabilities
+    language model    decoder.onnx: token, past… → logits, past…
+    encoder-decoder   encoder.onnx: source, is_token → keys and values; decoder.onnx beside it
+
+onnx and onnxruntime are imported here and nowhere else, and only when an export is asked for.
+"""
+
+import logging
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.export import Dim
+
+from glassformer.checkpoint import Checkpoint
+from glassformer.decoding import Greedy, extend, translate
+from glassformer.decoding.models import pad
+from glassformer.errors import ExportError
+from glassformer.export.onnx_graphs import ClassifierGraph, DecoderGraph, EncoderGraph
+from glassformer.export.probes import probe_ids
+from glassformer.nn import Classifier, LanguageModel, ModelConfig, Seq2Seq
+
+__all__ = ["check", "verify", "write"]
+
+_STEPS = 12  # tokens that the check decodes for each text
+
+
+def check(config: ModelConfig) -> None:
+    """Refuse what has no graph here."""
+    if config.architecture not in ("classifier", "language_model", "seq2seq"):
+        raise ExportError(f"there is no ONNX export for the architecture {config.architecture}")
+    if config.output.flattened:
+        raise ExportError("there is no ONNX export for a flattened output layer")
+
+
+def write(checkpoint: Checkpoint, folder: Path) -> None:
+    """Write the graphs of a model."""
+    _onnxruntime()  # before the work, not after it
+    model = checkpoint.model
+    batch, past = Dim("batch"), Dim("past", max=checkpoint.config.max_len - 1)
+    ids, is_token = _example(checkpoint)
+    if isinstance(model, Classifier):
+        shapes = {0: batch, 1: Dim("length", max=checkpoint.config.max_len)}
+        graph: nn.Module = ClassifierGraph(model)
+        _save(graph, (ids, is_token), (shapes, shapes), folder / "model.onnx")
+        return
+    assert isinstance(model, Seq2Seq | LanguageModel)
+    token, pasts = ids[:, :1].contiguous(), _past(model, len(ids), 3)
+    past_shapes = [{0: batch, 2: past} for _ in pasts]
+    if isinstance(model, LanguageModel):
+        arguments: tuple[Any, ...] = (token, pasts)
+        dynamic: tuple[Any, ...] = ({0: batch}, past_shapes)
+    else:
+        source_shapes = {0: batch, 1: Dim("source", max=checkpoint.config.max_len)}
+        _save(EncoderGraph(model), (ids, is_token), (source_shapes,) * 2, folder / "encoder.onnx")
+        read = EncoderGraph(model)(ids, is_token)
+        arguments = (token, pasts, is_token, read)
+        read_shapes = [{0: batch, 2: source_shapes[1]} for _ in read]
+        dynamic = ({0: batch}, past_shapes, source_shapes, read_shapes)
+    _save(DecoderGraph(model), arguments, dynamic, folder / "decoder.onnx")
+
+
+def verify(checkpoint: Checkpoint, folder: Path) -> str:
+    """Run the graphs beside the model; returns what was found, raises if they differ."""
+    model = checkpoint.model
+    if isinstance(model, Classifier):
+        return _verify_classifier(model, checkpoint, folder)
+    assert isinstance(model, Seq2Seq | LanguageModel)
+    texts = probe_ids(checkpoint, 6)
+    tokenizer = checkpoint.target_tokenizer or checkpoint.tokenizer
+    start = tokenizer.special.start if tokenizer is not None else None
+    if isinstance(model, Seq2Seq):
+        begun = [[start or 0]] * len(texts)
+        ours = translate(model, texts, start=start or 0, end=None, search=Greedy(), max_new=_STEPS)
+    else:
+        room = checkpoint.config.max_len - _STEPS
+        texts = begun = [ids[: max(1, room)] for ids in texts]
+        ours = extend(model, texts, end=None, search=Greedy(), max_new=_STEPS)
+    run = _Runner(model, folder)
+    same = 0
+    for text, prefix, expected in zip(texts, begun, ours, strict=True):
+        same += run.greedy(text, prefix) == list(expected.best.tokens)
+    if same < len(texts):
+        raise ExportError(
+            f"onnxruntime wrote other texts than the model for {len(texts) - same} of {len(texts)}"
+        )
+    return f"onnxruntime wrote the same {_STEPS} tokens as the model for {same} of {same} texts"
+
+
+def _verify_classifier(model: Classifier, checkpoint: Checkpoint, folder: Path) -> str:
+    session = _session(folder / "model.onnx")
+    texts = probe_ids(checkpoint)
+    worst = 0.0
+    for batch in (texts, texts[:1], texts[3:5]):  # batches and lengths that were not traced
+        ids, is_token = pad(batch, torch.device("cpu"))
+        is_token = torch.ones_like(ids, dtype=torch.bool) if is_token is None else is_token
+        with torch.inference_mode():
+            ours = model(ids, is_token).softmax(dim=-1)
+        (theirs,) = session.run(None, {"ids": ids.numpy(), "is_token": is_token.numpy()})
+        worst = max(worst, float((ours - torch.from_numpy(theirs)).abs().max()))
+    if worst > 1e-5:
+        raise ExportError(f"onnxruntime's probabilities differ from the model's by {worst:.1e}")
+    return f"onnxruntime's probabilities are within {worst:.1e} of the model's"
+
+
+class _Runner:
+    """The exported step in a loop, as another program would run it."""
+
+    def __init__(self, model: Seq2Seq | LanguageModel, folder: Path) -> None:
+        self.model = model
+        self.decoder = _session(folder / "decoder.onnx")
+        self.encoder = _session(folder / "encoder.onnx") if isinstance(model, Seq2Seq) else None
+
+    def greedy(self, text: Sequence[int], prefix: Sequence[int]) -> list[int]:
+        state = [tensor.numpy() for tensor in _past(self.model, 1, 0)]
+        fixed = []
+        if self.encoder is not None:
+            source = np.array([text], dtype=np.int64)
+            is_token = np.ones_like(source, dtype=bool)
+            read = self.encoder.run(None, {"source": source, "is_token": is_token})
+            fixed = [is_token, *read]
+        names = [one.name for one in self.decoder.get_inputs()]
+        written: list[int] = []
+        queue = list(prefix)
+        while len(written) < _STEPS:
+            token = queue.pop(0) if queue else written[-1]
+            inputs = [np.array([[token]], dtype=np.int64), *state, *fixed]
+            logits, *state = self.decoder.run(None, dict(zip(names, inputs, strict=True)))
+            if not queue:
+                written.append(int(logits[0].argmax()))
+        return written
+
+
+def _past(model: Seq2Seq | LanguageModel, n_texts: int, length: int) -> list[Tensor]:
+    attention = model.config.attention
+    width = attention.head_width(model.config.d_model)
+    heads = attention.n_kv_heads or attention.n_heads
+    chance = torch.Generator().manual_seed(0)
+    widths = (width, attention.d_value or width) * len(model.decoder.blocks)
+    return [torch.randn(n_texts, heads, length, w, generator=chance) for w in widths]
+
+
+def _example(checkpoint: Checkpoint) -> tuple[Tensor, Tensor]:
+    ids, is_token = pad(probe_ids(checkpoint, 8)[1:4], torch.device("cpu"))
+    return ids, torch.ones_like(ids, dtype=torch.bool) if is_token is None else is_token
+
+
+def _save(graph: nn.Module, arguments: Any, shapes: Any, file: Path) -> None:
+    with _quiet():
+        program = torch.onnx.export(
+            graph.eval(), arguments, dynamic_shapes=shapes, dynamo=True, verbose=False
+        )
+        assert program is not None
+        program.save(str(file))
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """The exporter talks about packages that are not installed and are not needed."""
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)
+
+
+def _session(file: Path) -> Any:
+    return _onnxruntime().InferenceSession(str(file), providers=["CPUExecutionProvider"])
+
+
+def _onnxruntime() -> Any:
+    try:
+        import onnxruntime
+        import onnxscript  # noqa: F401  # the exporter needs it, and says so less clearly
+    except ImportError as error:
+        raise ExportError(
+            f"this export needs {error.name}: pip install onnx onnxscript onnxruntime"
+        ) from None
+    return onnxruntime

@@ -1,0 +1,64 @@
+"""Models as torch.export programs: one file that runs without our code.
+
+program = torch.export.load("model.pt2").module()
+"""
+
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from torch.export import Dim
+
+from glassformer.checkpoint import Checkpoint
+from glassformer.decoding.models import pad
+from glassformer.errors import ExportError
+from glassformer.export.probes import probe_ids
+from glassformer.nn import ModelConfig
+
+__all__ = ["check", "verify", "write"]
+
+FILE = "model.pt2"
+
+
+def check(config: ModelConfig) -> None:
+    """Refuse what does not read ids."""
+    if config.architecture in ("attention", "image_classifier") or config.output.flattened:
+        raise ExportError(f"there is no torch export for this {config.architecture}")
+
+
+def write(checkpoint: Checkpoint, folder: Path) -> None:
+    """Trace one pass over a batch, with any batch size and length."""
+    model, config = checkpoint.model, checkpoint.config
+    batch, length = Dim("batch"), Dim("length", max=config.max_len)
+    shape = {0: batch, 1: length}
+    shapes = {"ids": shape, "is_token": shape}
+    if config.architecture == "seq2seq":
+        target = {0: batch, 1: Dim("target", max=config.max_len)}
+        shapes = {"source": shape, "target": target, "source_is_token": shape}
+    arguments = _inputs(checkpoint, 3)
+    program = torch.export.export(model.eval(), (), arguments, dynamic_shapes=shapes)
+    torch.export.save(program, folder / FILE)
+
+
+def verify(checkpoint: Checkpoint, folder: Path) -> str:
+    """Load the file and compare logits; returns what was found, raises if they differ."""
+    program = torch.export.load(folder / FILE).module()
+    worst = 0.0
+    for n in (2, 5):
+        inputs = _inputs(checkpoint, n)
+        with torch.inference_mode():
+            ours, theirs = checkpoint.model(**inputs), program(**inputs)
+        worst = max(worst, float((ours - theirs).abs().max() / ours.abs().max()))
+    if worst > 1e-5:
+        raise ExportError(f"the exported program differs from the model by {worst:.1e}")
+    return f"the exported program's logits are within {worst:.1e} of the model's"
+
+
+def _inputs(checkpoint: Checkpoint, n: int) -> dict[str, Tensor]:
+    texts = probe_ids(checkpoint, n + 1)[1:]
+    ids, is_token = pad(texts, torch.device("cpu"))
+    is_token = torch.ones_like(ids, dtype=torch.bool) if is_token is None else is_token
+    if checkpoint.config.architecture != "seq2seq":
+        return {"ids": ids, "is_token": is_token}
+    target = ids[:, : max(2, ids.size(1) // 2)].contiguous()
+    return {"source": ids, "target": target, "source_is_token": is_token}

@@ -1,0 +1,62 @@
+"""Batches side by side: the same answers, the same settings afterwards, errors as they are."""
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from glassformer.decoding import Beam, translate
+from glassformer.decoding.workers import side_by_side
+from tests.decoding.tiny import END, START, sources, translator
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(autouse=True)
+def two_cores() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+def test_results_keep_the_order_of_the_batches() -> None:
+    seen: set[int] = set()
+    both = threading.Barrier(2, timeout=20)
+
+    def work(number: int) -> tuple[int, int, bool]:
+        seen.add(threading.get_ident())
+        if number < 2:
+            both.wait()  # two at a time, or this never ends
+        return number, torch.get_num_threads(), torch.is_inference_mode_enabled()
+
+    assert side_by_side(work, list(range(5)), CPU) == [(i, 1, True) for i in range(5)]
+    assert len(seen) == 2 and threading.get_ident() not in seen
+    assert torch.get_num_threads() == 2
+
+
+def test_an_error_comes_out_and_leaves_the_settings() -> None:
+    def fail(number: int) -> int:
+        raise ValueError(f"batch {number}")
+
+    with pytest.raises(ValueError, match="batch 0"):
+        side_by_side(fail, [0, 1, 2], CPU)
+    assert torch.get_num_threads() == 2
+    assert side_by_side(lambda n: n + 1, [1, 2, 3], CPU) == [2, 3, 4]
+
+
+def test_callers_at_the_same_time_do_not_disturb_each_other() -> None:
+    def outer(_: int) -> list[int]:
+        return side_by_side(lambda n: n * n, [1, 2, 3], CPU)
+
+    assert side_by_side(outer, [0, 1], CPU) == [[1, 4, 9]] * 2
+    assert torch.get_num_threads() == 2
+
+
+def test_translations_are_those_of_one_batch_after_the_other() -> None:
+    model, read = translator(), sources(12)
+    together = translate(model, read, start=START, end=END, search=Beam(), batch_size=3, max_new=9)
+    torch.set_num_threads(1)
+    in_turn = translate(model, read, start=START, end=END, search=Beam(), batch_size=3, max_new=9)
+    assert [one.best.tokens for one in together] == [one.best.tokens for one in in_turn]

@@ -1,0 +1,211 @@
+"""Exports: each is opened by the engine it is for and answers as the model does."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from glassformer.checkpoint import Checkpoint
+from glassformer.decoding import Beam, translate
+from glassformer.errors import ExportError, UnknownNameError
+from glassformer.export import TARGETS, export
+from glassformer.nn import ModelConfig, Seq2Seq, build, presets
+from glassformer.tasks import Model, load
+from glassformer.text import SubwordTokenizer
+
+TEXTS = ["a good film", "an awfully bad film", "the dog runs over the lazy fox"]
+
+
+def made(config: ModelConfig, **changes: object) -> Checkpoint:
+    torch.manual_seed(0)
+    words = SubwordTokenizer.train(TEXTS * 4, vocab_size=290)
+    config = config.with_(vocab_size=words.vocab_size, max_len=40, **changes)
+    if config.architecture != "language_model":
+        config = config.with_(pad_id=words.special.pad)
+    model = build(config).eval()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if name.endswith("bias"):  # they begin at zero, where a forgotten one would not show
+                parameter.normal_(std=0.1)
+    return Checkpoint(model, config, words, labels=("bad", "good"))
+
+
+SIZES: dict[str, int] = {"d_model": 16, "n_heads": 2, "n_layers": 1}  # tracing is slow
+MODELS: dict[str, Callable[[], Checkpoint]] = {
+    "classifier": lambda: made(presets.bloem_2024(**SIZES)),
+    "post-norm translator": lambda: made(presets.vaswani_2017_base(**SIZES, d_ff=24)),
+    "pre-norm translator": lambda: made(
+        presets.vaswani_2017_base(**SIZES, d_ff=24),
+        block__norm_first=True, block__final_norm=True, output__bias=True,
+    ),
+    "gpt2": lambda: made(presets.gpt2(**SIZES)),
+    "llama": lambda: made(presets.llama(**SIZES, n_kv_heads=1, d_ff=24)),
+    "bert": lambda: made(presets.bert(**SIZES, d_ff=24)),
+    "encoder": lambda: made(presets.bert(**SIZES, d_ff=24), architecture="encoder"),
+}  # fmt: skip
+FITS = [
+    ("onnx", "classifier"), ("onnx", "post-norm translator"), ("onnx", "llama"),
+    ("ctranslate2", "post-norm translator"), ("ctranslate2", "pre-norm translator"),
+    ("hf", "post-norm translator"), ("hf", "pre-norm translator"), ("hf", "gpt2"),
+    ("hf", "llama"), ("hf", "bert"), ("hf", "encoder"),
+    ("torch", "classifier"), ("torch", "pre-norm translator"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("target", "kind"), FITS)
+def test_an_export_is_checked_and_carries_a_card(target: str, kind: str, tmp_path: Path) -> None:
+    exported = export(MODELS[kind](), target, tmp_path / "out", name="mine")
+    card = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+    assert "# mine" in card and exported.found in card
+    assert set(exported.files) == {file.name for file in (tmp_path / "out").iterdir()}
+    assert [file.name for file in tmp_path.iterdir()] == ["out"], "nothing temporary is left"
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_an_export_that_answers_otherwise_is_not_put_in_place(
+    target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine gets other weights than the model that it is compared with."""
+    from importlib import import_module
+
+    engine = import_module(f"glassformer.export.{TARGETS[target]}")
+    written = engine.write
+
+    def write_another(checkpoint: Checkpoint, folder: Path) -> None:
+        with torch.no_grad():
+            for parameter in checkpoint.model.parameters():
+                parameter.add_(0.05 * torch.randn_like(parameter))
+        written(MODELS["post-norm translator"](), folder)
+
+    monkeypatch.setattr(engine, "write", write_another)
+    with pytest.raises(ExportError, match=r"differ|other texts"):
+        export(MODELS["post-norm translator"](), target, tmp_path / "out")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("target", "checkpoint", "message"),
+    [
+        ("hf", lambda: made(presets.bloem_2024(**SIZES)), "our classifier; ONNX can hold it"),
+        ("hf", lambda: made(presets.gpt2(**SIZES), positions__kind="rotary"), "Llama.*layer norms"),
+        ("hf", lambda: made(presets.gpt2(**SIZES), block__norm="rms"), "GPT-2.*rms norms"),
+        (
+            "hf",
+            lambda: made(presets.vaswani_2017_base(**SIZES), positions__kind="learned"),
+            "Marian.*learned positions",
+        ),
+        ("hf", lambda: made(presets.bert(**SIZES), block__norm_first=True), "BERT.*pre-norm"),
+        ("ctranslate2", lambda: made(presets.gpt2(**SIZES)), "architecture language_model"),
+        (
+            "ctranslate2",
+            lambda: made(presets.torch_nn_transformer(**SIZES)),
+            "after the last block",
+        ),
+        (
+            "ctranslate2",
+            lambda: made(presets.vaswani_2017_base(**SIZES), attention__divisor="sqrt_model"),
+            r"scores divided by 4 instead of √d_head",
+        ),
+        ("onnx", lambda: made(presets.bert(**SIZES)), "no ONNX export for.*masked_language_model"),
+        (
+            "torch",
+            lambda: Checkpoint(build(presets.illustrated()), presets.illustrated()),
+            "attention",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_one_clear_line(
+    target: str, checkpoint: Callable[[], Checkpoint], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ExportError, match=message) as caught:
+        export(checkpoint(), target, tmp_path / "out")
+    assert "\n" not in str(caught.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_wrong_places_and_targets(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("years of work", encoding="utf-8")
+    with pytest.raises(ExportError, match="is not empty"):
+        export(MODELS["classifier"](), "onnx", tmp_path)
+    with pytest.raises(UnknownNameError, match="did you mean 'onnx'"):
+        export(MODELS["classifier"](), "onxx", tmp_path / "out")
+
+
+def test_ctranslate2_translates_as_we_do(tmp_path: Path) -> None:
+    import ctranslate2
+
+    model = load("en-de")
+    folder = export(model.checkpoint, "ctranslate2", tmp_path / "out").folder
+    tokenizer = model.checkpoint.tokenizer
+    assert tokenizer is not None
+    texts = ["A dog runs on the beach.", "I love you.", "Two men are cooking.", "Where are you?"]
+    tokens = [[tokenizer.token(i) for i in tokenizer.encode(text)] for text in texts]
+    theirs = ctranslate2.Translator(str(folder)).translate_batch(tokens, beam_size=4)
+    for text, result in zip(texts, theirs, strict=True):
+        said = tokenizer.decode([tokenizer.id_of(token) for token in result.hypotheses[0]])
+        ours = model.translate([text])[0]
+        assert said == ours.text
+        assert result.scores == [] or result.scores[0] == pytest.approx(ours.score, abs=1e-3)
+
+
+def test_a_hugging_face_folder_translates_by_itself(tmp_path: Path) -> None:
+    """Tokenizer, weights and generation settings, without a line of ours."""
+    from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+    model = load("en-de")
+    folder = export(model.checkpoint, "hf", tmp_path / "out").folder
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    theirs = AutoModelForSeq2SeqLM.from_pretrained(folder)
+    texts = ["A dog runs on the beach.", "I love you."]
+    batch = tokenizer(texts, return_tensors="pt", padding=True)
+    output = theirs.generate(
+        input_ids=batch["input_ids"], attention_mask=batch["attention_mask"], max_new_tokens=40
+    )
+    said = tokenizer.batch_decode(output, skip_special_tokens=True)
+    assert said == [one.text for one in model.translate(texts)]
+
+
+def test_onnx_labels_are_ours_on_texts(tmp_path: Path) -> None:
+    import onnxruntime
+
+    model = load("imdb")
+    folder = export(model.checkpoint, "onnx", tmp_path / "out").folder
+    session = onnxruntime.InferenceSession(str(folder / "model.onnx"))
+    texts = ["A wonderful film, I loved it.", "Terrible.", "Boring, but the music was good. " * 9]
+    for text, ours in zip(texts, model.classify(texts), strict=True):
+        tokenizer = model.checkpoint.tokenizer
+        assert tokenizer is not None
+        ids = np.array([tokenizer.encode(text)], dtype=np.int64)
+        (found,) = session.run(None, {"ids": ids, "is_token": np.ones_like(ids, dtype=bool)})
+        assert ours.label == model.checkpoint.labels[int(found[0].argmax())]
+        assert float(found[0].max()) == pytest.approx(ours.probability, abs=1e-5)
+
+
+def test_a_torch_program_needs_no_code_of_ours(tmp_path: Path) -> None:
+    exported = export(MODELS["pre-norm translator"](), "torch", tmp_path / "out")
+    program = torch.export.load(exported.folder / "model.pt2").module()
+    model = MODELS["pre-norm translator"]().model
+    source, target = torch.randint(5, 200, (4, 11)), torch.randint(5, 200, (4, 6))
+    is_token = torch.ones_like(source, dtype=torch.bool)
+    found = program(source=source, target=target, source_is_token=is_token)
+    torch.testing.assert_close(found, model(source, target, is_token))
+
+
+def test_the_configs_name_the_ids_that_our_tokenizers_have(tmp_path: Path) -> None:
+    checkpoint = MODELS["post-norm translator"]()
+    folder = export(checkpoint, "hf", tmp_path / "out").folder
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    assert checkpoint.tokenizer is not None
+    special = checkpoint.tokenizer.special
+    assert (config["pad_token_id"], config["decoder_start_token_id"], config["eos_token_id"]) == (
+        special.pad,
+        special.start,
+        special.end,
+    )
+    model = checkpoint.model
+    assert isinstance(model, Seq2Seq) and Model(checkpoint).task == "translate"
+    assert special.start is not None
+    assert translate(model, [[5]], start=special.start, end=special.end, search=Beam(), max_new=3)
