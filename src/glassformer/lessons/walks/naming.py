@@ -60,6 +60,7 @@ _SYMBOLS = {
     "position_vectors": "positions",
     "summed": "x",
 }
+_OPERATORS = frozenset(["div", "mul", "pow", "expand", "neg"])
 # The unnamed operators of the sinusoids, where they are traced alone.
 _ALONE = {"div": "exponent", "to": "position"}
 # Stands after a name for each leading axis of size 1, whose 0 is then left out of the index.
@@ -114,8 +115,13 @@ def short_name(name: str) -> str:
         return f"new {short_name(name.removeprefix('update.').removesuffix('.weight'))}"
     if name in _ALONE:
         return _ALONE[name]
+    if name.startswith("gradients.") and ".through." in name:
+        of, _, through = name.partition(".through.")
+        return f"{short_name(of)} through {short_name(through)}"
     gradient = name.startswith("gradients.")
     parts = name.split(".")
+    if gradient and len(parts) > 2 and parts[-1] in _OPERATORS:
+        parts.pop()  # the gradient of a step, computed by this operator
     ending = ".".join(parts[-2:])
     if len(parts) > 1 and parts[-1].isdigit():  # a second step of the same name
         ending = parts[-2]

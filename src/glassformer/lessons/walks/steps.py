@@ -18,8 +18,8 @@ Facts = dict[str, object]
 
 
 def percent(share: float) -> str:
-    """A share as a percentage: one decimal, or what is needed to be above 0."""
-    return f"{100 * share:.1f} %" if share >= 5e-4 or share == 0 else f"{100 * share:.1g} %"
+    """A share as a percentage with one decimal; what would round to 0 says that it is not."""
+    return "< 0.1 %" if 0 < share < 5e-4 else f"{100 * share:.1f} %"
 
 
 def caption(step: Step, say: Speaker, head: int | None = None) -> str:

@@ -47,10 +47,11 @@ PHRASES: Phrases = {
     "error title": Bilingual("Backwards: from the loss to the output", "反向：从损失到输出"),
     "error": Bilingual(
         "The gradient of a number says by how much the loss grows when that number grows a little "
-        "(∂ before a name). For entry {place} of the output it is {value}: the output is too "
-        "{direction}.",
-        "一个数的梯度表示：这个数稍微变大时，损失随之变化多少（写作名字前加 ∂）。输出的分量 {place}"
-        " 的梯度是 {value}，说明输出偏{direction}。",
+        "(∂ before a name). The error stands twice in error · error, and each time a share comes "
+        "back. For entry {place} the shares add up to {value}: the output is too {direction}.",
+        "一个数的梯度表示：这个数稍微变大时，损失随之变化多少（写作名字前加 ∂）。误差在 "
+        "error · error 中出现两次，每次都传回一份梯度。分量 {place} 的两份之和是 {value}，说明输出偏"
+        "{direction}。",
     ),
     "large": Bilingual("large", "大"),
     "small": Bilingual("small", "小"),
@@ -136,7 +137,8 @@ def _steps(say: Speaker) -> Iterator[LessonStep]:
     error = run["gradients.error"][0]
     direction = say("small" if float(error.value) < 0 else "large")
     said = say("error", place=0, value=number(error.value), direction=direction)
-    yield _step("gradient", say("error title"), said, [error], ["gradients.error"], say)
+    share = error.operands[0]
+    yield _step("gradient", say("error title"), said, [share, error], ["gradients.error"], say)
     second = run["gradients.contract.weight"][0, 0]
     names = ["activated", "gradients.contract.weight"]
     yield _step("gradient", say("second title"), say("second"), [second], names, say)
