@@ -184,7 +184,7 @@ ROLES: Phrases = {
 
 WORDS: Phrases = {
     "quoted": Bilingual("“{text}”", "“{text}”"),
-    "and": Bilingual(" and ", "和"),
+    "and": Bilingual(" and ", " 和 "),
     "comma": Bilingual(", ", "、"),
     "word": Bilingual("word", "词"),
     "position": Bilingual("position", "位置"),

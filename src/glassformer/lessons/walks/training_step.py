@@ -50,8 +50,8 @@ PHRASES: Phrases = {
         "(∂ before a name). The error stands twice in error · error, and each time a share comes "
         "back. For entry {place} the shares add up to {value}: the output is too {direction}.",
         "一个数的梯度表示：这个数稍微变大时，损失随之变化多少（写作名字前加 ∂）。误差在 "
-        "error · error 中出现两次，每次都传回一份梯度。分量 {place} 的两份之和是 {value}，说明输出偏"
-        "{direction}。",
+        "error · error 中出现两次，每次都传回一份梯度。分量 {place} 的两份之和是 {value}，说明输出"
+        "偏{direction}。",
     ),
     "large": Bilingual("large", "大"),
     "small": Bilingual("small", "小"),
