@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from surprise import SVD, Dataset, Reader, accuracy  # type: ignore[import-untyped]  # no types
+from surprise import SVD, Dataset, Reader, accuracy
 
 from glassformer.data import find
 from glassformer.data.ratings import Ratings, read_ratings, split_ratings
