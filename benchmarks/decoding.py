@@ -125,8 +125,9 @@ def ctranslate2(task: Task, compute_type: str) -> Callable[[int], Translations]:
     assert tokenizer is not None
     with tempfile.TemporaryDirectory() as folder:
         to_ctranslate2.write(task.checkpoint, Path(folder))
+        # Batches side by side, which is faster for it (as for us) than cores within a batch.
         translator = engine.Translator(
-            folder, compute_type=compute_type, inter_threads=1, intra_threads=task.threads
+            folder, compute_type=compute_type, inter_threads=task.threads, intra_threads=1
         )
     ids = {tokenizer.token(i): i for i in range(tokenizer.vocab_size)}
     texts = [[tokenizer.token(i) for i in source[:-1]] for source in task.sources]
