@@ -23,7 +23,7 @@ demo: setup  ## look: attention on three inputs, a model that learns, a trained 
 	$(BIN)/python examples/first_steps.py glassformer-demo.html
 
 test: setup lint  ## check: lint, types, every test, coverage
-	$(BIN)/python -m pytest --numprocesses 2 --cov --cov-report=term
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal --cov --cov-report=term
 
 SLOW_PACKAGES := libreoffice-calc-nogui chromium fonts-noto-cjk \
 	texlive-xetex texlive-latex-extra texlive-lang-chinese lmodern
