@@ -188,9 +188,15 @@ def _rename(formula: str, new: dict[str, str]) -> str:
     return re.sub(r"[^\W\d]\w*(?!\w*\s*[(=])", lambda m: new.get(m[0], m[0]), formula)
 
 
-def test_the_code_names_no_step_of_the_examples() -> None:
+def test_the_code_of_the_audit_names_no_step_of_the_examples() -> None:
+    """Walks and claims are about one example each and may; what finds mistakes may not."""
     literals: set[str] = set()
-    for file in Path(str(resources.files("glassformer.lessons"))).rglob("*.py"):
+    room = Path(str(resources.files("glassformer.lessons")))
+    files = [
+        f for f in room.rglob("*.py") if not {"walks", "claims"} & {*f.relative_to(room).parts}
+    ]
+    assert len(files) > 20
+    for file in files:
         tree = ast.parse(file.read_text(encoding="utf-8"))
         constants = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant))
         literals |= {value for value in constants if isinstance(value, str)}
