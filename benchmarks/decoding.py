@@ -26,7 +26,7 @@ from glassformer.export.encoder_decoders import hugging_face_config, hugging_fac
 from glassformer.nn import Seq2Seq, build, presets
 from glassformer.text import SpecialTokens, WordTokenizer
 
-BATCH_SIZES = (16, 32, 64, 128, 256)
+BATCH_SIZES = (32, 64, 128)
 BEAM = 4
 
 Translations = list[list[int]]

@@ -7,10 +7,8 @@ import pytest
 import torch
 
 from glassformer.decoding import Beam, translate
-from glassformer.decoding.workers import side_by_side
+from glassformer.decoding.workers import cores_for, side_by_side
 from tests.decoding.tiny import END, START, sources, translator
-
-CPU = torch.device("cpu")
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +29,7 @@ def test_results_keep_the_order_of_the_batches() -> None:
             both.wait()  # two at a time, or this never ends
         return number, torch.get_num_threads(), torch.is_inference_mode_enabled()
 
-    assert side_by_side(work, list(range(5)), CPU) == [(i, 1, True) for i in range(5)]
+    assert side_by_side(work, list(range(5)), 2) == [(i, 1, True) for i in range(5)]
     assert len(seen) == 2 and threading.get_ident() not in seen
     assert torch.get_num_threads() == 2
 
@@ -41,16 +39,16 @@ def test_an_error_comes_out_and_leaves_the_settings() -> None:
         raise ValueError(f"batch {number}")
 
     with pytest.raises(ValueError, match="batch 0"):
-        side_by_side(fail, [0, 1, 2], CPU)
+        side_by_side(fail, [0, 1, 2], 2)
     assert torch.get_num_threads() == 2
-    assert side_by_side(lambda n: n + 1, [1, 2, 3], CPU) == [2, 3, 4]
+    assert side_by_side(lambda n: n + 1, [1, 2, 3], 2) == [2, 3, 4]
 
 
 def test_callers_at_the_same_time_do_not_disturb_each_other() -> None:
     def outer(_: int) -> list[int]:
-        return side_by_side(lambda n: n * n, [1, 2, 3], CPU)
+        return side_by_side(lambda n: n * n, [1, 2, 3], 2)
 
-    assert side_by_side(outer, [0, 1], CPU) == [[1, 4, 9]] * 2
+    assert side_by_side(outer, [0, 1], 2) == [[1, 4, 9]] * 2
     assert torch.get_num_threads() == 2
 
 
@@ -60,3 +58,10 @@ def test_translations_are_those_of_one_batch_after_the_other() -> None:
     torch.set_num_threads(1)
     in_turn = translate(model, read, start=START, end=END, search=Beam(), batch_size=3, max_new=9)
     assert [one.best.tokens for one in together] == [one.best.tokens for one in in_turn]
+
+
+def test_a_small_model_on_a_cpu_gets_as_many_batches_as_cores() -> None:
+    assert cores_for(translator()) == 2
+    with torch.device("meta"):
+        assert cores_for(torch.nn.Linear(10, 10)) == 1, "not on a CPU"
+    assert cores_for(torch.nn.Linear(10_000, 5_001)) == 1, "one matrix is work for all cores"

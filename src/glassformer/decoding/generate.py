@@ -5,7 +5,8 @@ evaluation mode while they run, track no gradients, and return results in the or
 Nothing here knows strings.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -19,7 +20,7 @@ from glassformer.decoding.results import Decoded, Stop
 from glassformer.decoding.sampling import Drawn, Sampling
 from glassformer.decoding.sliding import Sliding
 from glassformer.decoding.walk import Chooser, collect, steps
-from glassformer.decoding.workers import side_by_side
+from glassformer.decoding.workers import cores_for, side_by_side, single_threaded
 from glassformer.errors import InputError
 from glassformer.nn import LanguageModel, ModelConfig, Seq2Seq
 
@@ -64,7 +65,7 @@ def translate(
         stop = Stop(end, tuple(limits[i] for i in batch))
         return _search(stepper, search or Beam(), stop, begun, batch, ledger)
 
-    return _in_batches(model, by_length([len(ids) for ids in sources], batch_size), decode)
+    return _in_batches(model, [len(source) for source in sources], batch_size, decode)
 
 
 def extend(
@@ -92,7 +93,7 @@ def extend(
     # Texts that outgrow the memory read anew when the longest of them does: with neighbours of
     # their own length, that is when they would alone.
     outgrow = max(lengths, default=0) + max_new > model.config.max_len
-    return _in_batches(model, by_length(lengths, batch_size, equal=outgrow), decode)
+    return _in_batches(model, lengths, batch_size, decode, equal=outgrow)
 
 
 def stream(
@@ -108,8 +109,10 @@ def stream(
     with _evaluating(model):
         stepper = Sliding(model, [prompt])
         run = steps(stepper, _chooser(search or Greedy(), stepper, [prompt], [0]), stop)
+    n_cores = cores_for(model)
     while True:
-        with _evaluating(model):  # for each step anew: what the caller does between is not ours
+        # For each step anew: what the caller does between them is not ours.
+        with _evaluating(model), single_threaded(n_cores):
             step = next(run, None)
         if step is None:
             return
@@ -119,15 +122,20 @@ def stream(
 
 
 def _in_batches(
-    model: LanguageModel | Seq2Seq,
-    batches: Iterable[list[int]],
+    model: nn.Module,
+    lengths: Sequence[int],
+    batch_size: int,
     decode: Callable[[list[int]], list[Decoded]],
+    *,
+    equal: bool = False,
 ) -> list[Decoded]:
-    device = model.to_vocabulary.weight.device
+    """Decode texts of similar length together, as many batches at once as there are cores."""
+    n_cores = cores_for(model)
+    fair_share = max(1, math.ceil(len(lengths) / n_cores))  # no core without work
+    batches = list(by_length(lengths, min(batch_size, fair_share), equal=equal))
     results: dict[int, Decoded] = {}
-    order = list(batches)
     with _evaluating(model):
-        for batch, decoded in zip(order, side_by_side(decode, order, device), strict=True):
+        for batch, decoded in zip(batches, side_by_side(decode, batches, n_cores), strict=True):
             results.update(zip(batch, decoded, strict=True))
     return [results[i] for i in range(len(results))]
 

@@ -1,42 +1,65 @@
 """Batches side by side: one core for each, instead of all cores for one.
 
-A step of decoding is many small operations, and splitting each of them over cores mostly waits.
-Batches have nothing to do with each other, so on a CPU each gets a thread and a share of the
-cores; torch lets go of Python's lock while it computes. On a GPU they run one after the other.
+A step of a small model is many small operations, and splitting each of them over cores mostly
+waits; on a busy machine it waits twenty times longer than it works. Batches have nothing to do with
+each other, so on a CPU each gets a thread and a core; torch lets go of Python's lock while it
+computes. A large model gets all cores for each batch, and a GPU takes one after the other.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from threading import Lock
 from typing import TypeVar
 
 import torch
+from torch import nn
 
-__all__ = ["side_by_side"]
-
-_changing = Lock()
+__all__ = ["cores_for", "side_by_side", "single_threaded"]
 
 T = TypeVar("T")
 R = TypeVar("R")
 
+_LARGE = 50_000_000  # parameters, from where one matrix is work enough for several cores
+_changing = Lock()
 
-def side_by_side(function: Callable[[T], R], batches: Sequence[T], device: torch.device) -> list[R]:
+
+def cores_for(model: nn.Module) -> int:
+    """How many batches of a model are worth running at the same time."""
+    parameters = list(model.parameters())
+    on_cpu = not parameters or parameters[0].device.type == "cpu"
+    is_small = sum(parameter.numel() for parameter in parameters) < _LARGE
+    return torch.get_num_threads() if on_cpu and is_small else 1
+
+
+def side_by_side(function: Callable[[T], R], batches: Sequence[T], n_cores: int) -> list[R]:
     """What the function returns for each batch, in their order; no gradients are tracked."""
-    n_cores = torch.get_num_threads()
-    n_workers = min(n_cores, len(batches)) if device.type == "cpu" else 1
 
     def without_gradients(batch: T) -> R:
         with torch.inference_mode():  # a thread begins with gradients on
             return function(batch)
 
-    # The number of threads is a setting of the whole process, so one caller at a time may change
-    # it; another one meanwhile goes through its batches in a row.
-    if n_workers <= 1 or not _changing.acquire(blocking=False):
-        return [without_gradients(batch) for batch in batches]
-    try:
-        torch.set_num_threads(n_cores // n_workers)
-        with ThreadPoolExecutor(n_workers) as pool:
+    with single_threaded(n_cores) as is_ours:
+        if not is_ours:
+            return [without_gradients(batch) for batch in batches]
+        with ThreadPoolExecutor(n_cores) as pool:
             return list(pool.map(without_gradients, batches))
+
+
+@contextmanager
+def single_threaded(n_cores: int) -> Iterator[bool]:
+    """Let torch use one thread for each operation, if there are cores to share (`cores_for`).
+
+    The number of threads is a setting of the whole process, so one caller at a time may change it.
+    Gives whether it was changed; another caller meanwhile takes things as they are.
+    """
+    if n_cores <= 1 or not _changing.acquire(blocking=False):
+        yield False
+        return
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        yield True
     finally:
-        torch.set_num_threads(n_cores)
+        torch.set_num_threads(before)
         _changing.release()

@@ -7,7 +7,7 @@ Each method is for one kind of model; another kind is refused in one line. Nothi
 files or prints.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Literal
 
 import torch
@@ -26,6 +26,7 @@ from glassformer.decoding import (
 )
 from glassformer.decoding.batching import by_length
 from glassformer.decoding.models import pad
+from glassformer.decoding.workers import cores_for, side_by_side
 from glassformer.errors import ConfigError, InputError
 from glassformer.nn import (
     Classifier,
@@ -104,11 +105,7 @@ class Model:
         given = texts_of(texts)
         read = read_texts(self.checkpoint, given)
         labels = self._labels(model)
-        rows: dict[int, Tensor] = {}
-        for batch in by_length([len(one.ids) for one in read], batch_size):
-            ids, is_token = self._batch([read[i].ids for i in batch])
-            probabilities = model(ids, is_token).float().softmax(dim=-1).cpu()
-            rows.update(zip(batch, probabilities, strict=True))
+        rows = self._rows(read, batch_size, lambda *batch: model(*batch).float().softmax(dim=-1))
         answers = []
         for number, text in enumerate(given):
             of_each = dict(zip(labels, rows[number].tolist(), strict=True))
@@ -218,13 +215,15 @@ class Model:
             raise self._cannot("embed")
         given = texts_of(texts)
         read = read_texts(self.checkpoint, given)
-        vectors: dict[int, tuple[float, ...]] = {}
-        for batch in by_length([len(one.ids) for one in read], batch_size):
-            ids, is_token = self._batch([read[i].ids for i in batch])
+
+        def vectors_of(ids: Tensor, is_token: Tensor | None) -> Tensor:
             pooled = pool(model.encode(ids, is_token), model.config.output.pooling, is_token)
-            unit = nn.functional.normalize(pooled.float(), dim=-1)
-            vectors.update(zip(batch, map(tuple, unit.tolist()), strict=True))
-        return [Embedded(text, vectors[i], read[i].cut) for i, text in enumerate(given)]
+            return nn.functional.normalize(pooled.float(), dim=-1)
+
+        rows = self._rows(read, batch_size, vectors_of)
+        return [
+            Embedded(text, tuple(rows[i].tolist()), read[i].cut) for i, text in enumerate(given)
+        ]
 
     def _prompt(self, prompt: str) -> tuple[LanguageModel, Tokenizer, Read]:
         model = self.checkpoint.model
@@ -254,6 +253,22 @@ class Model:
         with record_attention(model) as recorded:
             model(*(self._batch(one)[0] for one in inputs))
         return {name: weights[0].cpu() for name, weights in recorded.items()}
+
+    def _rows(
+        self,
+        read: Sequence[Read],
+        batch_size: int,
+        answer: Callable[[Tensor, Tensor | None], Tensor],
+    ) -> dict[int, Tensor]:
+        """One row of an answer for each text, made in batches of similar length."""
+        batches = list(by_length([len(one.ids) for one in read], batch_size))
+
+        def run(batch: list[int]) -> Tensor:
+            return answer(*self._batch([read[i].ids for i in batch])).cpu()
+
+        answers = side_by_side(run, batches, cores_for(self.checkpoint.model))
+        pairs = zip(batches, answers, strict=True)
+        return {i: row for batch, rows in pairs for i, row in zip(batch, rows, strict=True)}
 
     def _batch(self, ids: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor | None]:
         return pad(ids, next(self.checkpoint.model.parameters()).device)
