@@ -39,6 +39,7 @@ def test_help_version_and_typing_mistakes_do_not_import_torch(
     ("arguments", "parts"),
     [
         (["descrbe"], ["descrbe", "Did you mean", "describe"]),
+        (["--verison"], ["--verison", "did you mean", "--version"]),
         (["describe", "gpt3"], ["gpt3", "did you mean", "gpt2"]),
         (["describe", "gpt2", "--d-modl", "3"], ["d_modl", "did you mean", "d_model"]),
         (["describe", "gpt2", "--n-heads", "5"], ["multiple of n_heads", "768", "5"]),

@@ -10,10 +10,10 @@ import sys
 from collections.abc import Sequence
 from io import TextIOWrapper
 
-from cyclopts import App, CycloptsError
+from cyclopts import App, CycloptsError, UnknownCommandError
 
 from glassformer import __version__
-from glassformer.errors import ConfigError, GlassformerError, UnknownNameError
+from glassformer.errors import ConfigError, GlassformerError, UnknownNameError, did_you_mean
 
 __all__ = ["app", "run"]
 
@@ -51,6 +51,11 @@ def run(arguments: Sequence[str]) -> int:
     try:
         app(list(arguments), exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()
+    except UnknownCommandError as error:
+        first = arguments[0]
+        if not first.startswith("-"):
+            return _fail(f"{_one_line(error)} Try 'glassformer --help'.", 2)
+        return _fail(f"unknown option {first!r}{did_you_mean(first, ('--help', '--version'))}", 2)
     except CycloptsError as error:
         return _fail(f"{_one_line(error)} Try 'glassformer --help'.", 2)
     except (ConfigError, UnknownNameError) as error:
