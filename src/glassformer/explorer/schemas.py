@@ -51,9 +51,14 @@ MOST_CHARACTERS = 4_000
 
 
 class Message(BaseModel):
-    """The base of all messages: an unknown field is an error, not a surprise."""
+    """The base of all messages: an unknown field is an error, not a surprise.
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    What we say has every field, so its types have no optional ones.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, json_schema_serialization_defaults_required=True
+    )
 
 
 class Problem(Message):
@@ -539,6 +544,8 @@ class WatchInfo(Message):
 
     recipe: str
     state: Literal["running", "finished", "stopped"]
+    total: int | None
+    """Updates of the whole run, once they are known."""
     metrics: list[dict[str, float | int | str | None]]
     next: int
     """The offset to ask for next."""
