@@ -1,0 +1,364 @@
+/**
+ * The server's API, typed: one function per request, nothing kept.
+ *
+ * The types come from the server's own schema (`schema.d.ts`, made by `make web`). A request that
+ * the server refuses throws `Refused` with the server's one clear line.
+ */
+
+import type * as schema from './schema';
+
+export type {
+  Answer,
+  AnswerPosition,
+  AttentionInfo,
+  Bilingual,
+  BranchInfo,
+  CandidateInfo,
+  CardInfo,
+  CellRef,
+  Changes,
+  Choice,
+  DecodeAnswer,
+  DecodeRequest,
+  DecodeStep,
+  DefinitionInfo,
+  DependentInfo,
+  EditInput,
+  EditOutput as Edit,
+  Equation,
+  ExportRequest,
+  LessonInfo,
+  LessonPart,
+  LessonStepInfo,
+  LessonSummary,
+  ModelInfo,
+  OperandInfo,
+  PanelInfo,
+  PrecisionInfo,
+  Region,
+  ScaleInfo,
+  SourceInfo,
+  StepChange,
+  StepInfo,
+  SumInfo,
+  TermInfo,
+  TermPage,
+  Thumbnail,
+  TraceInfo,
+  TraceRequest,
+  WatchInfo,
+} from './schema';
+
+export type Language = 'en' | 'zh';
+/** A number as JSON has it: three of them are words there. */
+export type WireNumber = schema.CellRef['value'];
+export type Role = schema.StepInfo['role'];
+
+/** A block of numbers, row by row. */
+export interface Values {
+  rows: number;
+  columns: number;
+  data: Float32Array | Float64Array;
+}
+
+/** Which matrix of a step: the places of its leading axes, and which operand if not itself. */
+export interface PanelPlace {
+  step: number;
+  lead: number[];
+  operand?: number | null | undefined;
+}
+
+/** A window of a matrix; ends are not included. */
+export interface Window {
+  rows: [number, number];
+  columns: [number, number];
+}
+
+/** The server's answer to a request that it does not fulfil. */
+export class Refused extends Error {
+  constructor(
+    readonly status: number,
+    message: string,
+  ) {
+    super(message);
+  }
+}
+
+/** One line that says what went wrong. */
+export function describe(error: unknown): string {
+  if (error instanceof Refused) return error.message;
+  if (error instanceof TypeError) return unreachable;
+  return error instanceof Error ? error.message : String(error);
+}
+
+let unreachable = 'the server does not answer';
+
+/** What to say where there is no server; the page's language decides. */
+export function sayUnreachable(line: string): void {
+  unreachable = line;
+}
+
+export function toNumber(value: WireNumber): number {
+  return typeof value === 'number' ? value : Number(value);
+}
+
+export function fromNumber(value: number): WireNumber {
+  if (Number.isFinite(value)) return value;
+  return Number.isNaN(value) ? 'NaN' : value > 0 ? 'Infinity' : '-Infinity';
+}
+
+// --- models and traces ---
+
+export function models(signal?: AbortSignal): Promise<schema.ModelInfo[]> {
+  return getJson('models', {}, signal);
+}
+
+export function createTrace(
+  request: schema.TraceRequest,
+  signal?: AbortSignal,
+): Promise<schema.TraceInfo> {
+  return postJson('traces', request, signal);
+}
+
+export function trace(id: string, signal?: AbortSignal): Promise<schema.TraceInfo> {
+  return getJson(`traces/${part(id)}`, {}, signal);
+}
+
+export function edit(
+  id: string,
+  edits: schema.EditInput[],
+  signal?: AbortSignal,
+): Promise<schema.TraceInfo> {
+  return postJson(`traces/${part(id)}/edits`, { edits }, signal);
+}
+
+export function changes(id: string, signal?: AbortSignal): Promise<schema.Changes> {
+  return getJson(`traces/${part(id)}/changes`, {}, signal);
+}
+
+export function thumbnails(
+  id: string,
+  steps: number[],
+  signal?: AbortSignal,
+): Promise<schema.Thumbnail[]> {
+  return getJson(`traces/${part(id)}/thumbnails`, { steps: steps.join(',') }, signal);
+}
+
+// --- a step ---
+
+export function equation(
+  id: string,
+  step: number,
+  lead: number[],
+  signal?: AbortSignal,
+): Promise<schema.Equation> {
+  return getJson(`traces/${part(id)}/steps/${step}/equation`, leadQuery(lead), signal);
+}
+
+/** The numbers of a matrix, or of a window of it. */
+export async function values(
+  id: string,
+  place: PanelPlace,
+  window?: Window | null,
+  signal?: AbortSignal,
+): Promise<Values> {
+  const answer = await panelBytes(id, 'values', place, window, signal);
+  const [rows, columns] = shapeOf(answer);
+  const bytes = await answer.arrayBuffer();
+  const wide = answer.headers.get('X-Dtype') === 'float64';
+  return { rows, columns, data: wide ? new Float64Array(bytes) : new Float32Array(bytes) };
+}
+
+/** Which numbers of a matrix differ from the trace before the edits: 1 where they do. */
+export async function changed(
+  id: string,
+  place: PanelPlace,
+  window?: Window | null,
+  signal?: AbortSignal,
+): Promise<{ rows: number; columns: number; data: Uint8Array }> {
+  const answer = await panelBytes(id, 'changed', place, window, signal);
+  const [rows, columns] = shapeOf(answer);
+  return { rows, columns, data: new Uint8Array(await answer.arrayBuffer()) };
+}
+
+// --- a cell ---
+
+/** A cell of a step; with `operand`, the index counts in that operand of the step. */
+export interface CellPlace {
+  step: number;
+  index: number[];
+}
+
+export function card(
+  id: string,
+  place: CellPlace,
+  operand: number | null = null,
+  signal?: AbortSignal,
+): Promise<schema.CardInfo> {
+  return getJson(`traces/${part(id)}/cell`, { ...cellQuery(place), operand }, signal);
+}
+
+export function terms(
+  id: string,
+  place: CellPlace,
+  options: { offset?: number; limit?: number; order?: 'size' | 'index' } = {},
+  signal?: AbortSignal,
+): Promise<schema.TermPage> {
+  return getJson(`traces/${part(id)}/cell/terms`, { ...cellQuery(place), ...options }, signal);
+}
+
+export function dependents(
+  id: string,
+  place: CellPlace,
+  signal?: AbortSignal,
+): Promise<schema.DependentInfo[]> {
+  return getJson(`traces/${part(id)}/cell/dependents`, cellQuery(place), signal);
+}
+
+/** The cell, its largest precedent, that one's, and so on to a parameter or an input. */
+export function path(
+  id: string,
+  place: CellPlace,
+  signal?: AbortSignal,
+): Promise<schema.CellRef[]> {
+  return getJson(`traces/${part(id)}/cell/path`, cellQuery(place), signal);
+}
+
+// --- files, decoding, lessons, training ---
+
+/** A file of what is on the screen, with the name that the server gives it. */
+export async function exportTrace(
+  id: string,
+  request: schema.ExportRequest,
+  signal?: AbortSignal,
+): Promise<{ name: string; file: Blob }> {
+  const answer = await send(`traces/${part(id)}/export`, {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/json' },
+    body: JSON.stringify(request),
+    signal: signal ?? null,
+  });
+  const named = /filename="([^"]+)"/.exec(answer.headers.get('Content-Disposition') ?? '');
+  return { name: named?.[1] ?? `glassformer.${request.format}`, file: await answer.blob() };
+}
+
+export function decode(
+  request: schema.DecodeRequest,
+  signal?: AbortSignal,
+): Promise<schema.DecodeAnswer> {
+  return postJson('decode', request, signal);
+}
+
+export function lessons(language: Language, signal?: AbortSignal): Promise<schema.LessonSummary[]> {
+  return getJson('lessons', { language }, signal);
+}
+
+export function lesson(
+  name: string,
+  language: Language,
+  signal?: AbortSignal,
+): Promise<schema.LessonInfo> {
+  return getJson(`lessons/${part(name)}`, { language }, signal);
+}
+
+/** The training run that is watched, or null where none is. */
+export async function watch(since: number, signal?: AbortSignal): Promise<schema.WatchInfo | null> {
+  try {
+    return await getJson<schema.WatchInfo>('watch', { since }, signal);
+  } catch (error) {
+    if (error instanceof Refused && error.status === 404) return null;
+    throw error;
+  }
+}
+
+/** The attention weights that one layer had after an update: heads × queries × keys. */
+export async function watchAttention(
+  update: number,
+  layer: number,
+  signal?: AbortSignal,
+): Promise<{ shape: number[]; data: Float32Array }> {
+  const answer = await send(`watch/attention${query({ update, layer })}`, {
+    signal: signal ?? null,
+  });
+  const shape = (answer.headers.get('X-Shape') ?? '').split(',').map(Number);
+  return { shape, data: new Float32Array(await answer.arrayBuffer()) };
+}
+
+// --- how requests are made ---
+
+type Query = Record<string, string | number | null | undefined>;
+
+function query(values: Query): string {
+  const search = new URLSearchParams();
+  for (const [key, value] of Object.entries(values)) {
+    if (value !== null && value !== undefined) search.set(key, String(value));
+  }
+  const text = search.toString();
+  return text === '' ? '' : `?${text}`;
+}
+
+function part(id: string): string {
+  return encodeURIComponent(id);
+}
+
+function leadQuery(lead: number[]): Query {
+  return { lead: lead.length > 0 ? lead.join(',') : null };
+}
+
+function cellQuery(place: CellPlace): Query {
+  return { step: place.step, index: place.index.join(',') };
+}
+
+function panelBytes(
+  id: string,
+  what: 'values' | 'changed',
+  place: PanelPlace,
+  window: Window | null | undefined,
+  signal?: AbortSignal,
+): Promise<Response> {
+  const search = query({
+    ...leadQuery(place.lead),
+    operand: place.operand,
+    rows: window ? window.rows.join(':') : null,
+    columns: window ? window.columns.join(':') : null,
+  });
+  return send(`traces/${part(id)}/steps/${place.step}/${what}${search}`, {
+    signal: signal ?? null,
+  });
+}
+
+function shapeOf(answer: Response): [number, number] {
+  const shape = (answer.headers.get('X-Shape') ?? '').split(',').map(Number);
+  return [shape[0] ?? 0, shape[1] ?? 0];
+}
+
+async function getJson<T>(address: string, search: Query, signal?: AbortSignal): Promise<T> {
+  const answer = await send(`${address}${query(search)}`, { signal: signal ?? null });
+  return (await answer.json()) as T;
+}
+
+async function postJson<T>(address: string, body: unknown, signal?: AbortSignal): Promise<T> {
+  const answer = await send(address, {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/json' },
+    body: JSON.stringify(body),
+    signal: signal ?? null,
+  });
+  return (await answer.json()) as T;
+}
+
+async function send(address: string, options: RequestInit): Promise<Response> {
+  const answer = await fetch(`api/${address}`, options);
+  if (!answer.ok) throw new Refused(answer.status, await detail(answer));
+  return answer;
+}
+
+async function detail(answer: Response): Promise<string> {
+  try {
+    const problem = (await answer.json()) as { detail?: unknown };
+    if (typeof problem.detail === 'string') return problem.detail;
+  } catch {
+    // no JSON: the status has to do
+  }
+  return `${answer.status} ${answer.statusText}`.trim();
+}

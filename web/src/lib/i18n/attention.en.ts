@@ -1,0 +1,1 @@
+export const attentionEn = {} as const;

@@ -1,0 +1,1 @@
+export const cardEn = {} as const;

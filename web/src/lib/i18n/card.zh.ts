@@ -1,0 +1,3 @@
+import type { cardEn } from './card.en';
+
+export const cardZh: Record<keyof typeof cardEn, string> = {};

@@ -1,0 +1,3 @@
+import type { editEn } from './edit.en';
+
+export const editZh: Record<keyof typeof editEn, string> = {};

@@ -1,0 +1,3 @@
+import type { exportingEn } from './exporting.en';
+
+export const exportingZh: Record<keyof typeof exportingEn, string> = {};

@@ -1,0 +1,59 @@
+/**
+ * The page's strings in both languages.
+ *
+ * Each area of the page has a pair of dictionaries, `<area>.en.ts` and `<area>.zh.ts`; the Chinese
+ * one is typed by the English one, so that a missing string fails the build. Areas are merged here;
+ * two areas must not use the same key (prefix them: `map.search`).
+ */
+
+import { setting } from '../setting.svelte';
+import { attentionEn } from './attention.en';
+import { attentionZh } from './attention.zh';
+import { cardEn } from './card.en';
+import { cardZh } from './card.zh';
+import { decodingEn } from './decoding.en';
+import { decodingZh } from './decoding.zh';
+import { editEn } from './edit.en';
+import { editZh } from './edit.zh';
+import { equationEn } from './equation.en';
+import { equationZh } from './equation.zh';
+import { exportingEn } from './exporting.en';
+import { exportingZh } from './exporting.zh';
+import { pageEn } from './page.en';
+import { pageZh } from './page.zh';
+import { trainingEn } from './training.en';
+import { trainingZh } from './training.zh';
+import { walkEn } from './walk.en';
+import { walkZh } from './walk.zh';
+
+const en = {
+  ...pageEn,
+  ...equationEn,
+  ...cardEn,
+  ...editEn,
+  ...attentionEn,
+  ...decodingEn,
+  ...walkEn,
+  ...trainingEn,
+  ...exportingEn,
+};
+
+export type Key = keyof typeof en;
+
+const zh: Record<Key, string> = {
+  ...pageZh,
+  ...equationZh,
+  ...cardZh,
+  ...editZh,
+  ...attentionZh,
+  ...decodingZh,
+  ...walkZh,
+  ...trainingZh,
+  ...exportingZh,
+};
+
+/** A string of the page in its language; `{name}` is replaced by `values.name`. */
+export function t(key: Key, values: Record<string, string | number> = {}): string {
+  const text = (setting.language === 'zh' ? zh : en)[key];
+  return text.replace(/\{(\w+)\}/g, (whole, name: string) => String(values[name] ?? whole));
+}

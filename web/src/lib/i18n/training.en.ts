@@ -1,0 +1,1 @@
+export const trainingEn = {} as const;

@@ -1,0 +1,3 @@
+import type { trainingEn } from './training.en';
+
+export const trainingZh: Record<keyof typeof trainingEn, string> = {};

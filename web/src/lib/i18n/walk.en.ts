@@ -1,0 +1,1 @@
+export const walkEn = {} as const;

@@ -1,0 +1,9 @@
+import './app.css';
+
+import { mount } from 'svelte';
+
+import App from './App.svelte';
+
+const target = document.getElementById('page');
+if (target === null) throw new Error('the page has no #page');
+mount(App, { target });
