@@ -31,6 +31,9 @@ export class Session {
   /** The cells that were looked at on the way to this one, oldest first. */
   trail = $state.raw<Place[]>([]);
 
+  /** The lesson of the walk and its step, from 0; null: the list of lessons. `run`: this trace. */
+  walk = $state.raw<{ lesson: string; step: number } | null>(null);
+
   /** What the server is doing for us, or null; `cancel` ends it. */
   busy = $state<'running' | 'editing' | 'loading' | null>(null);
   problem = $state<string | null>(null);
@@ -52,10 +55,10 @@ export class Session {
   }
 
   /** Open a trace that the server already has: of a lesson, of `glassformer.explore`. */
-  async open(id: string): Promise<boolean> {
+  async open(id: string, view: View = 'map'): Promise<boolean> {
     const trace = await this.attempt('loading', (signal) => api.trace(id, signal));
     if (trace === undefined) return false;
-    await this.show(trace);
+    await this.show(trace, view);
     return true;
   }
 
@@ -124,11 +127,11 @@ export class Session {
     this.running?.abort();
   }
 
-  private async show(trace: TraceInfo): Promise<void> {
+  private async show(trace: TraceInfo, view: View = 'map'): Promise<void> {
     this.trace = trace;
     this.closeCard();
     this.lead = [];
-    this.view = 'map';
+    this.view = view;
     await this.select(trace.first);
   }
 
