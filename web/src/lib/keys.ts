@@ -1,0 +1,19 @@
+/** Keys that belong to a whole view: whether a key press is free for it. */
+
+/** Whether a key was pressed outside of boxes that take text, without Ctrl, Alt or Meta. */
+export function isFree(event: KeyboardEvent): boolean {
+  if (event.defaultPrevented || event.ctrlKey || event.altKey || event.metaKey) return false;
+  const target = event.target;
+  if (!(target instanceof HTMLElement)) return true;
+  if (target.isContentEditable || target.closest('dialog[open]') !== null) return false;
+  if (target instanceof HTMLInputElement)
+    return target.type === 'range' || target.type === 'checkbox';
+  return !(target instanceof HTMLTextAreaElement || target instanceof HTMLSelectElement);
+}
+
+/** J on, K back, as everywhere on the page: 1, −1, or 0 for another key. */
+export function stepOf(event: KeyboardEvent): -1 | 0 | 1 {
+  if (!isFree(event)) return 0;
+  const key = event.key.toLowerCase();
+  return key === 'j' ? 1 : key === 'k' ? -1 : 0;
+}
