@@ -31,7 +31,7 @@ class Numbers(Examples[WindowBatch]):
     def lengths(self) -> Ids:
         return LENGTHS
 
-    def batch(self, indices: Ids, chance: Chance) -> WindowBatch:
+    def batch(self, indices: Ids, chance: Chance, width: int = 0) -> WindowBatch:
         ids = torch.from_numpy(indices)[:, None]
         luck = torch.from_numpy(chance.uniform(indices, 1, 0))
         return WindowBatch(labels=luck, n_scored=len(ids), n_tokens=len(ids), ids=ids)
@@ -121,7 +121,7 @@ def test_shares_are_nearly_equal() -> None:
 
 def test_a_failure_in_the_thread_reaches_the_reader() -> None:
     class Broken(Numbers):
-        def batch(self, indices: Ids, chance: Chance) -> WindowBatch:
+        def batch(self, indices: Ids, chance: Chance, width: int = 0) -> WindowBatch:
             raise DataError("line 7 is damaged")
 
     with pytest.raises(DataError, match="line 7 is damaged"):

@@ -16,14 +16,14 @@ def test_fields_are_set_by_their_dotted_names() -> None:
         recipe("multi30k"),
         from_arguments(
             [
-                *("--model.d-model", "64", "--optimiser.lr=1e-4", "--loop.compile", "yes"),
+                *("--model.d-model", "64", "--optimiser.lr=1e-4", "--loop.compile", "on"),
                 *("--loop.patience", "none", "--data.max_tokens", "none", "--data.batch_size", "8"),
             ]
         ),
     )
     assert config.model.d_model == 64
     assert config.optimiser.lr == 1e-4
-    assert config.loop.compile is True
+    assert config.loop.compile == "on"
     assert config.loop.patience is None
     assert (config.data.max_tokens, config.data.batch_size) == (None, 8)
 
@@ -72,7 +72,7 @@ def test_a_typing_mistake_in_a_file_names_the_file_and_the_nearest_key(tmp_path:
         ("loop.epoch", "3", "did you mean 'loop.epochs'"),
         ("loop.steps", "2.5", "loop.steps must be a whole number or none, got '2.5'"),
         ("loop.epochs", "many", "loop.epochs must be a number, got 'many'"),
-        ("loop.compile", "perhaps", "loop.compile must be true or false"),
+        ("loop.compile", "perhaps", "loop.compile must be 'auto' or 'on' or 'off'"),
         ("schedule.kind", "cosin", "schedule.kind must be 'constant' or 'linear'"),
         ("loop.epochs", "0", "loop.epochs must be above 0"),
         ("loop.keep", "0", "loop.keep must be at least 1"),

@@ -52,9 +52,33 @@ class Batch:
         }
         return replace(self, **moved)
 
+    def copied(self) -> Self:
+        """The same batch in memory of its own."""
+        tensors: dict[str, Any] = {
+            name: value.clone() for name, value in vars(self).items() if isinstance(value, Tensor)
+        }
+        return replace(self, **tensors)
+
     def unscored(self) -> Self:
         """The same inputs with nothing to answer: it adds nothing to a loss or its gradient."""
         return replace(self, labels=torch.full_like(self.labels, IGNORED), n_scored=0, n_tokens=0)
+
+    def filled(self, rows: int) -> Self:
+        """The same batch with `rows` rows: the first one again, without anything to answer.
+
+        A row of padding alone would do as well, but some attention kernels have no answer to it.
+        """
+        missing = rows - len(self.labels)
+        assert missing >= 0, "a batch is larger than its bucket allows"
+        if not missing:
+            return self
+        longer: dict[str, Any] = {
+            name: torch.cat([value, value[:1].expand(missing, *value.shape[1:])])
+            for name, value in vars(self).items()
+            if isinstance(value, Tensor)
+        }
+        longer["labels"][-missing:] = IGNORED
+        return replace(self, **longer)
 
 
 @dataclass(frozen=True)
@@ -106,6 +130,20 @@ class MaskedBatch(Batch):
     def inputs(self) -> tuple[Tensor | None, ...]:
         """Ids (B, T), some of them hidden; no mask and no types of our own; `at`."""
         return (self.ids, None, None, self.at)
+
+    def filled(self, rows: int) -> Self:
+        """As many rows, and positions up to a multiple of a 32nd of all: few different counts."""
+        missing = rows - len(self.ids)
+        assert missing >= 0, "a batch is larger than its bucket allows"
+        more_ids = self.ids[:1].expand(missing, -1)
+        step = -(-rows * self.ids.size(1) // 32)
+        n_more = -len(self.at) % step
+        return replace(
+            self,
+            ids=torch.cat([self.ids, more_ids]),
+            at=torch.cat([self.at, self.at.new_zeros(n_more)]),
+            labels=torch.cat([self.labels, self.labels.new_full((n_more,), IGNORED)]),
+        )
 
 
 @dataclass(frozen=True)

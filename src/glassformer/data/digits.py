@@ -56,7 +56,7 @@ class DigitExamples(Examples[ImageBatch]):
         """All the same."""
         return np.ones(len(self.digits.labels), dtype=np.int64)
 
-    def batch(self, indices: Ids, chance: Chance) -> ImageBatch:  # noqa: ARG002  no luck in it
+    def batch(self, indices: Ids, chance: Chance, width: int = 0) -> ImageBatch:  # noqa: ARG002  no luck in it
         """Some images."""
         return ImageBatch(
             labels=torch.from_numpy(self.digits.labels[indices]),

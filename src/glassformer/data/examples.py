@@ -43,8 +43,8 @@ class Examples(ABC, Generic[B]):
         """The length that each example is sorted and counted by."""
 
     @abstractmethod
-    def batch(self, indices: Ids, chance: Chance) -> B:
-        """Some examples as tensors."""
+    def batch(self, indices: Ids, chance: Chance, width: int = 0) -> B:
+        """Some examples as tensors, padded to `width` or to the longest, whichever is more."""
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -68,9 +68,9 @@ class LabelledTexts(Examples[ClassificationBatch]):
         """Tokens of each text."""
         return self.store.lengths
 
-    def batch(self, indices: Ids, chance: Chance) -> ClassificationBatch:
-        """Texts, padded to the longest."""
-        ids = _padded(self.store, indices, self.pad_id, self.pad_multiple)
+    def batch(self, indices: Ids, chance: Chance, width: int = 0) -> ClassificationBatch:
+        """Texts and their classes."""
+        ids = _padded(self.store, indices, self.pad_id, self.pad_multiple, width)
         is_token = ids != self.pad_id
         if self.word_dropout:
             assert self.unknown_id is not None
@@ -98,10 +98,10 @@ class SentencePairs(Examples[PairBatch]):
         """The longer side of each pair."""
         return np.maximum(self.source.lengths, self.target.lengths - 1)
 
-    def batch(self, indices: Ids, chance: Chance) -> PairBatch:  # noqa: ARG002
-        """Both sides padded to their own longest; the target is split into input and answer."""
-        source = _padded(self.source, indices, self.pad_id, self.pad_multiple)
-        target = _padded(self.target, indices, self.pad_id, self.pad_multiple, ahead=1)
+    def batch(self, indices: Ids, chance: Chance, width: int = 0) -> PairBatch:  # noqa: ARG002
+        """Each side padded for itself; the target is split into input and answer."""
+        source = _padded(self.source, indices, self.pad_id, self.pad_multiple, width)
+        target = _padded(self.target, indices, self.pad_id, self.pad_multiple, width, ahead=1)
         answers = target[:, 1:]
         is_answer = answers != self.pad_id
         n_scored = int(is_answer.sum())
@@ -138,10 +138,10 @@ class Windows(Examples[WindowBatch]):
         """All equal but the last."""
         return self._lengths
 
-    def batch(self, indices: Ids, chance: Chance) -> WindowBatch:
+    def batch(self, indices: Ids, chance: Chance, width: int = 0) -> WindowBatch:
         """Windows, and the same text one token ahead."""
         lengths = self._lengths[indices]
-        width = int(lengths.max())
+        width = max(width, int(lengths.max()))
         starts = indices * self.length + chance.below(self._slack + 1)
         positions = starts[:, None] + np.arange(width + 1)
         stretch = self.store.ids[np.minimum(positions, len(self.store.ids) - 1)].astype(np.int64)
@@ -176,9 +176,9 @@ class MaskedTexts(Examples[MaskedBatch]):
         """Tokens of each text."""
         return self.store.lengths
 
-    def batch(self, indices: Ids, chance: Chance) -> MaskedBatch:
+    def batch(self, indices: Ids, chance: Chance, width: int = 0) -> MaskedBatch:
         """Texts with hidden words."""
-        ids = _padded(self.store, indices, self.pad_id, self.pad_multiple)
+        ids = _padded(self.store, indices, self.pad_id, self.pad_multiple, width)
         may_hide = ~np.isin(ids, list(self.special_ids))
         draw, fate, pick = (chance.uniform(indices, ids.shape[1], stream) for stream in range(3))
         chosen = may_hide & (draw < self.share)
@@ -199,8 +199,10 @@ class MaskedTexts(Examples[MaskedBatch]):
         )
 
 
-def _padded(store: TokenStore, indices: Ids, pad_id: int, multiple: int, *, ahead: int = 0) -> Ids:
+def _padded(
+    store: TokenStore, indices: Ids, pad_id: int, multiple: int, at_least: int, *, ahead: int = 0
+) -> Ids:
     """Rows of ids; `ahead` of the width is cut off later, and does not count for the multiple."""
-    longest = int(store.lengths[indices].max()) - ahead
+    longest = max(int(store.lengths[indices].max()) - ahead, at_least)
     width = -(-longest // multiple) * multiple + ahead
     return store.padded(indices, pad_id=pad_id, width=width)

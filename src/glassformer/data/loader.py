@@ -39,6 +39,8 @@ class Loader:
     accumulate: int = 1
     rank: int = 0
     n_processes: int = 1
+    fixed_shapes: bool = False
+    """Whether all batches of a bucket are filled up to one shape."""
 
     @property
     def updates_per_epoch(self) -> int:
@@ -61,15 +63,17 @@ class Loader:
 
     def _share(self, indices: Ids, chance: Chance) -> tuple[Batch, ...]:
         """This process's batches of an update's examples."""
-        parts = share_out(indices, self.accumulate * self.n_processes)
-        mine = parts[self.rank :: self.n_processes]
-        return tuple(
+        n_parts = self.accumulate * self.n_processes
+        mine = share_out(indices, n_parts)[self.rank :: self.n_processes]
+        shape = self.order.shape_of(indices) if self.fixed_shapes else None
+        batches = []
+        for part in mine:
             # Every process must take part in every step, even with nothing to learn from.
-            self.examples.batch(part, chance)
-            if len(part)
-            else self.examples.batch(indices[:1], chance).unscored()
-            for part in mine
-        )
+            some = part if len(part) else indices[:1]
+            batch = self.examples.batch(some, chance, shape.width if shape else 0)
+            taken = batch if len(part) else batch.unscored()
+            batches.append(taken.filled(-(-shape.rows // n_parts)) if shape else taken)
+        return tuple(batches)
 
 
 def evaluation_batches(

@@ -7,13 +7,23 @@ examples an update is made of.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from glassformer.data.store import Ids
 from glassformer.errors import ConfigError, DataError
 
-__all__ = ["Order", "share_out"]
+__all__ = ["Order", "Shape", "share_out"]
+
+
+class Shape(NamedTuple):
+    """The most that a batch of one bucket holds."""
+
+    rows: int
+    width: int
+    """The longest example of the bucket."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +38,8 @@ class Order:
     """Tokens a batch, padding to the longest of the bucket included."""
     bucket_width: int = 16
     """Examples whose lengths differ by less than this may share a batch."""
+    widths: tuple[int, ...] = ()
+    """Longest length of each bucket, where they are not all bucket_width apart."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -38,11 +50,26 @@ class Order:
             raise ConfigError("batch_size, max_tokens and bucket_width must be at least 1")
         if len(self.lengths) == 0:
             raise DataError("there are no examples to make batches of")
+        if self.widths and (
+            list(self.widths) != sorted(self.widths) or self.widths[-1] < self.lengths.max()
+        ):
+            raise ConfigError(
+                f"widths must rise to the longest example ({self.lengths.max()}), got {self.widths}"
+            )
 
     @property
     def n_batches(self) -> int:
         """Batches an epoch: the same in every epoch, so that schedules know their end."""
         return sum(self._parts(bucket) for bucket in self._buckets())
+
+    @property
+    def n_shapes(self) -> int:
+        """Different shapes that batches have at most, once they are filled up."""
+        return len(set(self._shapes.values()))
+
+    def shape_of(self, batch: Ids) -> Shape:
+        """What a batch of this order is filled up to, where a compiler wants few shapes."""
+        return self._shapes[int(self._numbers[batch[0]])]
 
     def epoch(self, epoch: int) -> list[Ids]:
         """The batches of one epoch."""
@@ -60,9 +87,27 @@ class Order:
             batches += np.array_split(bucket, self._parts(bucket))
         return batches
 
+    @cached_property
+    def _shapes(self) -> dict[int, Shape]:
+        """By the number of the bucket."""
+        return {
+            int(self._numbers[bucket[0]]): Shape(
+                rows=-(-len(bucket) // self._parts(bucket)),
+                width=int(self.lengths[bucket].max()),
+            )
+            for bucket in self._buckets()
+        }
+
+    @cached_property
+    def _numbers(self) -> Ids:
+        """Of the bucket that each example is in."""
+        if self.widths:
+            return np.searchsorted(np.array(self.widths), self.lengths).astype(np.int64)
+        return (self.lengths - 1) // self.bucket_width
+
     def _buckets(self) -> list[Ids]:
         """Indices of examples of similar length, shortest first."""
-        numbers = (self.lengths - 1) // self.bucket_width
+        numbers = self._numbers
         by_number = np.argsort(numbers, kind="stable")
         edges = np.flatnonzero(np.diff(numbers[by_number])) + 1
         return np.split(by_number, edges)

@@ -71,7 +71,7 @@ class RatingExamples(Examples[RatingBatch]):
         """All the same."""
         return np.ones(len(self.ratings), dtype=np.int64)
 
-    def batch(self, indices: Ids, chance: Chance) -> RatingBatch:  # noqa: ARG002  no luck in it
+    def batch(self, indices: Ids, chance: Chance, width: int = 0) -> RatingBatch:  # noqa: ARG002  no luck in it
         """Some ratings."""
         some = self.ratings.some(indices)
         return RatingBatch(

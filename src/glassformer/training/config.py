@@ -38,6 +38,8 @@ Problem = Literal[
 
 Kind = Literal["transformer", "lstm", "rnn", "conv", "factors"]
 
+Switch = Literal["auto", "on", "off"]
+
 
 @dataclass(frozen=True, kw_only=True)
 class DataConfig:
@@ -168,8 +170,12 @@ class LoopConfig:
     """cpu, cuda, mps, or auto."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     """Of the computation; parameters are float32. auto: bfloat16 on CUDA."""
-    compile: bool = False
-    """Compile the model: pays where shapes are few and steps are many."""
+    compile: Switch = "auto"
+    """Compile model and loss: auto: on CUDA, for long runs whose batches have one shape."""
+    graphs: Switch = "auto"
+    """Record steps as CUDA graphs, one a batch shape; auto: on CUDA, where shapes are few."""
+    sharding: Literal["none", "fsdp"] = "none"
+    """Of several processes: each has the whole model (DDP), or a share of it (FSDP2)."""
     evaluate_every: int | None = None
     """Updates between evaluations; none: an epoch."""
     select: Literal["best", "last"] = "best"

@@ -1,9 +1,7 @@
 """The training loop: updates, looks, saves; and stops that lose nothing.
 
-An update is the same whether its examples come in one batch, in several, or in several processes:
-each part adds its sum of losses, divided by the number of labels of the whole update. Everything
-that an update depends on is in the state, so a run that was killed goes on as if it had not been.
-This file knows neither data sets nor which model it trains.
+Everything that an update depends on is in the state, so a run that was killed goes on as if it had
+not been. This file knows neither data sets nor which model it trains, nor how a step is made.
 """
 
 import math
@@ -14,19 +12,17 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
 
-from glassformer.data import Batch, Loader, Order, Update
+from glassformer.data import Loader, Order, Update
 from glassformer.errors import TrainingError
+from glassformer.training.acceleration import choose_acceleration
 from glassformer.training.average import WeightAverage
 from glassformer.training.config import RunConfig
 from glassformer.training.evaluation import Evaluator, Scores, is_better
 from glassformer.training.folder import RunFolder
 from glassformer.training.interruption import Interruption
-from glassformer.training.loss import model_loss
-from glassformer.training.optimiser import Optimiser
 from glassformer.training.problems import Problem
-from glassformer.training.processes import Processes, precision
+from glassformer.training.processes import Processes
 from glassformer.training.progress import Reporter
 from glassformer.training.schedule import learning_rate_share
 from glassformer.training.state import (
@@ -36,6 +32,7 @@ from glassformer.training.state import (
     restore_random,
     save_state,
 )
+from glassformer.training.update import Updater
 
 __all__ = ["Trainer"]
 
@@ -81,10 +78,6 @@ class Trainer:
         self.config, self.problem, self.folder = config, problem, folder
         self.device, self.processes, self.reporter = device, processes, reporter
         self.model = model.to(device)
-        self.wrapped = processes.wrap(self.model, device)
-        self.precision = precision(config.loop.precision, device)
-        self._loss = torch.compile(model_loss) if config.loop.compile else model_loss
-        self.optimiser = Optimiser(self.model, config.optimiser)
         decay = config.loop.average
         self.average = WeightAverage(self.model, decay) if decay else None
         self.best: dict[str, Tensor] = {}
@@ -97,15 +90,32 @@ class Trainer:
             bucket_width=data.bucket_width,
             seed=config.loop.seed,
         )
-        self.loader = Loader(
-            problem.train, order, config.loop.accumulate, processes.rank, processes.n
-        )
-        per_epoch = self.loader.updates_per_epoch
+        per_epoch = order.n_batches
         self.total = config.loop.steps or max(1, round(config.loop.epochs * per_epoch))
         self.evaluate_every = config.loop.evaluate_every or per_epoch
         self.save_every = config.loop.save_every or self.evaluate_every
+        acceleration = choose_acceleration(
+            config, device, n_shapes=order.n_shapes, n_updates=self.total, alone=processes.n == 1
+        )
+        self.updater = Updater(
+            config,
+            self.model,
+            problem.measure,
+            device=device,
+            processes=processes,
+            acceleration=acceleration,
+        )
+        self.optimiser = self.updater.optimiser
+        self.loader = Loader(
+            problem.train,
+            order,
+            config.loop.accumulate,
+            processes.rank,
+            processes.n,
+            acceleration.fixed_shapes,
+        )
         self.evaluator = Evaluator(
-            problem, device, processes, self.precision, max_tokens=data.max_tokens or 16_384
+            problem, device, processes, self.updater.precision, max_tokens=data.max_tokens or 16_384
         )
 
     def run(self, interruption: Interruption) -> None:
@@ -188,47 +198,17 @@ class Trainer:
 
     def _update(self, update: Update, tally: _Tally) -> None:
         """One step of the optimiser."""
-        n_scored = self._all_scored(update)
-        *others, last = update.batches
-        for batch in others:
-            if isinstance(self.wrapped, DistributedDataParallel):
-                with self.wrapped.no_sync():
-                    self._backward(batch, n_scored, tally)
-            else:
-                self._backward(batch, n_scored, tally)
-        self._backward(last, n_scored, tally)
         share = learning_rate_share(self.config.schedule, self.position.step, self.total)
-        norm = self.optimiser.step(share)
-        tally.sums[2] += norm
+        done = self.updater(update, share)
+        tally.sums[0] += done.nll
+        tally.sums[1] += sum(batch.n_scored for batch in update.batches)
+        tally.sums[2] += done.norm
+        tally.n_tokens += sum(batch.n_tokens for batch in update.batches)
         tally.n_updates += 1
         if self.average:
             self.average.update(self.position.step + 1)
         if self.device.type == "cpu":
             self._check_finite(tally)
-
-    def _backward(self, batch: Batch, n_scored: int, tally: _Tally) -> None:
-        here = batch.to(self.device)
-        with self.precision:
-            loss = self._loss(
-                self.wrapped,
-                here.inputs,
-                here.labels,
-                self.config.optimiser.label_smoothing,
-                self.problem.measure,
-            )
-        # Processes average their gradients; their sum is wanted.
-        (loss.objective * (self.processes.n / n_scored)).backward()
-        tally.sums[0] += loss.nll
-        tally.sums[1] += batch.n_scored
-        tally.n_tokens += batch.n_tokens
-
-    def _all_scored(self, update: Update) -> int:
-        """Labels of the whole update, over all its batches and processes."""
-        mine = sum(batch.n_scored for batch in update.batches)
-        if self.processes.n == 1:
-            return max(1, mine)
-        total = self.processes.sum(torch.tensor(float(mine), device=self.device))
-        return max(1, int(total))
 
     def _new_tally(self) -> _Tally:
         return _Tally(torch.zeros(3, device=self.device))

@@ -17,10 +17,17 @@ __all__ = ["Optimiser"]
 
 
 class Optimiser:
-    """One or two optimisers that step together."""
+    """One or two optimisers that step together.
 
-    def __init__(self, model: nn.Module, config: OptimiserConfig) -> None:
+    With `keeps_gradients`, gradients are set to zero in place after a step: recorded steps add to
+    tensors that must stay where they are.
+    """
+
+    def __init__(
+        self, model: nn.Module, config: OptimiserConfig, *, keeps_gradients: bool = False
+    ) -> None:
         self.config = config
+        self.keeps_gradients = keeps_gradients
         named = {n: p for n, p in model.named_parameters() if p.requires_grad}
         hidden = {
             name: parameter
@@ -36,6 +43,9 @@ class Optimiser:
             muon = Muon(hidden.values(), lr=config.muon_lr, weight_decay=config.weight_decay)
             self._parts["muon"] = (muon, list(hidden))
         self._peaks = {"adamw": config.lr, "muon": config.muon_lr}
+        if keeps_gradients:
+            for parameter in self.parameters:
+                parameter.grad = torch.zeros_like(parameter)
 
     def step(self, share: float) -> Tensor:
         """Clip, move by a share of the peak learning rate, forget the gradient; returns its norm.
@@ -54,6 +64,9 @@ class Optimiser:
 
     def zero_grad(self) -> None:
         """Forget the gradient."""
+        if self.keeps_gradients:
+            torch._foreach_zero_([p.grad for p in self.parameters if p.grad is not None])
+            return
         for part, _ in self._parts.values():
             part.zero_grad(set_to_none=True)
 

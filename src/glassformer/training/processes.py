@@ -5,6 +5,8 @@ and everything here is a no-op. gloo joins CPUs, NCCL joins GPUs.
 """
 
 import os
+from collections import defaultdict
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from types import TracebackType
@@ -66,6 +68,20 @@ class Processes:
         if self.n > 1:
             dist.all_reduce(numbers)
         return numbers
+
+    def sum_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
+        """Add up what `backward` left in all processes, in one message a type of number."""
+        if self.n == 1:
+            return
+        by_type: dict[torch.dtype, list[Tensor]] = defaultdict(list)
+        for parameter in parameters:
+            assert parameter.grad is not None
+            by_type[parameter.grad.dtype].append(parameter.grad)
+        for gradients in by_type.values():
+            message = self.sum(torch.cat([gradient.flatten() for gradient in gradients]))
+            parts = message.split([gradient.numel() for gradient in gradients])
+            for gradient, part in zip(gradients, parts, strict=True):
+                gradient.copy_(part.view_as(gradient))
 
     def wait(self) -> None:
         """Until all are here."""

@@ -147,6 +147,8 @@ def _options(hint: Any) -> list[Any]:
 
 def _as(option: Any, value: Any) -> Any:
     if get_origin(option) is Literal:
+        if isinstance(value, bool):  # TOML's word for a switch
+            value = "on" if value else "off"
         for choice in get_args(option):
             if value == choice or (isinstance(value, str) and value == str(choice)):
                 return choice

@@ -1,0 +1,86 @@
+"""What makes steps faster where it pays: compiling model and loss, recording CUDA graphs.
+
+Recording takes a second a shape and saves the time of starting kernels; it pays for every run on a
+GPU. Compiling fuses kernels and takes some twenty seconds a shape; it pays for long runs of one
+shape. Both want few shapes: the loader then fills up every batch of a bucket to one.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from glassformer.errors import ConfigError
+from glassformer.training.config import RunConfig
+from glassformer.training.loss import Loss, model_loss
+
+__all__ = ["Acceleration", "choose_acceleration", "loss_function"]
+
+_MOST_SHAPES = 48
+_LONG_RUN = 10_000  # updates
+_READS_LENGTHS = ("lstm", "rnn")  # on the CPU, in the middle of a step: nothing can be recorded
+
+
+@dataclass(frozen=True)
+class Acceleration:
+    """What is done; neither: steps run operator by operator."""
+
+    compiled: bool = False
+    graphs: bool = False
+    n_shapes: int = 1
+
+    @property
+    def recorded(self) -> bool:
+        """Whether graphs are recorded here; those of a compiled step are torch's own."""
+        return self.graphs and not self.compiled
+
+    @property
+    def fixed_shapes(self) -> bool:
+        """Whether batches are filled up to the shape of their bucket."""
+        return self.graphs
+
+
+def choose_acceleration(
+    config: RunConfig, device: torch.device, *, n_shapes: int, n_updates: int, alone: bool
+) -> Acceleration:
+    """What a config asks for, `auto` settled. `alone`: one process, which has the whole model."""
+    loop = config.loop
+    recordable = config.kind not in _READS_LENGTHS
+    if loop.graphs == "on":
+        _check_graphs(device, config.kind, recordable)
+    graphs = loop.graphs == "on" or (
+        loop.graphs == "auto"
+        and device.type == "cuda"
+        and recordable
+        and n_shapes <= _MOST_SHAPES
+        and loop.sharding == "none"
+    )
+    compiled = loop.compile == "on" or (
+        loop.compile == "auto"
+        and graphs
+        and alone
+        and n_shapes == 1
+        and n_updates >= _LONG_RUN
+        and config.kind == "transformer"
+    )
+    # Gradients that processes exchange during the backward pass are no part of torch's graphs.
+    return Acceleration(compiled, graphs and (alone or not compiled), n_shapes)
+
+
+def loss_function(acceleration: Acceleration) -> Callable[..., Loss]:
+    """`model_loss`, compiled or not."""
+    if not acceleration.compiled:
+        return model_loss
+    if not acceleration.graphs:
+        return torch.compile(model_loss)
+    # Each shape is compiled for itself; torch's limit is meant for code that never settles.
+    limits = torch._dynamo.config
+    limits.recompile_limit = max(limits.recompile_limit, 4 * acceleration.n_shapes)
+    return torch.compile(model_loss, mode="reduce-overhead", dynamic=False)
+
+
+def _check_graphs(device: torch.device, kind: str, recordable: bool) -> None:
+    if device.type != "cuda":
+        raise ConfigError(f"loop.graphs = on needs an NVIDIA GPU, this run is on {device.type}")
+    if not recordable:
+        raise ConfigError(f"loop.graphs = on is not for models of kind {kind}: choose off or auto")

@@ -1,0 +1,99 @@
+"""Forward and backward of a batch as one CUDA graph: recorded once a shape, replayed ever after.
+
+A step of a small model is hundreds of kernels of a few microseconds each, and starting them one by
+one takes longer than running them. A graph starts them all at once. It reads and writes the same
+memory at every replay, so a batch is copied into the tensors that were recorded, gradients are
+added to tensors that stay (`Optimiser(keeps_gradients=True)`), and parameters are only ever changed
+in place. What moves from update to update stays outside: clipping, learning rates, averages.
+Dropout draws new numbers at every replay: the generator's position is advanced with the graph.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.data import Batch
+
+__all__ = ["CudaRecorder", "RecordedWork", "Recorder", "Work"]
+
+Work = Callable[[Batch, Tensor], Tensor]
+"""Adds the gradient of a batch's loss, times a factor, to the parameters'; returns the loss."""
+
+Recorder = Callable[[Callable[[], Tensor]], tuple[Tensor, Callable[[], None]]]
+"""From work on tensors that stay to its result, which stays too, and what does it again."""
+
+
+class CudaRecorder:
+    """Records on a GPU; all graphs share their memory for what does not outlive a step."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._pool = torch.cuda.graph_pool_handle()
+
+    def __call__(self, work: Callable[[], Tensor]) -> tuple[Tensor, Callable[[], None]]:
+        """Run the work a few times, so that kernels are chosen and loaded, then record it."""
+        with torch.cuda.device(self._device):
+            aside = torch.cuda.Stream()
+            aside.wait_stream(torch.cuda.current_stream())
+            # A resumed run records again: that must not move its random numbers.
+            with torch.random.fork_rng([torch.cuda.current_device()]), torch.cuda.stream(aside):
+                for _ in range(3):
+                    work()
+            torch.cuda.current_stream().wait_stream(aside)
+            graph = torch.cuda.CUDAGraph()
+            # Only this thread is watched: another may prepare batches meanwhile.
+            with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
+                result = work()
+        return result, graph.replay
+
+
+@dataclass(frozen=True)
+class _Recording:
+    """One shape's graph and the tensors that it reads."""
+
+    batch: Batch
+    factor: Tensor
+    loss: Tensor
+    replay: Callable[[], None]
+
+
+class RecordedWork:
+    """Work that is recorded for each shape of batches; called like the work itself."""
+
+    def __init__(self, work: Work, parameters: Sequence[nn.Parameter], recorder: Recorder) -> None:
+        self._work = work
+        self._parameters = parameters
+        self._recorder = recorder
+        self._recordings: dict[tuple[object, ...], _Recording] = {}
+
+    @property
+    def n_recordings(self) -> int:
+        """Shapes seen so far."""
+        return len(self._recordings)
+
+    def __call__(self, batch: Batch, factor: Tensor) -> Tensor:
+        """The loss is in memory of the graphs: use it before the next call."""
+        shapes = tuple((name, tensor.shape) for name, tensor in _tensors(batch).items())
+        if shapes not in self._recordings:
+            self._recordings[shapes] = self._record(batch, factor)
+        recording = self._recordings[shapes]
+        for name, tensor in _tensors(batch).items():
+            getattr(recording.batch, name).copy_(tensor)
+        recording.factor.copy_(factor)
+        recording.replay()
+        return recording.loss
+
+    def _record(self, batch: Batch, factor: Tensor) -> _Recording:
+        gradients = [p.grad for p in self._parameters if p.grad is not None]
+        assert len(gradients) == len(self._parameters), "gradients must stay between updates"
+        before = [gradient.clone() for gradient in gradients]
+        kept, kept_factor = batch.copied(), factor.clone()
+        loss, replay = self._recorder(lambda: self._work(kept, kept_factor))
+        torch._foreach_copy_(gradients, before)  # rehearsals have added to them
+        return _Recording(kept, kept_factor, loss, replay)
+
+
+def _tensors(batch: Batch) -> dict[str, Tensor]:
+    return {name: value for name, value in vars(batch).items() if isinstance(value, Tensor)}

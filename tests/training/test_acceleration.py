@@ -1,0 +1,164 @@
+"""Filled-up batches, recorded steps and compiled ones make the same updates as plain ones.
+
+No GPU is needed: a recorder that runs the work again stands in for CUDA graphs, which read and
+write the same tensors at every replay in just this way.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from glassformer.data import Loader
+from glassformer.errors import ConfigError
+from glassformer.training import RunConfig
+from glassformer.training.acceleration import Acceleration, choose_acceleration
+from glassformer.training.loop import Trainer
+from glassformer.training.recording import RecordedWork
+from glassformer.training.settings import changed, to_json
+from glassformer.training.update import Updater
+from tests.training.made import tiny
+from tests.training.runs import make_trainer
+
+NO_DROPOUT = {f"model__{part}__dropout": 0.0 for part in ("block", "attention", "feed_forward")}
+CUDA, CPU = torch.device("cuda"), torch.device("cpu")
+
+
+def run_again(work: Callable[[], Tensor]) -> tuple[Tensor, Callable[[], None]]:
+    """What CudaRecorder does, without a GPU: the result stays in one tensor."""
+    for _ in range(3):
+        work()  # the rehearsals of a real recorder
+    result = torch.zeros(())
+
+    def replay() -> None:
+        result.copy_(work())
+
+    return result, replay
+
+
+def trainer_with(
+    config: RunConfig, folder: Path, acceleration: Acceleration | None = None
+) -> Trainer:
+    """A trainer whose updates are made as `acceleration` says."""
+    trainer = make_trainer(config, folder)
+    if acceleration is not None:
+        trainer.updater = Updater(
+            config,
+            trainer.model,
+            trainer.problem.measure,
+            device=CPU,
+            processes=trainer.processes,
+            acceleration=acceleration,
+            recorder=run_again,
+        )
+        trainer.optimiser = trainer.updater.optimiser
+        trainer.loader = replace(trainer.loader, fixed_shapes=acceleration.fixed_shapes)
+    return trainer
+
+
+def parameters_after(trainer: Trainer, n_updates: int = 6) -> dict[str, Tensor]:
+    trainer.model.train()
+    tally = trainer._new_tally()
+    for update in trainer.loader.updates(0, n_updates):
+        trainer._update(update, tally)
+        trainer.position.step += 1
+    return {
+        "the sums": tally.sums,
+        **{n: p.detach().clone() for n, p in trainer.model.named_parameters()},
+    }
+
+
+@pytest.mark.parametrize("accumulate", [1, 3])
+@pytest.mark.parametrize("name", ["imdb", "imdb-masked", "multi30k", "shakespeare", "digits"])
+def test_recorded_steps_on_filled_batches_are_plain_steps(
+    name: str, accumulate: int, tmp_path: Path
+) -> None:
+    changes: dict[str, Any] = {**NO_DROPOUT, "loop__accumulate": accumulate, "optimiser__eps": 1e-3}
+    config = tiny("imdb-pretrain" if name == "imdb-masked" else name, **changes)
+    if name == "imdb-masked":
+        assert config.first is not None
+        config = replace(config.first, loop=config.loop, optimiser=config.optimiser)
+        config = replace(config, model=config.model.with_(block__dropout=0.0))
+    plain = parameters_after(trainer_with(config, tmp_path / "plain"))
+    recorded = trainer_with(config, tmp_path / "recorded", Acceleration(graphs=True))
+    after = parameters_after(recorded)
+    for key, tensor in plain.items():
+        assert torch.allclose(tensor, after[key], rtol=1e-4, atol=1e-5), key
+    work = recorded.updater._work
+    assert isinstance(work, RecordedWork)
+    order = recorded.loader.order
+    if name != "imdb-masked":  # there, the number of hidden words counts as well
+        assert 1 <= work.n_recordings <= order.n_shapes
+
+
+@pytest.mark.parametrize("name", ["imdb", "multi30k", "shakespeare"])
+def test_filled_batches_have_one_shape_a_bucket(name: str, tmp_path: Path) -> None:
+    trainer = make_trainer(tiny(name), tmp_path)
+    loader: Loader = replace(trainer.loader, fixed_shapes=True)
+    shapes = {
+        tuple(None if x is None else tuple(x.shape) for x in (*batch.inputs, batch.labels))
+        for update in loader.updates(0, 3 * loader.updates_per_epoch)
+        for batch in update.batches
+    }
+    assert len(shapes) == loader.order.n_shapes
+
+
+def test_compiled_steps_are_plain_steps(tmp_path: Path) -> None:
+    """By the command, in a process of its own: the shape checks of this one cannot be compiled."""
+    text = tmp_path / "text.txt"
+    text.write_text("to be or not to be, that is the question\n" * 40, encoding="utf-8")
+    config = tiny("text", **NO_DROPOUT, data__file=str(text), loop__steps=2, optimiser__eps=1e-3)
+    losses = {}
+    for compiled in ("on", "off"):
+        settings = tmp_path / f"{compiled}.json"
+        settings.write_text(to_json(changed(config, {"loop.compile": compiled})), encoding="utf-8")
+        out = tmp_path / compiled
+        run = ["-m", "glassformer.training", "text", "--config", str(settings), "--out", str(out)]
+        done = subprocess.run(
+            [sys.executable, *run],
+            env={**os.environ, "GLASSFORMER_CHECK_SHAPES": ""},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        lines = (out / "metrics.jsonl").read_text("utf-8").splitlines()
+        losses[compiled] = [json.loads(line).get("loss", 0.0) for line in lines]
+    assert losses["on"] == pytest.approx(losses["off"], rel=1e-5)
+
+
+def choice(config: RunConfig, device: torch.device = CUDA, **facts: Any) -> Acceleration:
+    return choose_acceleration(
+        config, device, **{"n_shapes": 8, "n_updates": 1000, "alone": True, **facts}
+    )
+
+
+def test_auto_records_on_a_gpu_and_compiles_long_runs_of_one_shape() -> None:
+    config = tiny("imdb")
+    assert choice(config) == Acceleration(graphs=True, n_shapes=8)
+    assert choice(config, CPU) == Acceleration(n_shapes=8)
+    assert choice(config, n_shapes=500) == Acceleration(n_shapes=500)
+    assert choice(config, n_shapes=1, n_updates=50_000) == Acceleration(compiled=True, graphs=True)
+    several = choice(config, n_shapes=1, n_updates=50_000, alone=False)
+    assert several == Acceleration(graphs=True)
+    assert choice(tiny("imdb-lstm")) == Acceleration(n_shapes=8)
+
+
+def test_what_was_asked_for_is_done_or_refused() -> None:
+    assert choice(tiny("imdb", loop__graphs="off")) == Acceleration(n_shapes=8)
+    both = choice(tiny("imdb", loop__compile="on"))
+    assert (both.compiled, both.graphs, both.recorded) == (True, True, False)
+    assert not choice(tiny("imdb", loop__compile="on"), alone=False).graphs
+    with pytest.raises(ConfigError, match="needs an NVIDIA GPU, this run is on cpu"):
+        choice(tiny("imdb", loop__graphs="on"), CPU)
+    with pytest.raises(ConfigError, match="not for models of kind lstm"):
+        choice(tiny("imdb-lstm", loop__graphs="on"))
