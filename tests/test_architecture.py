@@ -23,7 +23,7 @@ ALLOWED: dict[str, set[str]] = {
     "training": {"nn", "text", "data", "decoding", "checkpoint"},
     "lessons": {"nn", "text", "trace", "tasks", "training"},
     "export": {"nn", "text", "checkpoint", "decoding"},
-    "explorer": {"trace", "lessons", "tasks", "passes"},
+    "explorer": {"trace", "lessons", "tasks", "passes", "checkpoint", "decoding", "text"},
     "cli": {
         "nn", "text", "trace", "data", "checkpoint", "decoding", "tasks", "passes", "training",
         "lessons", "export", "explorer",

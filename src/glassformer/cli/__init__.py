@@ -29,6 +29,7 @@ for _name, _help in (
     ("describe", "Show a preset's parts with their parameter counts."),
     ("evaluate", "Score a model on its test data."),
     ("explain", "Show the arithmetic of one number of a model."),
+    ("explore", "Open the page on which any number can be clicked."),
     ("lesson", "Walk through a worked example, step by step."),
     ("models", "List the trained models that ship."),
     ("recipes", "List the recipes, or all settings of one."),

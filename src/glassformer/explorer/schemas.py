@@ -389,7 +389,7 @@ class CardInfo(Message):
     definitions: list[DefinitionInfo]
     sum: SumInfo | None
     recomputed: Number
-    difference: float
+    difference: Number
     precisions: PrecisionInfo | None
     operands: list[CellRef]
     """The first of them."""

@@ -1,0 +1,142 @@
+"""A trace without its numbers: steps, tree, labels, attention; worked out once for each trace."""
+
+from __future__ import annotations
+
+import gzip
+from collections import defaultdict
+
+from glassformer.explorer.answering import answer_of
+from glassformer.explorer.attention import attention_layers
+from glassformer.explorer.references import source_info
+from glassformer.explorer.scales import scale_info
+from glassformer.explorer.schemas import AttentionInfo, OperandInfo, StepInfo, TraceInfo
+from glassformer.explorer.store import OpenTrace
+from glassformer.explorer.symbols import short_name, symbol_of
+from glassformer.explorer.tree import tree_of
+from glassformer.trace import Step, Trace
+
+__all__ = ["describe", "described"]
+
+_COPIES = frozenset(
+    ["clone", "contiguous", "to", "_to_copy", "type_as", "copy", "reshape", "flatten"]
+)
+
+
+def described(opened: OpenTrace) -> bytes:
+    """The description as JSON, compressed; both are kept."""
+    with opened.lock:
+        if opened.packed is None:
+            body = describe(opened).model_dump_json().encode()
+            opened.packed = gzip.compress(body, compresslevel=3, mtime=0)
+        return opened.packed
+
+
+def describe(opened: OpenTrace) -> TraceInfo:
+    """Everything about a trace but its numbers."""
+    if opened.info is None:
+        opened.info = _describe(opened)
+    return opened.info
+
+
+def _describe(opened: OpenTrace) -> TraceInfo:
+    trace, steps = opened.trace, opened.steps
+    before = opened.first
+    attention = attention_layers(trace)
+    labels = _Labels()
+    readers = _readers(steps)
+    first = _first(steps, attention, trace)
+    return TraceInfo(
+        id=opened.id,
+        model=opened.model,
+        text=opened.text,
+        target=opened.target,
+        task=opened.task,
+        answer=answer_of(opened),
+        before=None if before is None else answer_of(before),
+        edits=list(opened.edits),
+        parent=opened.parent,
+        root=opened.root.id,
+        reran=opened.reran,
+        steps=[_step(step, labels, readers[step.number]) for step in steps],
+        labels=labels.lists,
+        tree=tree_of(trace, steps, first),
+        outputs=[step.number for step in trace.outputs.values()],
+        inputs=[step.number for step in trace.inputs.values()],
+        attention=attention,
+        first=first,
+        notes=trace.notes,
+        n_bytes=opened.n_bytes,
+    )
+
+
+class _Labels:
+    """Every list of labels once, by place."""
+
+    def __init__(self) -> None:
+        self.lists: list[list[str]] = []
+        self._places: dict[tuple[str, ...], int] = {}
+
+    def place(self, labels: tuple[str, ...] | None) -> int | None:
+        if labels is None:
+            return None
+        if labels not in self._places:
+            self._places[labels] = len(self.lists)
+            self.lists.append(list(labels))
+        return self._places[labels]
+
+
+def _step(step: Step, labels: _Labels, readers: list[int]) -> StepInfo:
+    return StepInfo(
+        number=step.number,
+        name=step.name,
+        short=short_name(step),
+        symbol=symbol_of(step),
+        role=step.role,
+        op=step.op,
+        module=step.module,
+        shape=list(step.shape),
+        dtype=str(step.dtype).removeprefix("torch."),
+        labels=[labels.place(axis) for axis in step.labels],
+        scale=scale_info(step),
+        operands=[
+            OperandInfo(
+                argument=operand.argument,
+                step=None if operand.step is None else operand.step.number,
+                shape=list(operand.view.shape),
+            )
+            for operand in step.operands
+        ],
+        readers=readers,
+        source=source_info(step.line),
+        is_view=step.is_view,
+        is_expanded=step.expanded,
+        is_opaque=step.is_opaque,
+        is_main=_is_main(step),
+    )
+
+
+def _is_main(step: Step) -> bool:
+    """Whether it is part of the story: no copy, no other shape, no mask or position being made."""
+    if step.role in ("parameter", "input"):
+        return True
+    counts = step.dtype.is_floating_point and not step.is_view and step.op not in _COPIES
+    return counts and not step.trace.is_fixed(step)
+
+
+def _readers(steps: list[Step]) -> dict[int, list[int]]:
+    readers: dict[int, list[int]] = defaultdict(list)
+    for step in steps:
+        for writer in dict.fromkeys(o.step.number for o in step.operands if o.step is not None):
+            readers[writer].append(step.number)
+    return readers
+
+
+def _first(steps: list[Step], attention: list[AttentionInfo], trace: Trace) -> int:
+    """The first scores, where attention begins; otherwise the output."""
+    if attention:
+        module = attention[0].module
+        for step in steps:
+            if step.module == module and step.call is not None and short_name(step) == "scores":
+                return step.number
+        return attention[0].weights
+    return next(iter(trace.outputs.values())).number

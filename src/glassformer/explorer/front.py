@@ -1,0 +1,74 @@
+"""The outermost app: the page's files at once, the API as soon as it is loaded.
+
+Importing torch takes seconds; a page should not wait for it. The API's modules are imported in a
+thread while the browser fetches the page, and the first question to the API waits for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from starlette.responses import JSONResponse, Response
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+__all__ = ["Front"]
+
+STATIC = Path(__file__).parent / "static"
+
+
+class Front:
+    """`/api/…` to the API, everything else to the page's files."""
+
+    def __init__(self, load: Callable[[], ASGIApp]) -> None:
+        self._load = load
+        self._api: ASGIApp | None = None
+        self._failure: BaseException | None = None
+        self._ready = threading.Event()
+        self._files = StaticFiles(directory=STATIC, html=True, check_dir=False)
+        self._thread = threading.Thread(target=self._load_api, name="load the API", daemon=True)
+
+    def start_loading(self) -> None:
+        """Begin to import what the API needs."""
+        self._thread.start()
+
+    def _load_api(self) -> None:
+        try:
+            self._api = self._load()
+        except BaseException as error:
+            self._failure = error
+        finally:
+            self._ready.set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] == "lifespan":
+            await _lifespan(receive, send)
+        elif scope["type"] != "http":
+            return
+        elif scope["path"] == "/api" or scope["path"].startswith("/api/"):
+            await (await self._loaded())(scope, receive, send)
+        else:
+            await self._files(scope, receive, send)
+
+    async def _loaded(self) -> ASGIApp:
+        if not self._ready.is_set():
+            await asyncio.get_running_loop().run_in_executor(None, self._ready.wait)
+        if self._api is None:
+            return _failed(str(self._failure))
+        return self._api
+
+
+def _failed(why: str) -> Response:
+    return JSONResponse({"detail": f"the server could not start: {why}"}, 500)
+
+
+async def _lifespan(receive: Receive, send: Send) -> None:
+    while True:
+        message = await receive()
+        await send({"type": f"{message['type']}.complete"})
+        if message["type"] == "lifespan.shutdown":
+            return

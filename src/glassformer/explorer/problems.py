@@ -1,0 +1,77 @@
+"""Errors as answers: one clear line each, and never the end of the server."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from glassformer.errors import GlassformerError, UnknownNameError
+from glassformer.explorer.runs import RETRY_AFTER_S, BusyError, LeftError
+from glassformer.explorer.schemas import Problem
+from glassformer.explorer.store import DroppedError, NoTraceError
+
+__all__ = ["PROBLEMS", "answer_problems"]
+
+_LOG = logging.getLogger("glassformer.explorer")
+_STATUS: tuple[tuple[type[GlassformerError], int], ...] = (
+    (DroppedError, 410),
+    (NoTraceError, 404),
+    (UnknownNameError, 404),
+    (BusyError, 429),
+    (LeftError, 499),
+)
+_MEANINGS = {
+    400: "The request asks for something that cannot be; `detail` says what and what to do.",
+    403: "Not from this page: a foreign Host or Origin, or the token is missing.",
+    404: "There is no such trace, step, model or lesson.",
+    410: "The trace was closed to make room for others.",
+    413: "The request is too large.",
+    422: "The request does not have the shape that the schema says.",
+    429: "Too much at once; `Retry-After` says when to try again.",
+    500: "A fault of the server; its log says more.",
+}
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    status: {"model": Problem, "description": meaning} for status, meaning in _MEANINGS.items()
+}
+
+
+def answer_problems(app: FastAPI) -> None:
+    """Teach an app to answer errors."""
+    app.add_exception_handler(GlassformerError, _ours)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _of_http)
+    app.add_exception_handler(Exception, _unexpected)
+
+
+def problem(status: int, detail: str, headers: dict[str, str] | None = None) -> JSONResponse:
+    """One clear line."""
+    line = " ".join(detail.split())
+    return JSONResponse(Problem(detail=line).model_dump(), status, headers)
+
+
+def _ours(_request: Request, error: Exception) -> JSONResponse:
+    status = next((status for kind, status in _STATUS if isinstance(error, kind)), 400)
+    headers = {"Retry-After": str(RETRY_AFTER_S)} if status == 429 else None
+    return problem(status, str(error), headers)
+
+
+def _invalid(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"][1:]) or str(first["loc"][0])
+    return problem(422, f"{place}: {first['msg']}")
+
+
+def _of_http(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    return problem(error.status_code, str(error.detail), dict(error.headers or {}))
+
+
+def _unexpected(request: Request, error: Exception) -> JSONResponse:
+    _LOG.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    return problem(500, "the server could not do this; its log says why")

@@ -1,0 +1,50 @@
+"""Cells and source lines as links."""
+
+from __future__ import annotations
+
+import linecache
+
+from glassformer.explorer.numbers import plain
+from glassformer.explorer.schemas import CellRef, SourceInfo
+from glassformer.explorer.symbols import short_name
+from glassformer.trace import Cell, Line
+from glassformer.trace.render.files import from_package
+
+__all__ = ["cell_ref", "source_info"]
+
+
+def cell_ref(cell: Cell) -> CellRef:
+    """A link to a cell, with what stands there."""
+    step = cell.step
+    places = f"[{', '.join(map(str, cell.index))}]" if cell.index else ""
+    return CellRef(
+        step=step.number,
+        index=list(cell.index),
+        name=f"{short_name(step)}{places}",
+        role=step.role,
+        value=plain(float(cell.value)),
+        labels=[
+            None if labels is None else labels[place]
+            for labels, place in zip(step.labels, cell.index, strict=True)
+        ],
+    )
+
+
+def source_info(line: Line | None, around: int = 0) -> SourceInfo | None:
+    """A source line, the file named from its package down; `around`: so many lines about it."""
+    if line is None:
+        return None
+
+    def text(number: int) -> str:
+        return linecache.getline(line.file, number).rstrip("\n")
+
+    n_lines = len(linecache.getlines(line.file)) if around else 0
+    before = range(max(1, line.number - around), line.number)
+    after = range(line.number + 1, min(n_lines, line.number + around) + 1)
+    return SourceInfo(
+        file=from_package(line.file),
+        line=line.number,
+        text=line.text,
+        before=[text(number) for number in before],
+        after=[text(number) for number in after],
+    )

@@ -1,0 +1,1 @@
+"""The API by topic: each route parses, calls and answers; what it answers is made elsewhere."""

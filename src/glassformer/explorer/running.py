@@ -1,0 +1,60 @@
+"""A text to a trace: models loaded once, attention written out."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+
+from glassformer.explorer.catalogue import Catalogue
+from glassformer.explorer.runs import LeftError
+from glassformer.explorer.schemas import TraceRequest
+from glassformer.explorer.store import OpenTrace
+from glassformer.passes import forward_pass
+from glassformer.tasks import Model, load
+from glassformer.trace import trace
+
+__all__ = ["Models", "run_text"]
+
+MOST_BYTES = 512 * 1024**2
+"""What one trace may take; a longer text is refused in one line."""
+_MOST_LOADED = 6
+
+
+class Models:
+    """The models that are loaded."""
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self.catalogue = catalogue
+        self._lock = threading.Lock()
+        self._loaded: OrderedDict[str, Model] = OrderedDict()
+
+    def get(self, name: str) -> Model:
+        """A model of the catalogue, read from its folder the first time."""
+        folder = self.catalogue.folder(name)
+        with self._lock:
+            if name not in self._loaded:
+                self._loaded[name] = load(folder, attention="written")
+                while len(self._loaded) > _MOST_LOADED:
+                    self._loaded.popitem(last=False)
+            self._loaded.move_to_end(name)
+            return self._loaded[name]
+
+
+def run_text(models: Models, request: TraceRequest, cancelled: Callable[[], bool]) -> OpenTrace:
+    """Run a model over a text and keep every number."""
+    model = models.get(request.model)
+    if cancelled():
+        raise LeftError("nobody waits for this run any more")
+    reading = forward_pass(model.checkpoint, request.text, request.target)
+    recorded = trace(reading.model, *reading.arguments, labels=reading.labels, max_bytes=MOST_BYTES)
+    card = next(card for card in models.catalogue.cards if card.name == request.model)
+    return OpenTrace(
+        recorded,
+        request.model,
+        card.task,
+        request.text,
+        request.target,
+        loaded=model,
+        reading=reading,
+    )

@@ -1,0 +1,40 @@
+"""The colour scale of a step, quick even for an embedding of millions of numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from glassformer.explorer.schemas import ScaleInfo
+from glassformer.trace import Step
+from glassformer.trace.render.colours import scale_of
+
+__all__ = ["scale_info"]
+
+_EXACT = 1 << 16
+"""Up to so many numbers the limit is exact; of more, a sample of about as many decides."""
+
+
+def scale_info(step: Step) -> ScaleInfo | None:
+    """How the step's numbers become colours; None for ids and other whole numbers."""
+    if step.view.numel == 0:
+        return None
+    probability = step.role == "activation" and "softmax" in step.op
+    if step.view.numel <= _EXACT or not step.dtype.is_floating_point:
+        found = scale_of(step)
+        if found is None:
+            return None
+        # Rows of parameters that happen to add up to 1 are no shares.
+        if step.role != "parameter" or found.kind == "signed":
+            return ScaleInfo(kind=found.kind, limit=found.limit)
+    elif probability:
+        return ScaleInfo(kind="probability", limit=1.0)
+    return ScaleInfo(kind="signed", limit=_limit(step))
+
+
+def _limit(step: Step) -> float:
+    """The 99th percentile of the sizes, of a sample where there are many."""
+    flat = step.view.tensor().reshape(-1)[:: max(1, step.view.numel // _EXACT)]
+    sizes = np.abs(np.asarray(flat.double().numpy()))
+    finite = sizes[np.isfinite(sizes)]
+    limit = float(np.percentile(finite, 99)) if finite.size else 0.0
+    return limit or float(finite.max(initial=0.0)) or 1.0

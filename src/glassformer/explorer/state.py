@@ -1,0 +1,44 @@
+"""What the server holds: models, open traces, the queue of runs. Nothing of it is a selection:
+which step or cell is looked at is the page's affair, so two tabs do not disturb each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from glassformer.explorer.catalogue import Catalogue
+from glassformer.explorer.running import Models
+from glassformer.explorer.runs import Runs
+from glassformer.explorer.schemas import ModelInfo
+from glassformer.explorer.store import Store
+
+__all__ = ["Holds", "State"]
+
+
+@dataclass
+class State:
+    """Everything that outlives a request."""
+
+    catalogue: Catalogue
+    models: Models
+    store: Store = field(default_factory=Store)
+    runs: Runs = field(default_factory=Runs)
+    own: list[ModelInfo] = field(default_factory=list)
+    """Cards for what `glassformer.explore` opened."""
+
+    @classmethod
+    def of(cls, chosen: str | None = None) -> State:
+        """A state over the shipped models, or over one."""
+        catalogue = Catalogue(chosen)
+        return cls(catalogue, Models(catalogue))
+
+
+def _state(request: Request) -> State:
+    state = request.app.state.explorer
+    assert isinstance(state, State)
+    return state
+
+
+Holds = Annotated[State, Depends(_state)]
