@@ -1,0 +1,60 @@
+/** Numbers for readers: 4 significant digits, 9 where a float32 must be restorable. */
+
+export const SHORT = 4;
+export const EXACT = 9;
+
+/** Significant digits, whole numbers as such, as `trace.text.number` writes them but with a real minus. */
+export function formatNumber(value: number, digits: number = SHORT): string {
+  if (Number.isNaN(value)) return 'NaN';
+  if (!Number.isFinite(value)) return value > 0 ? '∞' : '−∞';
+  if (Number.isInteger(value) && Math.abs(value) < 10 ** Math.max(digits, 6)) {
+    return typeset(String(value));
+  }
+  return typeset(general(value, digits));
+}
+
+/** C's `%.{digits}g`: no trailing zeros, exponents of at least two digits. */
+function general(value: number, digits: number): string {
+  const [mantissa, power] = value.toExponential(digits - 1).split('e');
+  const exponent = Number(power);
+  if (exponent >= -4 && exponent < digits) {
+    return trimmed(value.toFixed(Math.max(0, digits - 1 - exponent)));
+  }
+  const sign = exponent < 0 ? '-' : '+';
+  return `${trimmed(mantissa)}e${sign}${String(Math.abs(exponent)).padStart(2, '0')}`;
+}
+
+function trimmed(text: string): string {
+  return text.includes('.') ? text.replace(/\.?0+$/, '') : text;
+}
+
+/** Text of ours with its hyphens before numbers made minus signs, which are as wide as digits. */
+export function typeset(text: string): string {
+  return text.replace(/(^|[^\w.)\]])-(?=[\d.∞])/g, '$1−').replace(/e-(?=\d)/g, 'e−');
+}
+
+/** With its sign always there: `+0.113`. */
+export function formatSigned(value: number, digits: number = SHORT): string {
+  return value >= 0 ? `+${formatNumber(value, digits)}` : formatNumber(value, digits);
+}
+
+export function formatShare(share: number): string {
+  const percent = share * 100;
+  return `${percent >= 10 || percent === 0 ? percent.toFixed(0) : percent.toFixed(1)} %`;
+}
+
+/** `3 × 4`, and `scalar`'s empty shape as an empty text. */
+export function formatShape(shape: readonly number[]): string {
+  return shape.join(' × ');
+}
+
+/** What a person typed as a number: decimal comma and real minus allowed; undefined if it is none. */
+export function parseNumber(text: string): number | undefined {
+  const plain = text
+    .trim()
+    .replace(/[−–]/g, '-')
+    .replace(/^([^.]*),([^.,]*)$/, '$1.$2');
+  if (/^[+-]?(inf(inity)?|∞)$/i.test(plain)) return plain.startsWith('-') ? -Infinity : Infinity;
+  if (!/^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(plain)) return undefined;
+  return Number(plain);
+}
