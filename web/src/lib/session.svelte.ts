@@ -2,11 +2,12 @@
  * What the page shows: one open trace, one selected step, one selected cell, and the way there.
  *
  * Components read these fields and call these methods; they do not talk to the server about
- * traces themselves. The address bar follows (`route.ts`), so that every state has a link.
+ * traces themselves. The address bar follows (`route.svelte.ts`), so that every state has a link:
+ * what belongs together is therefore fetched first and then set at once.
  */
 
 import * as api from './api';
-import type { CardInfo, Equation, ModelInfo, TraceInfo } from './api';
+import type { CardInfo, EditInput, Equation, ModelInfo, TraceInfo } from './api';
 
 export type View = 'start' | 'map' | 'attention' | 'decoding' | 'walk' | 'training';
 
@@ -16,9 +17,28 @@ export interface Place {
   index: number[];
 }
 
+/** What a trace was made from: enough to make it again. */
+interface Origin {
+  model: string;
+  text: string;
+  target: string | null;
+  edits: EditInput[];
+}
+
+/** A step on the screen. */
+interface Shown {
+  step: number;
+  lead: number[];
+  equation: Equation;
+}
+
+type Work = 'running' | 'editing' | 'loading';
+
 export class Session {
   models = $state.raw<ModelInfo[]>([]);
   view = $state<View>('start');
+  /** Whether the server watches a training run. */
+  isWatching = $state(false);
 
   trace = $state.raw<TraceInfo | null>(null);
   step = $state<number | null>(null);
@@ -35,63 +55,69 @@ export class Session {
   walk = $state.raw<{ lesson: string; step: number } | null>(null);
 
   /** What the server is doing for us, or null; `cancel` ends it. */
-  busy = $state<'running' | 'editing' | 'loading' | null>(null);
+  busy = $state<Work | null>(null);
   problem = $state<string | null>(null);
 
   private running: AbortController | null = null;
+  /** Counts what was asked for, so that a late answer does not overwrite a newer one. */
+  private asked = 0;
+  private readonly origins = new Map<string, Origin>();
+  private readonly revivals = new Map<string, Promise<string | null>>();
+
+  constructor() {
+    api.onDropped((id) => this.revive(id));
+  }
 
   async loadModels(): Promise<void> {
     this.models = (await this.attempt('loading', (signal) => api.models(signal))) ?? [];
+    this.isWatching = await api.watch(0).then(
+      (found) => found !== null,
+      () => false,
+    );
   }
 
-  /** Run a model over a text and show the trace. */
-  async run(model: string, text: string, target: string | null = null): Promise<boolean> {
+  /** Run a model over a text and show the trace, with edits if there are some to make. */
+  async run(
+    model: string,
+    text: string,
+    target: string | null = null,
+    edits: EditInput[] = [],
+    view: View = 'map',
+  ): Promise<boolean> {
     const trace = await this.attempt('running', (signal) =>
-      api.createTrace({ model, text, target }, signal),
+      make({ model, text, target, edits }, signal),
     );
-    if (trace === undefined) return false;
-    await this.show(trace);
-    return true;
+    return trace !== undefined && this.show(trace, view);
   }
 
   /** Open a trace that the server already has: of a lesson, of `glassformer.explore`. */
   async open(id: string, view: View = 'map'): Promise<boolean> {
     const trace = await this.attempt('loading', (signal) => api.trace(id, signal));
-    if (trace === undefined) return false;
-    await this.show(trace, view);
-    return true;
+    return trace !== undefined && this.show(trace, view);
   }
 
   /** Select a step; the leading axes stay where they were if they fit. */
   async select(step: number, lead: number[] | null = null): Promise<void> {
     const trace = this.trace;
     if (trace === null) return;
-    const wanted = fitted(lead ?? this.lead, trace.steps[step].shape.slice(0, -2));
-    const equation = await this.attempt('loading', (signal) =>
-      api.equation(trace.id, step, wanted, signal),
+    const turn = ++this.asked;
+    const shown = await this.attempt('loading', (signal) =>
+      look(trace, step, lead ?? this.lead, signal),
     );
-    if (equation === undefined) return;
-    this.step = step;
-    this.lead = wanted;
-    this.equation = equation;
+    if (shown !== undefined && turn === this.asked) Object.assign(this, shown);
   }
 
   /** Show a cell's card, and its step if another one is selected. */
   async explain(place: Place, operand: number | null = null): Promise<void> {
-    const card = await this.fetchCard(place, operand);
-    if (card === undefined) return;
-    if (this.cell !== null) this.trail = [...this.trail, this.cell];
-    await this.present(card);
+    const from = this.cell;
+    const trail = from === null || isSame(from, place) ? this.trail : [...this.trail, from];
+    await this.present(place, operand, trail);
   }
 
   /** One place back along the trail. */
   async back(): Promise<void> {
     const last = this.trail.at(-1);
-    if (last === undefined) return;
-    const card = await this.fetchCard(last, null);
-    if (card === undefined) return;
-    this.trail = this.trail.slice(0, -1);
-    await this.present(card);
+    if (last !== undefined) await this.present(last, null, this.trail.slice(0, -1));
   }
 
   closeCard(): void {
@@ -104,11 +130,10 @@ export class Session {
   async edit(place: Place, value: number): Promise<boolean> {
     const trace = this.trace;
     if (trace === null) return false;
-    const edits = [{ step: trace.steps[place.step].name, index: place.index, value }];
+    const name = trace.steps[place.step]!.name;
+    const edits = [{ step: name, index: place.index, value: api.fromNumber(value) }];
     const edited = await this.attempt('editing', (signal) => api.edit(trace.id, edits, signal));
-    if (edited === undefined) return false;
-    await this.replace(edited);
-    return true;
+    return edited !== undefined && this.replace(edited);
   }
 
   /** Back to the trace before the last edit. */
@@ -127,12 +152,14 @@ export class Session {
     this.running?.abort();
   }
 
-  private async show(trace: TraceInfo, view: View = 'map'): Promise<void> {
-    this.trace = trace;
+  private async show(trace: TraceInfo, view: View): Promise<boolean> {
+    this.remember(trace);
+    const shown = await this.attempt('loading', (signal) => look(trace, trace.first, [], signal));
+    if (shown === undefined) return false;
+    this.asked++;
     this.closeCard();
-    this.lead = [];
-    this.view = view;
-    await this.select(trace.first);
+    Object.assign(this, { trace, view, ...shown });
+    return true;
   }
 
   private async replaceBy(id: string): Promise<void> {
@@ -141,33 +168,66 @@ export class Session {
   }
 
   /** Another version of the same run: step, cell and trail stay. */
-  private async replace(trace: TraceInfo): Promise<void> {
-    const { step, cell } = this;
-    this.trace = trace;
-    if (step !== null && step < trace.steps.length) await this.select(step);
-    if (cell !== null) {
-      const card = await this.fetchCard(cell, null);
-      if (card !== undefined) this.card = card;
-    }
+  private async replace(trace: TraceInfo): Promise<boolean> {
+    this.remember(trace);
+    const { cell, lead } = this;
+    const step = this.step !== null && this.step < trace.steps.length ? this.step : trace.first;
+    const next = await this.attempt('loading', async (signal) => {
+      const card = cell === null ? null : api.card(trace.id, cell, null, signal);
+      return { ...(await look(trace, step, lead, signal)), card: await card };
+    });
+    if (next === undefined) return false;
+    this.asked++;
+    Object.assign(this, { trace, ...next });
+    return true;
   }
 
-  private async present(card: CardInfo): Promise<void> {
-    const { step, index } = card.cell;
-    this.cell = { step, index };
-    this.card = card;
-    const lead = index.slice(0, -2);
-    if (step !== this.step || String(lead) !== String(this.lead)) await this.select(step, lead);
-  }
-
-  private async fetchCard(place: Place, operand: number | null): Promise<CardInfo | undefined> {
+  private async present(place: Place, operand: number | null, trail: Place[]): Promise<void> {
     const trace = this.trace;
-    if (trace === null) return undefined;
-    return this.attempt('loading', (signal) => api.card(trace.id, place, operand, signal));
+    if (trace === null) return;
+    const turn = ++this.asked;
+    const next = await this.attempt('loading', async (signal) => {
+      const card = await api.card(trace.id, place, operand, signal);
+      const { step, index } = card.cell;
+      const lead = index.slice(0, -2);
+      const moved = step !== this.step || String(lead) !== String(this.lead);
+      const shown = moved ? await look(trace, step, lead, signal) : {};
+      return { card, cell: { step, index }, trail, ...shown };
+    });
+    if (next !== undefined && turn === this.asked) Object.assign(this, next);
+  }
+
+  /** Keep what a trace and those before it were made from. */
+  private remember(trace: TraceInfo): void {
+    const { model, text, edits } = trace;
+    if (!this.models.some((one) => one.name === model)) return; // a module, a lesson
+    const target = this.origins.get(trace.root)?.target ?? null;
+    const origin = { model, text, target, edits };
+    this.origins.set(trace.id, origin);
+    if (!this.origins.has(trace.root)) this.origins.set(trace.root, { ...origin, edits: [] });
+  }
+
+  /** The server dropped a trace to make room: run it again, and go on as if nothing was. */
+  private revive(id: string): Promise<string | null> {
+    const origin = this.origins.get(id);
+    if (origin === undefined) return Promise.resolve(null);
+    let revival = this.revivals.get(id);
+    if (revival === undefined) {
+      revival = make(origin).then((trace) => {
+        this.remember(trace);
+        if (this.trace?.id === id) this.trace = trace;
+        return trace.id;
+      });
+      this.revivals.set(id, revival);
+      const forget = () => this.revivals.delete(id);
+      revival.then(forget, forget);
+    }
+    return revival;
   }
 
   /** Do something that may take long or fail; a failure becomes the line on the screen. */
   private async attempt<T>(
-    what: 'running' | 'editing' | 'loading',
+    what: Work,
     work: (signal: AbortSignal) => Promise<T>,
   ): Promise<T | undefined> {
     const controller = new AbortController();
@@ -188,7 +248,31 @@ export class Session {
   }
 }
 
+/** Run a model, then make the edits one by one, so that each can be undone. */
+async function make(origin: Origin, signal?: AbortSignal): Promise<TraceInfo> {
+  const { model, text, target, edits } = origin;
+  let trace = await api.createTrace({ model, text, target }, signal);
+  for (const { step, index, value } of edits) {
+    trace = await api.edit(trace.id, [{ step, index, value }], signal);
+  }
+  return trace;
+}
+
+async function look(
+  trace: TraceInfo,
+  step: number,
+  lead: number[],
+  signal: AbortSignal,
+): Promise<Shown> {
+  const wanted = fitted(lead, trace.steps[step]!.shape.slice(0, -2));
+  return { step, lead: wanted, equation: await api.equation(trace.id, step, wanted, signal) };
+}
+
 /** Leading places that fit a shape: missing ones are 0, too large ones are cut. */
 function fitted(lead: number[], sizes: number[]): number[] {
   return sizes.map((size, axis) => Math.min(lead[axis] ?? 0, Math.max(0, size - 1)));
+}
+
+function isSame(one: Place, other: Place): boolean {
+  return one.step === other.step && String(one.index) === String(other.index);
 }

@@ -1,3 +1,30 @@
 import type { editEn } from './edit.en';
 
-export const editZh: Record<keyof typeof editEn, string> = {};
+export const editZh: Record<keyof typeof editEn, string> = {
+  'edit.title': '修改一个数',
+  'edit.value': '{name} 的新值',
+  'edit.now': '现为 {value}',
+  'edit.apply': '应用',
+  'edit.cancel': '取消',
+  'edit.negate': '× −1',
+  'edit.zero': '0',
+  'edit.less': '−10 %',
+  'edit.more': '+10 %',
+  'edit.nudges': '快速修改',
+  'edit.notNumber': '请写一个数，例如 0.5、-2 或 1e-3。',
+  'edit.notWhole': '这是编号：请写不小于 0 的整数。',
+  'edit.same': '它已经是这个值。',
+  'edit.working': '正在重算所有受影响的数……',
+  'edit.bar': '修改',
+  'edit.count.one': '1 处修改',
+  'edit.count.many': '{count} 处修改',
+  'edit.steps.one': '1 个步骤有变化',
+  'edit.steps.many': '{count} 个步骤有变化',
+  'edit.changed': '变化之处',
+  'edit.cells': '{total} 个数中的 {changed} 个',
+  'edit.before': '按住查看修改前',
+  'edit.undo': '撤销',
+  'edit.reset': '全部还原',
+  'edit.reran': '这处修改改变了程序的走向，模型已重新运行。',
+  'edit.sameAnswer': '答案不变',
+};

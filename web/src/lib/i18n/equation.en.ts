@@ -1,1 +1,23 @@
-export const equationEn = {} as const;
+export const equationEn = {
+  'equation.head': 'head',
+  'equation.axis': 'axis {axis}',
+  'equation.previous': 'previous {axis}',
+  'equation.next': 'next {axis}',
+  'equation.expanded':
+    'The module called one fused kernel here. The trace writes it out in the textbook’s steps; the results agree to rounding.',
+  'equation.opaque':
+    'There is no rule yet for the operator {op}: its numbers are shown, not explained.',
+  'panel.widen': 'Use the whole width',
+  'panel.narrow': 'Back beside the others',
+  'role.parameter': 'parameter: learnt',
+  'role.input': 'input',
+  'role.activation': 'computed',
+  'role.constant': 'constant',
+  'matrix.cell': '{name}, row {row}, column {column}, {value}',
+  'matrix.zoom': 'Zoom',
+  'matrix.in': 'Zoom in',
+  'matrix.out': 'Zoom out',
+  'matrix.fit': 'Fit',
+  'matrix.exact': 'Show the numbers',
+  'matrix.digits': 'Nine digits',
+} as const;

@@ -1,0 +1,26 @@
+/** Which cell is being edited: one at a time, wherever on the page the edit was begun. */
+
+import * as api from '../lib/api';
+import type { CardInfo } from '../lib/api';
+import type { Place, Session } from '../lib/session.svelte';
+
+class Editing {
+  card = $state.raw<CardInfo | null>(null);
+
+  /** Ask for a new value of a cell; with `operand`, the index counts in that operand. */
+  async start(session: Session, place: Place, operand: number | null = null): Promise<void> {
+    const { trace } = session;
+    if (trace === null) return;
+    try {
+      this.card = await api.card(trace.id, place, operand);
+    } catch (error) {
+      session.problem = api.describe(error);
+    }
+  }
+
+  stop(): void {
+    this.card = null;
+  }
+}
+
+export const editing = new Editing();

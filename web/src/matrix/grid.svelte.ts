@@ -1,0 +1,210 @@
+/**
+ * The state of one matrix on the screen: zoom, scroll, the active cell, the tiles that are there.
+ *
+ * Nothing here touches the DOM; `Matrix.svelte` tells it how large its box is and draws it.
+ */
+
+import type { ScaleInfo } from '../lib/api';
+import { describe } from '../lib/api';
+import { areUpright, columnHeaderHeight, exactWidth, rowHeaderWidth } from './headers';
+import { EXACT, formatNumber, SHORT } from './numbers';
+import { store } from './store';
+import { corners, tileCount, tileShape, type MatrixPlace, type Tile } from './tiles';
+import {
+  cellSize,
+  clamp,
+  EXACT_RUNG,
+  RUNGS,
+  startingRung,
+  visible,
+  zoomedScroll,
+  type Box,
+  type Scroll,
+} from './viewport';
+
+export type CellAt = readonly [number, number];
+
+/** A matrix to show. */
+export interface MatrixProps {
+  place: MatrixPlace;
+  /** The same matrix before the edits, to mark what differs. */
+  before: MatrixPlace | null;
+  rows: number;
+  columns: number;
+  rowLabels: readonly string[] | null;
+  columnLabels: readonly string[] | null;
+  scale: ScaleInfo | null;
+  /** The room that the matrix may take with its headers. */
+  room: Box;
+}
+
+const SCROLLBAR = 10;
+const ONE_PIXEL = RUNGS.indexOf(1);
+/** A matrix of more tiles is not drawn smaller than a pixel per number: it would all be fetched. */
+const MOST_TILES_AT_ONCE = 8;
+const SAMPLE = 4096;
+
+export class Grid {
+  private readonly props: () => MatrixProps;
+  /** What the reader chose; null: what fits. */
+  private chosen = $state<number | null>(null);
+  private arrivals = $state(0);
+  digits = $state(SHORT);
+  scroll = $state.raw<Scroll>({ x: 0, y: 0 });
+  problem = $state<string | null>(null);
+
+  constructor(props: () => MatrixProps) {
+    this.props = props;
+  }
+
+  readonly shape = $derived.by(() => tileShape(this.props().rows, this.props().columns));
+  readonly headWidth = $derived.by(() => rowHeaderWidth(this.props().rowLabels, this.props().rows));
+
+  /** The room for cells if column headers stand upright, which is when they need the most. */
+  private readonly roomiest = $derived.by((): Box => {
+    const { room, columnLabels } = this.props();
+    return {
+      width: Math.max(40, room.width - this.headWidth - SCROLLBAR),
+      height: Math.max(24, room.height - columnHeaderHeight(columnLabels, true) - SCROLLBAR),
+    };
+  });
+
+  readonly lowest = $derived.by(() =>
+    tileCount(this.props().rows, this.props().columns) > MOST_TILES_AT_ONCE ? ONE_PIXEL : 0,
+  );
+
+  private readonly widest = $derived.by(() => {
+    const first = this.firstTile;
+    if (first === undefined) return 64;
+    const stride = Math.max(1, Math.ceil(first.values.length / SAMPLE));
+    const texts: string[] = [];
+    for (let i = 0; i < first.values.length; i += stride) {
+      texts.push(formatNumber(first.values[i], this.digits));
+    }
+    return exactWidth(texts);
+  });
+
+  readonly rung = $derived.by(() => {
+    const { rows, columns } = this.props();
+    const started = startingRung(rows, columns, this.roomiest, this.widest, this.lowest);
+    return clamp(this.chosen ?? started, this.lowest, EXACT_RUNG);
+  });
+  readonly isExact = $derived.by(() => this.rung === EXACT_RUNG);
+  readonly sizes = $derived.by(() => {
+    const { rows, columns } = this.props();
+    return cellSize(this.rung, rows, columns, this.roomiest, this.widest);
+  });
+  readonly isUpright = $derived.by(() => areUpright(this.props().columnLabels, this.sizes.width));
+  readonly headHeight = $derived.by(() =>
+    columnHeaderHeight(this.props().columnLabels, this.isUpright),
+  );
+
+  /** The visible field of cells. */
+  readonly box = $derived.by((): Box => {
+    const { rows, columns, width, height } = this.sizes;
+    const { room } = this.props();
+    return {
+      width: Math.min(Math.ceil(columns * width), this.roomiest.width),
+      height: Math.min(
+        Math.ceil(rows * height),
+        Math.max(24, room.height - this.headHeight - SCROLLBAR),
+      ),
+    };
+  });
+  readonly content = $derived.by((): Box => {
+    const { rows, columns, width, height } = this.sizes;
+    return { width: Math.ceil(columns * width), height: Math.ceil(rows * height) };
+  });
+  readonly overflows = $derived.by(() => ({
+    x: this.content.width > this.box.width,
+    y: this.content.height > this.box.height,
+  }));
+  /** The size of the scrolling element, scrollbars included. */
+  readonly frame = $derived.by((): Box => ({
+    width: this.headWidth + this.box.width + (this.overflows.y ? SCROLLBAR : 0),
+    height: this.headHeight + this.box.height + (this.overflows.x ? SCROLLBAR : 0),
+  }));
+
+  readonly window = $derived.by(() => visible(this.sizes, this.scroll, this.box));
+  private readonly wanted = $derived.by(() => corners(this.window, this.shape));
+  readonly tiles = $derived.by(() => this.there(this.props().place));
+  readonly beforeTiles = $derived.by(() => {
+    const { before } = this.props();
+    return before === null ? [] : this.there(before);
+  });
+  private readonly firstTile = $derived.by(() => {
+    void this.arrivals;
+    return store.peek(this.props().place, 0, 0);
+  });
+
+  /** Ask for what the window shows and is not there; to be called in an effect. */
+  load(): void {
+    const { place, before, rows, columns } = this.props();
+    for (const where of before === null ? [place] : [place, before]) {
+      for (const [top, left] of this.wanted) {
+        if (store.peek(where, top, left) !== undefined) continue;
+        const height = Math.min(this.shape.rows, rows - top);
+        const width = Math.min(this.shape.columns, columns - left);
+        store.load(where, top, left, height, width).then(
+          () => {
+            this.arrivals += 1;
+            this.problem = null;
+          },
+          (error: unknown) => (this.problem = describe(error)),
+        );
+      }
+    }
+  }
+
+  /** The number of a cell, if it has been fetched. */
+  valueAt(row: number, column: number): number | undefined {
+    return valueIn(this.tiles, row, column);
+  }
+
+  /** Its number before the edits, where that was another one. */
+  valueBefore(row: number, column: number): number | undefined {
+    const before = valueIn(this.beforeTiles, row, column);
+    return before === undefined || Object.is(before, this.valueAt(row, column))
+      ? undefined
+      : before;
+  }
+
+  /** A rung up or down, the cell under a point of the field staying there; the new scroll. */
+  zoom(direction: 1 | -1, x: number, y: number): Scroll {
+    const before = this.sizes;
+    this.chosen = clamp(this.rung + direction, this.lowest, EXACT_RUNG);
+    return zoomedScroll(before, this.sizes, this.scroll, x, y);
+  }
+
+  /** Back to the level that fits. */
+  fit(): void {
+    this.chosen = null;
+  }
+
+  showExact(): void {
+    this.chosen = EXACT_RUNG;
+  }
+
+  get isFitted(): boolean {
+    return this.chosen === null;
+  }
+
+  toggleDigits(): void {
+    this.digits = this.digits === SHORT ? EXACT : SHORT;
+  }
+
+  private there(place: MatrixPlace): Tile[] {
+    void this.arrivals;
+    return this.wanted
+      .map(([top, left]) => store.peek(place, top, left))
+      .filter((tile) => tile !== undefined);
+  }
+}
+
+function valueIn(tiles: readonly Tile[], row: number, column: number): number | undefined {
+  const tile = tiles.find(
+    ({ top, left, rows, columns }) =>
+      row >= top && row < top + rows && column >= left && column < left + columns,
+  );
+  return tile?.values[(row - tile.top) * tile.columns + column - tile.left];
+}

@@ -1,0 +1,69 @@
+/** What stands beside the rows and above the columns, and how much room it needs. */
+
+import { clamp, tickStep } from './viewport';
+
+const CHARACTER = 7;
+const ROOM_FOR_LABEL = 12;
+const ROOM_FOR_TICK = 34;
+const INDEX_HEIGHT = 20;
+
+export interface Header {
+  at: number;
+  text: string;
+}
+
+/** As many characters wide as the text looks: CJK characters count twice. */
+export function textWidth(text: string): number {
+  let width = 0;
+  for (const character of text) width += (character.codePointAt(0) ?? 0) >= 0x2e80 ? 2 : 1;
+  return width;
+}
+
+function longest(labels: readonly string[]): number {
+  return labels.reduce((most, label) => Math.max(most, textWidth(label)), 1);
+}
+
+export function rowHeaderWidth(labels: readonly string[] | null, rows: number): number {
+  if (labels === null) return String(Math.max(0, rows - 1)).length * CHARACTER + 14;
+  return clamp(longest(labels) * CHARACTER + 14, 28, 112);
+}
+
+export function columnHeaderHeight(labels: readonly string[] | null, isUpright: boolean): number {
+  if (labels === null || !isUpright) return INDEX_HEIGHT;
+  return clamp(longest(labels) * CHARACTER + 10, INDEX_HEIGHT, 88);
+}
+
+/** Whether labels over the columns are turned upright: too narrow to lie, wide enough to stand. */
+export function areUpright(labels: readonly string[] | null, width: number): boolean {
+  return labels !== null && width >= ROOM_FOR_LABEL && width < ROOM_FOR_TICK + 6;
+}
+
+/** The headers of the places `from` to `to`: labels where there is room, else numbered ticks. */
+export function headers(
+  labels: readonly string[] | null,
+  from: number,
+  to: number,
+  size: number,
+  roomForTick: number = ROOM_FOR_TICK,
+): Header[] {
+  const labelled = labels !== null && size >= ROOM_FOR_LABEL;
+  const step = labelled ? 1 : tickStep(size, roomForTick);
+  const found: Header[] = [];
+  for (let at = Math.ceil(from / step) * step; at < to; at += step) {
+    found.push({ at, text: labelled ? (labels[at] ?? String(at)) : String(at) });
+  }
+  return found;
+}
+
+/** Pixels that an exact cell needs for the longest of some numbers. */
+export function exactWidth(texts: Iterable<string>): number {
+  let most = 3;
+  for (const text of texts) most = Math.max(most, text.length);
+  return clamp(Math.ceil(most * 7.25) + 14, 40, 136);
+}
+
+/** A row or a column by its name: `'am'` for a token, its number otherwise. */
+export function placeName(labels: readonly string[] | null, at: number): string {
+  const label = labels?.[at];
+  return label === undefined ? String(at) : `'${label}'`;
+}
