@@ -12,12 +12,23 @@ from typing import Any, TypeAlias
 
 from glassformer.lessons.auditing import Verdict
 from glassformer.lessons.example import Language
+from glassformer.lessons.walks.figures.canvas import Drawing
 from glassformer.lessons.walks.naming import Shown, shown_formula
 from glassformer.trace import Cell, Step, Trace
 from glassformer.trace.render.colours import Scale, scale_of
 from glassformer.trace.render.matrices import Matrix, matrix
 
-__all__ = ["Formula", "HeatMap", "Lesson", "LessonStep", "Paragraph", "Part", "Remark", "Table"]
+__all__ = [
+    "Figure",
+    "Formula",
+    "HeatMap",
+    "Lesson",
+    "LessonStep",
+    "Paragraph",
+    "Part",
+    "Remark",
+    "Table",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +108,7 @@ class HeatMap:
 
     def to_dict(self) -> dict[str, Any]:
         """As data; infinities as text, since JSON has none."""
-        shown = self.matrix
+        shown, scale = self.matrix, self.scale
         return {
             "kind": "matrix",
             "caption": self.caption,
@@ -107,6 +118,7 @@ class HeatMap:
             "rows": list(shown.rows),
             "columns": list(shown.columns),
             "values": [[_plain(float(x)) for x in row] for row in shown.values],
+            "scale": None if scale is None else {"kind": scale.kind, "limit": scale.limit},
         }
 
 
@@ -128,7 +140,25 @@ class Table:
         }
 
 
-Part: TypeAlias = Paragraph | Remark | Formula | HeatMap | Table
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A drawing from the numbers of a trace; its caption is the drawing's title."""
+
+    name: str
+    drawing: Drawing
+
+    @property
+    def caption(self) -> str:
+        """What it shows."""
+        return self.drawing.title
+
+    def to_dict(self) -> dict[str, Any]:
+        """As data; the SVG needs nothing else."""
+        svg = self.drawing.svg()
+        return {"kind": "figure", "name": self.name, "caption": self.caption, "svg": svg}
+
+
+Part: TypeAlias = Paragraph | Remark | Formula | HeatMap | Table | Figure
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +199,10 @@ class Lesson:
         """All parts, in order."""
         for step in self.steps:
             yield from step.parts
+
+    def figures(self) -> list[Figure]:
+        """Its figures, in order."""
+        return [part for part in self.parts() if isinstance(part, Figure)]
 
     def traces(self) -> list[Trace]:
         """The traces that the numbers come from, in order of appearance."""
