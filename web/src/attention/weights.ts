@@ -128,3 +128,20 @@ function meanSpread(weights: Weights): number {
   }
   return count === 0 ? 0 : sum / count;
 }
+
+/** The height of a token in the picture of lines. */
+export const ROW = 24;
+
+/** All links of one token, from it or to it, weakest first. */
+export function linesOf(
+  weights: Weights,
+  { side, place }: { side: 'query' | 'key'; place: number },
+): Link[] {
+  const n = side === 'query' ? weights.columns : weights.rows;
+  return Array.from({ length: n }, (_, other) => {
+    const [query, key] = side === 'query' ? [place, other] : [other, place];
+    return { query, key, weight: weightAt(weights, query, key) };
+  })
+    .filter(({ weight }) => weight > 0)
+    .sort((a, b) => a.weight - b.weight);
+}

@@ -1,0 +1,82 @@
+/** Which heads a trace has, and where their weights are. */
+
+import type { AttentionInfo, TraceInfo } from '../lib/api';
+import * as api from '../lib/api';
+import { store } from '../matrix/store';
+import { tileShape, type MatrixPlace } from '../matrix/tiles';
+import type { Weights } from './weights';
+
+export type Part = AttentionInfo['part'];
+
+/** One head: an entry of `trace.attention` and a number. */
+export interface Head {
+  layer: AttentionInfo;
+  head: number;
+}
+
+export interface Group {
+  part: Part;
+  layers: AttentionInfo[];
+}
+
+const PARTS: Part[] = ['encoder', 'decoder', 'cross'];
+
+/** The layers with attention, by part, in the order of the model. */
+export function groups(attention: AttentionInfo[]): Group[] {
+  return PARTS.map((part) => ({
+    part,
+    layers: attention.filter((layer) => layer.part === part),
+  })).filter(({ layers }) => layers.length > 0);
+}
+
+/** The places of the axes before queries and keys: the batch (if there is such an axis), the head. */
+export function leadOf(trace: TraceInfo, { layer, head }: Head, batch: number): number[] {
+  const n = trace.steps[layer.weights].shape.length - 2;
+  return Array.from({ length: n }, (_, axis) => (axis === n - 1 ? head : batch));
+}
+
+/** The head that a step and its leading places show, if it is a step of weights. */
+export function headAt(trace: TraceInfo, step: number | null, lead: number[]): Head | null {
+  const layer = trace.attention.find(({ weights }) => weights === step);
+  return layer === undefined ? null : { layer, head: lead.at(-1) ?? 0 };
+}
+
+export function placeOf(trace: TraceInfo, head: Head, batch: number): MatrixPlace {
+  return {
+    trace: trace.id,
+    step: head.layer.weights,
+    operand: null,
+    lead: leadOf(trace, head, batch),
+    transposed: false,
+  };
+}
+
+export function sizeOf(trace: TraceInfo, layer: AttentionInfo): [number, number] {
+  const [rows, columns] = trace.steps[layer.weights].shape.slice(-2);
+  return [rows, columns];
+}
+
+/** What the positions of queries and keys are called; numbers where they have no names. */
+export function tokensOf(trace: TraceInfo, layer: AttentionInfo): [string[], string[]] {
+  const { labels } = trace.steps[layer.weights];
+  const sizes = sizeOf(trace, layer);
+  const name = (axis: 0 | 1): string[] => {
+    const place = labels.at(axis - 2);
+    const found = place === null || place === undefined ? undefined : trace.labels[place];
+    return found ?? Array.from({ length: sizes[axis] }, (_, n) => String(n));
+  };
+  return [name(0), name(1)];
+}
+
+/** The weights of one head, from the page's store where a matrix is one tile. */
+export async function load(trace: TraceInfo, head: Head, batch: number): Promise<Weights> {
+  const [rows, columns] = sizeOf(trace, head.layer);
+  const place = placeOf(trace, head, batch);
+  const tile = tileShape(rows, columns);
+  if (tile.rows === rows && tile.columns === columns) {
+    const { values } = await store.load(place, 0, 0, rows, columns);
+    return { values, rows, columns };
+  }
+  const { data } = await api.values(trace.id, { step: place.step, lead: [...place.lead] });
+  return { values: data, rows, columns };
+}
