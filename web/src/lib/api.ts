@@ -348,9 +348,23 @@ async function postJson<T>(address: string, body: unknown, signal?: AbortSignal)
 }
 
 async function send(address: string, options: RequestInit): Promise<Response> {
-  const answer = await fetch(`api/${address}`, options);
+  let answer = await fetch(`api/${address}`, options);
+  const dropped = answer.status === 410 ? /^traces\/([^/?]+)/.exec(address)?.[1] : undefined;
+  if (dropped !== undefined) {
+    const id = await revive(decodeURIComponent(dropped));
+    if (id !== null) {
+      answer = await fetch(`api/${address.replace(dropped, part(id))}`, options);
+    }
+  }
   if (!answer.ok) throw new Refused(answer.status, await detail(answer));
   return answer;
+}
+
+let revive: (id: string) => Promise<string | null> = () => Promise.resolve(null);
+
+/** What to do when the server has dropped a trace: answer the id of one that takes its place. */
+export function onDropped(handler: (id: string) => Promise<string | null>): void {
+  revive = handler;
 }
 
 async function detail(answer: Response): Promise<string> {

@@ -7,7 +7,7 @@
  */
 
 import * as api from './api';
-import type { CardInfo, EditInput, Equation, ModelInfo, TraceInfo } from './api';
+import type { CardInfo, DependentInfo, EditInput, Equation, ModelInfo, TraceInfo } from './api';
 
 export type View = 'start' | 'map' | 'attention' | 'decoding' | 'walk' | 'training';
 
@@ -50,6 +50,10 @@ export class Session {
   card = $state.raw<CardInfo | null>(null);
   /** The cells that were looked at on the way to this one, oldest first. */
   trail = $state.raw<Place[]>([]);
+  /** What was made from the selected cell, step by step; null until `findDependents`. */
+  dependents = $state.raw<DependentInfo[] | null>(null);
+  /** Whether the matrices show the numbers before the edits. */
+  showsBefore = $state(false);
 
   /** The lesson of the walk and its step, from 0; null: the list of lessons. `run`: this trace. */
   walk = $state.raw<{ lesson: string; step: number } | null>(null);
@@ -120,9 +124,18 @@ export class Session {
     if (last !== undefined) await this.present(last, null, this.trail.slice(0, -1));
   }
 
+  /** Ask what was made from the selected cell. */
+  async findDependents(): Promise<void> {
+    const { trace, cell } = this;
+    if (trace === null || cell === null) return;
+    const found = await this.attempt('loading', (signal) => api.dependents(trace.id, cell, signal));
+    if (found !== undefined && this.cell === cell) this.dependents = found;
+  }
+
   closeCard(): void {
     this.cell = null;
     this.card = null;
+    this.dependents = null;
     this.trail = [];
   }
 
@@ -158,7 +171,7 @@ export class Session {
     if (shown === undefined) return false;
     this.asked++;
     this.closeCard();
-    Object.assign(this, { trace, view, ...shown });
+    Object.assign(this, { trace, view, showsBefore: false, ...shown });
     return true;
   }
 
@@ -178,7 +191,7 @@ export class Session {
     });
     if (next === undefined) return false;
     this.asked++;
-    Object.assign(this, { trace, ...next });
+    Object.assign(this, { trace, dependents: null, showsBefore: false, ...next });
     return true;
   }
 
@@ -192,7 +205,7 @@ export class Session {
       const lead = index.slice(0, -2);
       const moved = step !== this.step || String(lead) !== String(this.lead);
       const shown = moved ? await look(trace, step, lead, signal) : {};
-      return { card, cell: { step, index }, trail, ...shown };
+      return { card, cell: { step, index }, dependents: null, trail, ...shown };
     });
     if (next !== undefined && turn === this.asked) Object.assign(this, next);
   }
