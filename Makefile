@@ -16,7 +16,7 @@ setup: $(STAMP)  ## make .venv and install everything, pinned
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip==26.3
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[workbook,metrics,plots,onnx,ctranslate2,hf]" --group dev
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[explorer,workbook,metrics,plots,onnx,ctranslate2,hf]" --group dev
 	@touch $@
 
 demo: setup  ## look: attention on three inputs, a model that learns, a trained translator as a page

@@ -11,7 +11,7 @@ import sys
 from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
-from . import schemas
+from glassformer.explorer import schemas
 
 
 def document() -> dict[str, object]:
