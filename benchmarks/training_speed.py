@@ -1,13 +1,17 @@
 """Training steps beside those of torch.nn and of GPT-2: same sizes, same run; ratio last.
 
     python benchmarks/training_speed.py [translator] [classifier] [lengths] [gpt2] [--small]
+        [--sides theirs recorded …] [--separate] [--attention default|cudnn|flash|efficient]
 
 All sides: bfloat16 by autocast, float32 parameters, fused AdamW, output tied to the token table,
 random ids, dropout 0.1 in the same places (GPT-2: none). Theirs and ours: eager, and model and
-loss compiled as one function with the defaults of `torch.compile`; ours also with CUDA graphs. The
+loss compiled as one function with the defaults of `torch.compile`. Ours also as the training loop
+makes its steps on a GPU: operators recorded as CUDA graphs, and compiled with CUDA graphs. The
 better one of each side counts. `lengths` has the lengths of real reviews: theirs is padded to 512,
-ours comes from the loader's buckets; the unit is then real tokens. On a CPU everything is float32
-and small.
+ours comes from the loader's buckets, filled up to one shape each; the unit is then real tokens.
+`--separate` makes our queries, keys and values by three products in place of one; `--attention`
+makes ours prefer a kernel; `--sides` measures only those whose names contain one of the words. On a
+CPU everything is float32 and small, and recording is left out.
 """
 
 import argparse
@@ -15,6 +19,9 @@ import json
 import math
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -22,25 +29,49 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from glassformer.data import Order
-from glassformer.nn import ModelConfig, build, presets
-from glassformer.training.loss import model_loss
+from glassformer.data import IGNORED, Batch, Order, PairBatch, WindowBatch
+from glassformer.nn import ModelConfig, build, join_projections, presets
+from glassformer.training.acceleration import Acceleration, loss_function
+from glassformer.training.recording import CudaRecorder, RecordedWork
 
 Step = Callable[[], None]
 LENGTHS = Path(__file__).with_name("imdb_lengths.json")
+WIDTHS = (128, 192, 256, 384, 512)
+KERNELS = {
+    "cudnn": SDPBackend.CUDNN_ATTENTION,
+    "flash": SDPBackend.FLASH_ATTENTION,
+    "efficient": SDPBackend.EFFICIENT_ATTENTION,
+}
 
 
+@dataclass(frozen=True)
 class Device:
-    """Where and how: precision, waiting for the end of the work."""
+    """Where and how: precision, which variants, waiting for the end of the work."""
 
-    def __init__(self, small: bool) -> None:
-        self.is_cuda = torch.cuda.is_available()
-        self.name = "cuda" if self.is_cuda else "cpu"
-        self.small = small
+    small: bool
+    sides: tuple[str, ...] = ()
+    separate: bool = False
+    attention: str = "default"
+
+    @property
+    def is_cuda(self) -> bool:
+        return torch.cuda.is_available()
+
+    @property
+    def name(self) -> str:
+        return "cuda" if self.is_cuda else "cpu"
 
     def precision(self) -> torch.autocast:
         return torch.autocast(self.name, torch.bfloat16, enabled=self.is_cuda)
+
+    def kernels(self) -> AbstractContextManager[object]:
+        """Our preferred attention first, the others after it."""
+        if self.attention == "default":
+            return nullcontext()
+        rest = [kernel for kernel in KERNELS.values() if kernel != KERNELS[self.attention]]
+        return sdpa_kernel([KERNELS[self.attention], *rest, SDPBackend.MATH], set_priority=True)
 
     def wait(self) -> None:
         if self.is_cuda:
@@ -146,13 +177,18 @@ def plain_loss(model: nn.Module, inputs: tuple[Tensor, ...], labels: Tensor) -> 
     return F.cross_entropy(model(*inputs).flatten(0, -2), labels.flatten())
 
 
-def our_loss(model: nn.Module, inputs: tuple[Tensor, ...], labels: Tensor) -> Tensor:
-    """What our loop computes."""
-    return model_loss(model, inputs, labels).objective / labels.numel()
-
-
 Loss = Callable[[nn.Module, tuple[Tensor, ...], Tensor], Tensor]
 Batches = list[tuple[tuple[Tensor, ...], Tensor]]
+
+
+def our_loss(acceleration: Acceleration) -> Loss:
+    """What our loop computes."""
+    compiled = loss_function(acceleration)
+
+    def loss(model: nn.Module, inputs: tuple[Tensor, ...], labels: Tensor) -> Tensor:
+        return compiled(model, inputs, labels).objective / labels.numel()
+
+    return loss
 
 
 def make_step(device: Device, model: nn.Module, batches: Batches, loss: Loss) -> Step:
@@ -171,6 +207,42 @@ def make_step(device: Device, model: nn.Module, batches: Batches, loss: Loss) ->
         optimiser.zero_grad(set_to_none=True)
 
     return step
+
+
+def make_recorded_step(device: Device, model: nn.Module, batches: Batches) -> Step:
+    """The same with forward and backward recorded, as the training loop does it on a GPU."""
+    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+    parameters = list(model.parameters())
+    for parameter in parameters:
+        parameter.grad = torch.zeros_like(parameter)
+    loss = our_loss(Acceleration())
+
+    def work(batch: Batch, factor: Tensor) -> Tensor:
+        inputs = tuple(x for x in batch.inputs if x is not None)
+        with device.precision():
+            objective = loss(model, inputs, batch.labels)
+        (objective * factor).backward()
+        return objective.detach()
+
+    recorded = RecordedWork(work, parameters, CudaRecorder(torch.device("cuda", 0)))
+    given = [as_batch(*batch) for batch in batches]
+    one = torch.ones((), device=device.name)
+    at = 0
+
+    def step() -> None:
+        nonlocal at
+        recorded(given[at % len(given)], one)
+        at += 1
+        optimiser.step()
+        optimiser.zero_grad(set_to_none=False)
+
+    return step
+
+
+def as_batch(inputs: tuple[Tensor, ...], labels: Tensor) -> Batch:
+    if len(inputs) == 2:
+        return PairBatch(labels, 1, 1, *inputs)
+    return WindowBatch(labels, 1, 1, *inputs)
 
 
 def seconds(device: Device, step: Step, n_steps: int, n_warm: int) -> float:
@@ -195,32 +267,43 @@ def compare(
     ours: Callable[[], nn.Module],
     batches: dict[str, Batches],
     tokens: dict[str, float],
-    dynamic: bool = False,
+    n_shapes: int = 1,
 ) -> None:
     """Tokens a second of each side, then ours by theirs, best by best."""
-    varying = True if dynamic else None
-    sides: dict[str, tuple[str, Loss]] = {
-        "theirs, eager": ("theirs", plain_loss),
-        "theirs, compiled": ("theirs", torch.compile(plain_loss)),
-        "ours, eager": ("ours", our_loss),
-        "ours, compiled": ("ours", torch.compile(our_loss, dynamic=varying)),
+    graphs = Acceleration(compiled=True, graphs=device.is_cuda, n_shapes=n_shapes)
+    sides: dict[str, Callable[[nn.Module, Batches], Step]] = {
+        "theirs, eager": partial(make_step, device, loss=plain_loss),
+        "theirs, compiled": partial(make_step, device, loss=torch.compile(plain_loss)),
+        "ours, eager": partial(make_step, device, loss=our_loss(Acceleration())),
     }
-    if device.is_cuda and not dynamic:
-        graphs = torch.compile(our_loss, mode="reduce-overhead")
-        sides["ours, compiled, CUDA graphs"] = ("ours", graphs)
+    if n_shapes == 1:
+        plain = our_loss(Acceleration(compiled=True))
+        sides["ours, compiled"] = partial(make_step, device, loss=plain)
+    if device.is_cuda:
+        sides["ours, recorded"] = partial(make_recorded_step, device)
+    if device.is_cuda or n_shapes > 1:
+        sides["ours, compiled, CUDA graphs"] = partial(make_step, device, loss=our_loss(graphs))
     best = {"theirs": 0.0, "ours": 0.0}
-    for name, (side, loss) in sides.items():
+    for name, make in sides.items():
+        if device.sides and not any(word in name for word in device.sides):
+            continue
+        side = name.partition(",")[0]
         torch.manual_seed(0)
         torch.compiler.reset()
         model = (theirs if side == "theirs" else ours)().to(device.name).train()
-        step = make_step(device, model, batches[side], loss)
-        n_warm = max(4, len(batches[side]))
-        n_steps = len(batches[side]) if dynamic else (2 if device.small else 20)
-        speed = tokens[side] / seconds(device, step, n_steps, n_warm)
+        if side == "ours":
+            join_projections(model, not device.separate)
+        with device.kernels() if side == "ours" else nullcontext():
+            step = make(model, batches[side])
+            n_steps = len(batches[side]) if n_shapes > 1 else (2 if device.small else 20)
+            taken = seconds(device, step, n_steps, max(4, 2 * len(batches[side])))
+        speed = tokens[side] / taken
         best[side] = max(best[side], speed)
         print(f"{title:<12}{name:<30}{speed:>14,.0f} tokens/s", flush=True)
         del model, step
-    print(f"{title:<12}{'ours / theirs':<30}{best['ours'] / best['theirs']:>14.2f}×", flush=True)
+    if all(best.values()):
+        ratio = best["ours"] / best["theirs"]
+        print(f"{title:<12}{'ours / theirs':<30}{ratio:>14.2f}×", flush=True)
 
 
 def translator(device: Device) -> None:
@@ -271,12 +354,15 @@ def lengths(device: Device) -> None:
         is_padding = torch.arange(512, device=device.name) >= some[:, None]
         answers = torch.randint(0, 2, (len(some),), device=device.name)
         batches["theirs"].append(((ids, is_padding), answers))
-    for indices in Order(real, max_tokens=64 * 512, bucket_width=64).epoch(0):
+    order = Order(real, max_tokens=64 * 512, widths=WIDTHS)
+    for indices in order.epoch(0):
         some = torch.tensor(real[indices], device=device.name)
-        width = -(-int(some.max()) // 64) * 64
-        ids = device.ids(50_000, len(some), width)
-        ids[torch.arange(width, device=device.name) >= some[:, None]] = 0
-        answers = torch.randint(0, 2, (len(some),), device=device.name)
+        rows, longest = order.shape_of(indices)
+        width = min(width for width in WIDTHS if width >= longest)
+        ids = device.ids(50_000, rows, width)
+        ids[: len(some)][torch.arange(width, device=device.name) >= some[:, None]] = 0
+        answers = torch.randint(0, 2, (rows,), device=device.name)
+        answers[len(some) :] = IGNORED
         batches["ours"].append(((ids,), answers))
     compare(
         device,
@@ -285,7 +371,7 @@ def lengths(device: Device) -> None:
         lambda: build(our_classifier(pad_id=0)),
         batches,
         {side: float(real.sum()) / len(batches[side]) for side in batches},
-        dynamic=True,
+        n_shapes=order.n_shapes,
     )
 
 
@@ -309,8 +395,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("which", nargs="*", default=["translator", "classifier", "lengths", "gpt2"])
     parser.add_argument("--small", action="store_true", help="tiny sizes: does it run?")
+    parser.add_argument("--sides", nargs="+", default=[], help="only those named so")
+    parser.add_argument("--separate", action="store_true", help="three products for q, k, v")
+    parser.add_argument("--attention", choices=["default", *KERNELS], default="default")
     options = parser.parse_args()
-    device = Device(options.small or not torch.cuda.is_available())
+    device = Device(
+        options.small or not torch.cuda.is_available(),
+        tuple(options.sides),
+        options.separate,
+        options.attention,
+    )
     where = torch.cuda.get_device_name() if device.is_cuda else "CPU, small sizes"
     print(f"torch {torch.__version__}, {where}", flush=True)
     torch.set_float32_matmul_precision("high")

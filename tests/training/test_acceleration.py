@@ -111,6 +111,7 @@ def test_filled_batches_have_one_shape_a_bucket(name: str, tmp_path: Path) -> No
     assert len(shapes) == loader.order.n_shapes
 
 
+@pytest.mark.slow
 def test_compiled_steps_are_plain_steps(tmp_path: Path) -> None:
     """By the command, in a process of its own: the shape checks of this one cannot be compiled."""
     text = tmp_path / "text.txt"

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from glassformer.data import Batch, Update
+from glassformer.nn import join_projections
 from glassformer.training.acceleration import Acceleration, loss_function
 from glassformer.training.config import RunConfig
 from glassformer.training.loss import Measure
@@ -51,6 +52,7 @@ class Updater:
         self._measure = measure
         self._smoothing = config.optimiser.label_smoothing
         self._loss = loss_function(acceleration)
+        join_projections(model, device.type == "cuda")
         # In recorded steps gradients are summed after the backward pass, not during it.
         self._wrapped = model if acceleration.recorded else processes.wrap(model, device)
         keeps_gradients = acceleration.graphs and (

@@ -17,6 +17,7 @@ from glassformer.nn.attention.masks import causal_mask, check_mask, padding_mask
 from glassformer.nn.attention.multi_head import (
     MultiHeadAttention,
     join_heads,
+    join_projections,
     record_attention,
     set_attention,
     split_heads,
@@ -38,6 +39,7 @@ __all__ = [
     "causal_mask",
     "check_mask",
     "join_heads",
+    "join_projections",
     "padding_mask",
     "record_attention",
     "set_attention",

@@ -9,11 +9,12 @@ G key/value heads, E width of a head's queries and keys, W of its values.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from glassformer.errors import ConfigError, ShapeError
@@ -32,7 +33,14 @@ from glassformer.nn.config import AttentionConfig
 from glassformer.nn.positions import Rotation, rotate
 from glassformer.nn.shapes import Bool, Float, Tensor
 
-__all__ = ["MultiHeadAttention", "join_heads", "record_attention", "set_attention", "split_heads"]
+__all__ = [
+    "MultiHeadAttention",
+    "join_heads",
+    "join_projections",
+    "record_attention",
+    "set_attention",
+    "split_heads",
+]
 
 
 def split_heads(x: Float[Tensor, "B T HE"], n_heads: int) -> Float[Tensor, "B H T E"]:
@@ -44,6 +52,20 @@ def split_heads(x: Float[Tensor, "B T HE"], n_heads: int) -> Float[Tensor, "B H 
 def join_heads(x: Float[Tensor, "B H T E"]) -> Float[Tensor, "B T HE"]:
     """Undo `split_heads`: the pieces of each position side by side again."""
     return x.transpose(1, 2).flatten(-2)
+
+
+def joined_linear(
+    x: Float[Tensor, "B T D"], maps: Sequence[nn.Linear]
+) -> tuple[Float[Tensor, "B T _"], ...]:
+    """Several linear maps of one input by one product, which a GPU computes faster.
+
+    The matrices are joined anew at each call: that pays with many positions, not with one.
+    """
+    matrix = torch.cat([part.weight for part in maps])
+    biases: list[Tensor] = [part.bias for part in maps if part.bias is not None]
+    outputs = F.linear(x, matrix, torch.cat(biases) if biases else None)
+    parts: tuple[Tensor, ...] = outputs.split([part.out_features for part in maps], dim=-1)
+    return parts
 
 
 class MultiHeadAttention(nn.Module):
@@ -59,6 +81,7 @@ class MultiHeadAttention(nn.Module):
         self.d_value = config.d_value or self.d_head
         self.divisor = config.score_divisor(d_model)
         self.implementation: Implementation = "fused"
+        self.joins_projections = False
         self.observer: Callable[[Tensor], None] | None = None
 
         self.to_queries = nn.Linear(d_model, self.n_heads * self.d_head, bias=config.bias)
@@ -91,10 +114,13 @@ class MultiHeadAttention(nn.Module):
         cross-attention, the source is projected in the first call only.
         """
         self._check_width("x", x)
-        projected_queries = self.to_queries(x)
-        unrotated = split_heads(projected_queries, self.n_heads)
-        queries = unrotated if rotation is None else rotate(unrotated, rotation)
-        keys, values = self._keys_and_values(x, source, rotation, cache)
+        if self.joins_projections and source is None and cache is None:
+            queries, keys, values = self._projected_together(x, rotation)
+        else:
+            projected_queries = self.to_queries(x)
+            unrotated = split_heads(projected_queries, self.n_heads)
+            queries = unrotated if rotation is None else rotate(unrotated, rotation)
+            keys, values = self._keys_and_values(x, source, rotation, cache)
         context = self._attend(queries, keys, values, mask, causal)
         joined = join_heads(context)
         if self.to_output is None:
@@ -119,6 +145,17 @@ class MultiHeadAttention(nn.Module):
         keys = unrotated if rotation is None else rotate(unrotated, rotation)
         values = split_heads(projected_values, self.n_kv_heads)
         return (keys, values) if cache is None else cache.append(keys, values)
+
+    def _projected_together(
+        self, x: Tensor, rotation: Rotation | None
+    ) -> tuple[Float[Tensor, "B H T E"], Float[Tensor, "B G T E"], Float[Tensor, "B G T W"]]:
+        """Queries, keys and values of self-attention by one product."""
+        projected = joined_linear(x, [self.to_queries, self.to_keys, self.to_values])
+        n_heads = (self.n_heads, self.n_kv_heads, self.n_kv_heads)
+        queries, keys, values = map(split_heads, projected, n_heads)
+        if rotation is None:
+            return queries, keys, values
+        return rotate(queries, rotation), rotate(keys, rotation), values
 
     def _attend(
         self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, causal: bool
@@ -177,6 +214,17 @@ def set_attention(module: nn.Module, implementation: Implementation) -> nn.Modul
     for part in module.modules():
         if isinstance(part, MultiHeadAttention):
             part.implementation = implementation
+    return module
+
+
+def join_projections(module: nn.Module, joined: bool = True) -> nn.Module:
+    """Let every self-attention inside a module make queries, keys and values by one product.
+
+    The same up to rounding; faster on a GPU in training, and no use in decoding or to readers.
+    """
+    for part in module.modules():
+        if isinstance(part, MultiHeadAttention):
+            part.joins_projections = joined
     return module
 
 
