@@ -1,0 +1,101 @@
+/** The parts of a lesson as TypeScript knows them; the server sends what `Lesson.to_dict()` says. */
+
+import type { LessonPart, ScaleInfo } from '../lib/api';
+import { formatNumber, typeset } from '../matrix/numbers';
+
+export interface Prose {
+  kind: 'text';
+  text: string;
+}
+
+export interface Remark {
+  kind: 'remark';
+  verdict: 'agrees' | 'wrong' | 'follows' | 'unchecked' | 'given';
+  text: string;
+}
+
+export interface Definition {
+  symbol: string;
+  symbols: string;
+  numbers: string;
+  value: string;
+}
+
+export interface Formula {
+  kind: 'formula';
+  trace: string | null;
+  number: number | null;
+  index: number[];
+  name: string;
+  symbols: string;
+  numbers: string;
+  value: string;
+  where: Definition[];
+}
+
+export interface MatrixPart {
+  kind: 'matrix';
+  trace: string | null;
+  number: number | null;
+  caption: string;
+  at: number[];
+  marked: [number, number] | null;
+  rows: string[];
+  columns: string[];
+  values: (number | 'NaN' | 'inf' | '-inf')[][];
+  scale: ScaleInfo | null;
+}
+
+export interface TablePart {
+  kind: 'table';
+  caption: string;
+  heads: string[];
+  rows: string[][];
+}
+
+export type Part = Prose | Remark | Formula | MatrixPart | TablePart;
+
+export function partOf(part: LessonPart): Part {
+  return part as unknown as Part;
+}
+
+/** A cell that a part points to. */
+export interface Target {
+  trace: string;
+  step: number;
+  /** Axes of a batch of one may be missing at the front, and a vector has a row too many. */
+  index: number[];
+}
+
+export const MARKS: Record<Remark['verdict'], string> = {
+  agrees: '✓',
+  wrong: '✗',
+  follows: '↳',
+  unchecked: '?',
+  given: '·',
+};
+
+export function cellNumber(value: MatrixPart['values'][number][number]): number {
+  if (typeof value === 'number') return value;
+  return value === 'NaN' ? NaN : value === 'inf' ? Infinity : -Infinity;
+}
+
+/** Three digits of numbers that stand close together. */
+export function cellText(value: number): string {
+  return formatNumber(value, 3);
+}
+
+/** Parts in rows: matrices and tables that follow one another stand side by side. */
+export function inRows(parts: Part[]): Part[][] {
+  const rows: Part[][] = [];
+  for (const part of parts) {
+    const isWide = part.kind === 'matrix' || part.kind === 'table';
+    const last = rows.at(-1);
+    const lastIsWide = last?.[0]?.kind === 'matrix' || last?.[0]?.kind === 'table';
+    if (isWide && lastIsWide && last !== undefined) last.push(part);
+    else rows.push([part]);
+  }
+  return rows;
+}
+
+export { typeset };
