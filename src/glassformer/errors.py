@@ -9,6 +9,7 @@
     ├── DataError         (OSError)     a data set that is missing, damaged or not as expected
     ├── TrainingError     (RuntimeError) a run that cannot go on, or cannot be taken up again
     ├── TraceError        (RuntimeError) a computation that cannot be traced, or a cell it has not
+    ├── CancelledError    (RuntimeError) work that its caller asked to stop
     ├── ExportError       (RuntimeError) a model that another format cannot hold, or held wrongly
     └── CheckpointError   (OSError)     a model folder that is missing, damaged or foreign
 
@@ -20,6 +21,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 __all__ = [
+    "CancelledError",
     "CheckpointError",
     "ConfigError",
     "DataError",
@@ -79,6 +81,10 @@ class TrainingError(GlassformerError, RuntimeError):
 
 class TraceError(GlassformerError, RuntimeError):
     """A computation that cannot be traced, or a step or cell that a trace does not have."""
+
+
+class CancelledError(GlassformerError, RuntimeError):
+    """Work that stopped because its caller asked: nobody waits for the result any more."""
 
 
 class ExportError(GlassformerError, RuntimeError):

@@ -13,16 +13,20 @@
     t.verify(sample=20_000).ok                           # recomputed in float64 from what is shown
     u = t.edit({cell: 0.5, ("embedding.weight", (3, 1)): 0.0})
     print(diff(t, u))
+    t.close()                                            # free its memory now
+    with cancelled_by(event.is_set): …                   # stop a trace from another thread
     s = trace_training_step(model, ids, loss=…, optimiser=…)   # forward, backward, update
     print(why_moved(s, "to_classes.weight", (0, 3)))
 
 The files, in reading order: `memory` (storages, versions, views), `calls` (one operator),
-`recorder` (the dispatch mode), `source` and `names` (what a step is called), `expressions` and
-`rules/` (the arithmetic of a cell), `evaluate` and `text` (walks over it), `steps`, `cells`,
-`trace`, then what is asked of them: `verification`, `replay`, `difference`, `influence`,
-`labels`, `precision`, `explanation`; and `training/`. Nothing here knows any model.
+`recorder` (the dispatch mode), `forecast` and `budget` (its memory), `cancel`, `source` and `names`
+(what a step is called), `expressions` and `rules/` (the arithmetic of a cell), `evaluate` and
+`text` (walks over it), `steps`, `cells`, `trace`, then what is asked of them: `verification`,
+`replay`, `difference`, `influence`, `labels`, `precision`, `explanation`; and `training/`. Nothing
+here knows any model.
 """
 
+from glassformer.trace.cancel import cancelled_by
 from glassformer.trace.cells import Cell, Term
 from glassformer.trace.difference import Difference, StepDifference, diff
 from glassformer.trace.influence import Dependent
@@ -51,6 +55,7 @@ __all__ = [
     "StepDifference",
     "Term",
     "Trace",
+    "cancelled_by",
     "diff",
     "replay",
     "trace",

@@ -1,7 +1,9 @@
 """The memory that a trace may take, refused as early as it can be known.
 
-A stack of equal blocks is the usual case: once the first block has run, the rest is arithmetic,
-so a trace that will not fit is refused after one block and not after all memory is gone.
+Where a model can run without numbers, the refusal comes before the trace is made (`forecast`).
+Where it cannot, a stack of equal blocks is the usual case: once the first block has run, the rest
+is arithmetic, so a trace that will not fit is refused after one block and not after all memory is
+gone.
 """
 
 from __future__ import annotations
@@ -25,6 +27,11 @@ class Budget:
         self.spent += count
         if self.spent > self.most:
             self.refuse(self.spent, "already")
+
+    def expect(self, needed: int) -> None:
+        """Refuse a trace that would not fit, before it is made."""
+        if needed > self.most:
+            self.refuse(needed, "about")
 
     def foresee(self, before: int, blocks: int, path: str) -> None:
         """After the first of several equal blocks: refuse if all of them would not fit."""

@@ -5,6 +5,7 @@ Rules read the arguments through the typed accessors here, by the names of the o
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -144,15 +145,13 @@ class Call:
 
     def inputs(self) -> list[View]:
         """Every tensor among the arguments."""
-        found: list[View] = []
+        return [*_views_in(self.args), *_views_in(self.kwargs.values())]
 
-        def look(value: Any) -> None:
-            if isinstance(value, View):
-                found.append(value)
-            elif isinstance(value, list | tuple):
-                for part in value:
-                    look(part)
 
-        look(self.args)
-        look(tuple(self.kwargs.values()))
-        return found
+def _views_in(values: Iterable[Any]) -> Iterator[View]:
+    """The views among arguments, those in lists too."""
+    for value in values:
+        if isinstance(value, View):
+            yield value
+        elif isinstance(value, list | tuple):
+            yield from _views_in(value)

@@ -11,6 +11,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from glassformer.errors import TraceError
+from glassformer.trace import forecast
 from glassformer.trace.budget import DEFAULT_BYTES, Budget
 from glassformer.trace.modules import ModulePaths
 from glassformer.trace.names import join
@@ -35,7 +36,7 @@ def trace(
 
     The module runs in evaluation mode, without gradients; it is left as it was. `labels` gives
     the texts of an input's positions: `{"input_ids": ["I", "am"]}`. A trace that would keep more
-    than `max_bytes` of computed numbers is refused.
+    than `max_bytes` of computed numbers is refused, before it is made where that can be known.
     """
     if isinstance(labels, Tensor):  # the targets of a Hugging Face model, not our axis labels
         kwargs["labels"], labels = labels, None
@@ -56,6 +57,8 @@ def run(
     recorder = Recorder(ModulePaths(budget), budget, call_inside.__code__)
     recorder.overrides = overrides or {}
     sources = list(sources_of(recorder, program, root))
+    if root is not None:
+        _check_memory(program, root, sources, budget)
     if prepare is not None:
         prepare(recorder, sources)
     notes: list[str] = []
@@ -75,6 +78,15 @@ def run(
     return Recording(
         program, sources, recorder.found, recorder.calls, recorder.views, outputs, labels, notes
     )
+
+
+def _check_memory(program: Program, root: nn.Module, sources: list[Source], budget: Budget) -> None:
+    """Refuse a trace that will not fit, if its size can be known beforehand."""
+    inputs = [source.view for source in sources if source.role == "input"]
+    if forecast.may_exceed(root, inputs, budget.most):
+        expected = forecast.expected_bytes(program, root)
+        if expected is not None:
+            budget.expect(expected)
 
 
 def call_inside(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -22,6 +22,7 @@ from glassformer.errors import TraceError
 from glassformer.trace import fused, rules
 from glassformer.trace.budget import Budget
 from glassformer.trace.calls import Call, Operator, operator_of
+from glassformer.trace.cancel import stop_if_cancelled
 from glassformer.trace.memory import Version, View
 from glassformer.trace.modules import ModulePaths
 from glassformer.trace.source import Line, Origin, find_origin
@@ -133,6 +134,7 @@ class Recorder(TorchDispatchMode):
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         kwargs = kwargs or {}
+        stop_if_cancelled()
         if func.namespace == "prim":
             return func(*args, **kwargs)
         operator = operator_of(func)

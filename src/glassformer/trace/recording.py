@@ -53,3 +53,7 @@ class Recording:
     notes: list[str] = field(default_factory=list)
     pins: dict[tuple[int, int], set[Index]] = field(default_factory=dict)
     """The cells that an edit set, by call and output: their values follow from no operand."""
+
+    def emptied(self) -> Recording:
+        """What remains when its numbers are let go."""
+        return Recording(self.program, [], [], [], [], {}, {}, self.notes)

@@ -18,6 +18,7 @@ from torch import Tensor
 from glassformer.errors import TraceError
 from glassformer.trace import rules
 from glassformer.trace.calls import Call
+from glassformer.trace.cancel import stop_if_cancelled
 from glassformer.trace.cells import Cell
 from glassformer.trace.expressions import Scalar
 from glassformer.trace.memory import Index, Version, View
@@ -187,6 +188,7 @@ class _Replay:
         )
 
     def _call(self, call: Call) -> Call:
+        stop_if_cancelled()
         stale = any(id(view.version) in self._dirty for view in call.inputs())
         if rules.is_given(call.operator):
             if stale:

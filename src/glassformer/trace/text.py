@@ -7,6 +7,7 @@ taken it since. A long sum shows its largest terms and one number for the rest.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -37,6 +38,7 @@ __all__ = [
     "definitions",
     "entry_name",
     "largest_terms",
+    "linked_numbers",
     "number",
     "numbers",
     "places",
@@ -215,6 +217,29 @@ class _Numbers(_Writer):
         return f"{reduce.kind}({text})", _ATOM
 
 
+class _Linked(_Numbers):
+    """Numbers in which each operand is marked, so that it can become a link."""
+
+    # Characters that no number has: they open and close an operand.
+    opening, closing = "\x02", "\x03"
+
+    def __init__(self, digits: int, most: int) -> None:
+        super().__init__(digits, most)
+        self.operands: list[Entry | Lookup] = []
+
+    def entry(self, entry: Entry) -> tuple[str, int]:
+        return self._marked(entry)
+
+    def lookup(self, lookup: Lookup) -> tuple[str, int]:
+        return self._marked(lookup)
+
+    def _marked(self, operand: Entry | Lookup) -> tuple[str, int]:
+        text, strength = self._value(operand)
+        place = len(self.operands)
+        self.operands.append(operand)
+        return f"{self.opening}{place} {text}{self.closing}", strength
+
+
 def largest_terms(
     values: npt.NDArray[np.float64], most: int, kind: ReduceKind = "sum"
 ) -> list[int]:
@@ -290,6 +315,24 @@ def numbers(expression: Expression, digits: int = 4, most: int = MOST_TERMS) -> 
     written = _Numbers(digits, most).write(expression)
     alone = written.startswith("(-") and written.find(")") == len(written) - 1
     return written[1:-1] if alone else written
+
+
+def linked_numbers(
+    expression: Expression, digits: int = 4, most: int = MOST_TERMS
+) -> list[tuple[str, Entry | Lookup | None]]:
+    """`numbers` in pieces: each operand with the expression that reads it, the rest without."""
+    writer = _Linked(digits, most)
+    written = writer.write(expression)
+    pieces: list[tuple[str, Entry | Lookup | None]] = []
+    for part in re.split(f"({writer.opening}[^{writer.closing}]*{writer.closing})", written):
+        if part.startswith(writer.opening):
+            place, _, number = part.strip(writer.opening + writer.closing).partition(" ")
+            pieces.append((number, writer.operands[int(place)]))
+        elif part:
+            pieces.append((part, None))
+    if len(pieces) == 1 and pieces[0][0].startswith("(-"):
+        return [(pieces[0][0].strip("()"), pieces[0][1])]
+    return pieces
 
 
 def definitions(expression: Expression) -> list[Named]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
-from glassformer.errors import UnknownNameError
+from glassformer.errors import TraceError, UnknownNameError
 from glassformer.trace import rules
 from glassformer.trace.calls import Call
 from glassformer.trace.cells import Cell
@@ -84,6 +84,8 @@ class Trace:
         return len(self.steps)
 
     def __getitem__(self, name: str) -> Step:
+        if not self._by_name:
+            raise TraceError(f"{name!r} cannot be shown: this trace was closed")
         if name not in self._by_name:
             raise UnknownNameError("step", name, self._by_name)
         return self._by_name[name]
@@ -138,6 +140,30 @@ class Trace:
         from glassformer.trace.replay import edit
 
         return edit(self, edits)
+
+    def close(self) -> None:
+        """Take the trace apart, so that its memory is free as soon as nobody holds a step of it.
+
+        A trace and its steps refer to each other: dropped without this, they wait for Python's
+        garbage collection. A closed trace has no steps. What `edit` made of it lives on.
+        """
+        for step in self._by_name.values():
+            step.view.version.owners.clear()
+        for call in self.recording.calls:
+            call.steps = ()
+        for table in (self._by_name, self.parameters, self.inputs, self.constants, self.outputs):
+            table.clear()
+        for steps in (self.steps, self.views):
+            steps.clear()
+        self._labels.clear()
+        self._fixed = None
+        self.recording = self.recording.emptied()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     # --- building ---
 

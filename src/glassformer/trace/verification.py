@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from glassformer.trace.cancel import stop_if_cancelled
 from glassformer.trace.evaluate import Evaluation
 from glassformer.trace.memory import Index
 from glassformer.trace.steps import Step
@@ -98,6 +99,7 @@ def verify(trace: Trace, sample: int | None, seed: int) -> Report:
             steps.append(step)
     chance = random.Random(seed)  # noqa: S311 - a sample, not a secret
     for step, count in zip(steps, _shares([s.view.numel for s in steps], sample), strict=True):
+        stop_if_cancelled()
         _check(step, count, chance, report)
     return report
 

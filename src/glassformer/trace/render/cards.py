@@ -23,6 +23,7 @@ class Part:
     numbers: str
     share: float
     cells: tuple[Cell, ...]
+    expression: Expression
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +126,7 @@ def _parts(cell: Cell, most: int, digits: int) -> tuple[tuple[Part, ...], int, f
             text.numbers(terms[place].expression, digits, most),
             min(1.0, abs(terms[place].value) / whole),
             terms[place].cells,
+            terms[place].expression,
         )
         for place in shown
     )

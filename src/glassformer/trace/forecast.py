@@ -1,0 +1,121 @@
+"""How much memory a trace would take, known before it is made.
+
+The module is run once on torch's `meta` device, where tensors have shapes and no numbers, and what
+the recorder would keep is counted. A model that decides by its numbers (`if mask.any()`) cannot run
+so; the budget is then checked during the real run. The run without numbers costs about what the
+bookkeeping of a trace costs, so it is made only where the sizes suggest that it is needed.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.errors import CancelledError
+from glassformer.trace.budget import Budget
+from glassformer.trace.calls import Operator
+from glassformer.trace.memory import View
+from glassformer.trace.modules import ModulePaths
+from glassformer.trace.recorder import Recorder, recording
+from glassformer.trace.recording import Program
+
+__all__ = ["expected_bytes", "may_exceed"]
+
+_META = torch.device("meta")
+_SAFETY = 4
+"""How far below the budget a rough guess must lie to be believed."""
+_HEADS, _SCORES = 16, 4
+"""A generous guess at attention: heads, and tensors of scores (scores, scaled, masked, weights)."""
+
+
+def may_exceed(root: nn.Module, inputs: Iterable[View], budget: int) -> bool:
+    """Whether sizes alone suggest that a trace could come near the budget: a rough guess.
+
+    Each matrix reads and writes a row for each position; of every four matrices one attention.
+    """
+    matrices = [parameter for parameter in root.parameters() if parameter.ndim > 1]
+    rows = max(map(_rows, inputs), default=1)
+    widths = sum(parameter.shape[0] + parameter.shape[1] for parameter in matrices)
+    guess = 4 * rows * (widths + rows * _HEADS * _SCORES * len(matrices) // 4)
+    return _SAFETY * guess > budget
+
+
+def _rows(view: View) -> int:
+    """The positions of an input: every id, or every vector."""
+    vectors = view.dtype.is_floating_point and view.ndim > 1
+    return view.numel // max(1, view.shape[-1]) if vectors else view.numel
+
+
+def expected_bytes(program: Program, root: nn.Module) -> int | None:
+    """What the recorder would keep; None where the model cannot run without numbers."""
+    budget = Budget(sys.maxsize)
+    counter = _Counter(ModulePaths(budget), budget, expected_bytes.__code__)
+    try:
+        args, kwargs = counter.emptied(program.args), counter.emptied(program.kwargs)
+        with _state_kept(root), recording(counter, root):
+            program.function(*args, **kwargs)
+    except CancelledError:
+        raise
+    except Exception:  # whatever a model does that has no numbers to do it with
+        return None
+    return budget.spent
+
+
+class _Counter(Recorder):
+    """A recorder that runs every operator on shapes alone, and keeps nothing but the count."""
+
+    def emptied(self, value: Any) -> Any:
+        """The arguments, each tensor as one of the same shape without numbers."""
+        if isinstance(value, Tensor):
+            if value.device.type == "meta":
+                return value
+            empty = torch.empty_strided(
+                value.size(), value.stride(), dtype=value.dtype, device=_META
+            )
+            self.adopt(empty)
+            return empty
+        if isinstance(value, torch.device):
+            return _META
+        if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
+            return type(value)(self.emptied(part) for part in value)
+        if isinstance(value, dict):
+            return {key: self.emptied(part) for key, part in value.items()}
+        return value
+
+    def _record(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        args, kwargs = self.emptied(args), self.emptied(kwargs)
+        if "device" in operator.parameters[len(args) :]:
+            kwargs["device"] = _META
+        self._renew(operator, args, kwargs)
+        result = operator.func(*args, **kwargs)
+        for tensor in result if isinstance(result, list | tuple) else (result,):
+            if isinstance(tensor, Tensor) and self._key(tensor) not in self._versions:
+                self.adopt(tensor)
+                self._budget.spend(tensor.untyped_storage().nbytes())
+        return result
+
+
+@contextmanager
+def _state_kept(root: nn.Module) -> Iterator[None]:
+    """Every module's attributes as they were after the block: a table filled lazily on the way
+    would be one without numbers."""
+    tables = ("_buffers", "_parameters", "_modules")
+    before = [(m, dict(vars(m)), [dict(vars(m)[name]) for name in tables]) for m in root.modules()]
+    modes = torch.get_rng_state()
+    for module, _, _ in before:
+        module.training = False
+    try:
+        yield
+    finally:
+        torch.set_rng_state(modes)
+        for module, attributes, contents in before:
+            vars(module).clear()
+            vars(module).update(attributes)
+            for name, content in zip(tables, contents, strict=True):
+                vars(module)[name].clear()
+                vars(module)[name].update(content)
