@@ -1,1 +1,24 @@
-export const exportingEn = {} as const;
+export const exportingEn = {
+  'exporting.title': 'Export',
+  'exporting.what': 'What',
+  'exporting.step': 'The selected step and what it reads',
+  'exporting.module': 'The steps of {module}',
+  'exporting.trace': 'The whole run',
+  'exporting.steps': '{n} steps',
+  'exporting.format': 'Format',
+  'exporting.md': 'Markdown',
+  'exporting.tex': 'LaTeX',
+  'exporting.html': 'Web page (one file)',
+  'exporting.xlsx': 'Workbook with live formulas',
+  'exporting.json': 'JSON',
+  'exporting.language': 'Language',
+  'exporting.preview': 'Preview',
+  'exporting.previewCut': 'The first {n} characters; the file holds all.',
+  'exporting.noPreview': 'There is no preview of this format.',
+  'exporting.making': 'Making the file …',
+  'exporting.download': 'Download',
+  'exporting.saved': 'Saved {name} ({size}).',
+  'exporting.close': 'Close',
+  'exporting.tooMany':
+    'This module has {n} steps; {most} at most can be exported. Take the whole run.',
+} as const;

@@ -1,0 +1,48 @@
+/** The training run that the server watches, asked for again and again while it goes on. */
+
+import * as api from '../lib/api';
+import type { WatchInfo } from '../lib/api';
+import type { Metric } from './metrics';
+
+const EVERY = 1000;
+
+export class Watching {
+  info = $state.raw<WatchInfo | null>(null);
+  metrics = $state.raw<Metric[]>([]);
+  /** Whether the server has said that there is no run. */
+  isNone = $state(false);
+  problem = $state<string | null>(null);
+
+  private next = 0;
+  private timer: ReturnType<typeof setTimeout> | undefined;
+  private isOn = false;
+
+  /** Ask until the run is over; returns what ends it. */
+  start(): () => void {
+    this.isOn = true;
+    void this.ask();
+    return () => {
+      this.isOn = false;
+      clearTimeout(this.timer);
+    };
+  }
+
+  private async ask(): Promise<void> {
+    try {
+      this.take(await api.watch(this.next));
+      this.problem = null;
+    } catch (error) {
+      this.problem = api.describe(error);
+    }
+    const isOver = this.isNone || (this.info !== null && this.info.state !== 'running');
+    if (this.isOn && !isOver) this.timer = setTimeout(() => void this.ask(), EVERY);
+  }
+
+  private take(info: WatchInfo | null): void {
+    this.isNone = info === null;
+    if (info === null) return;
+    this.metrics = info.metrics.length === 0 ? this.metrics : [...this.metrics, ...info.metrics];
+    this.next = info.next;
+    this.info = info;
+  }
+}
