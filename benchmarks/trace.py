@@ -1,16 +1,17 @@
 """The trace beside torchlens and beside a plain forward pass: time and memory, ratios last.
 
     pip install torchlens            # needed here and nowhere else
-    python benchmarks/trace.py [--threads 1] [--repetitions 9] [--model gpt2] [--model hf-gpt2]
+    python benchmarks/trace.py [--threads N] [--repetitions 9] [--model gpt2] [--model hf-gpt2]
 
 A GPT-2 of the small size (124 million parameters, random weights) reads 128 tokens. Each side
 captures every operator with its values, names and source lines. torchlens leaves torch's functions
 wrapped, which would slow the other sides down, so each side has a process of its own; they take
-turns, run by run, so that a busy moment hits all of them. Times are medians with the fastest and
-the slowest run in brackets: seconds on the clock, and processor time, which other work on the
-machine disturbs less. One thread by default, since on a shared machine several wait for each other;
-more threads make the plain pass faster and leave the overhead of a capture as it is. Memory is what
-the process holds more with a capture than without (imports of the side included).
+turns, run by run, so that a busy moment hits all of them. Before each run the capture of the run
+before is freed, on every side. Times are medians with the fastest and the slowest run in brackets:
+seconds on the clock, and processor time of all threads, which other work on the machine disturbs
+less. Threads are as many as torch takes by itself, which is what a user has; more of them make the
+plain pass faster and leave the overhead of a capture as it is. Memory is what the process holds
+more with a capture than without (imports of the side included).
 """
 
 import argparse
@@ -90,6 +91,7 @@ def serve(side: str, name: str) -> None:
     print(resident_bytes() - before, flush=True)
     for _ in sys.stdin:
         captured.clear()
+        gc.collect()
         began, worked = time.perf_counter(), time.process_time()
         captured.append(capture())
         print(time.perf_counter() - began, time.process_time() - worked, flush=True)
@@ -217,7 +219,7 @@ def edit_base_model(repetitions: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--repetitions", type=int, default=9)
     parser.add_argument("--model", action="append", choices=["gpt2", "hf-gpt2"])
     parser.add_argument("--serve", choices=SIDES, help=argparse.SUPPRESS)

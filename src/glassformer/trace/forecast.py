@@ -21,8 +21,9 @@ from glassformer.trace.budget import Budget
 from glassformer.trace.calls import Operator
 from glassformer.trace.memory import View
 from glassformer.trace.modules import ModulePaths
-from glassformer.trace.recorder import Recorder, recording
+from glassformer.trace.recorder import Recorder
 from glassformer.trace.recording import Program
+from glassformer.trace.switches import recording
 
 __all__ = ["expected_bytes", "may_exceed"]
 

@@ -85,8 +85,8 @@ class View:
     @classmethod
     def of(cls, tensor: Tensor, version: Version) -> View:
         """The window through which `tensor` sees its storage."""
-        offset = int(tensor.storage_offset())
-        return cls(version, tuple(tensor.shape), tensor.stride(), offset, tensor.dtype)
+        shape, strides = tuple(tensor.shape), tensor.stride()
+        return cls(version, shape, strides, int(tensor.storage_offset()), tensor.dtype)
 
     def on(self, version: Version) -> View:
         """The same window on another version."""

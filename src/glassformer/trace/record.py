@@ -15,8 +15,9 @@ from glassformer.trace import forecast
 from glassformer.trace.budget import DEFAULT_BYTES, Budget
 from glassformer.trace.modules import ModulePaths
 from glassformer.trace.names import join
-from glassformer.trace.recorder import Overrides, Recorder, recording
+from glassformer.trace.recorder import Overrides, Recorder
 from glassformer.trace.recording import Labels, Program, Recording, Source
+from glassformer.trace.switches import collection_paused, recording
 from glassformer.trace.trace import Trace
 
 __all__ = ["call_inside", "run", "sources_of", "tensors_in", "trace", "unwrapped"]
@@ -41,7 +42,8 @@ def trace(
     if isinstance(labels, Tensor):  # the targets of a Hugging Face model, not our axis labels
         kwargs["labels"], labels = labels, None
     program = Program(unwrapped(module_or_function), args, kwargs, max_bytes)
-    return Trace(run(program, labels or {}))
+    with collection_paused():
+        return Trace(run(program, labels or {}))
 
 
 def run(

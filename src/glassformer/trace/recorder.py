@@ -8,14 +8,13 @@ versions and calls; it knows neither rules' arithmetic nor cells.
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import CodeType, FrameType
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from glassformer.errors import TraceError
@@ -26,8 +25,9 @@ from glassformer.trace.cancel import stop_if_cancelled
 from glassformer.trace.memory import Version, View
 from glassformer.trace.modules import ModulePaths
 from glassformer.trace.source import Line, Origin, find_origin
+from glassformer.trace.switches import without_onednn
 
-__all__ = ["Found", "Overrides", "Recorder", "recording", "without_onednn"]
+__all__ = ["Found", "Overrides", "Recorder"]
 
 # In-place operators that change how a tensor is seen, and no number.
 _METADATA = frozenset(
@@ -168,8 +168,9 @@ class Recorder(TorchDispatchMode):
         origin = self._origin(sys._getframe(2))
         seen = len(self.found)
         viewed = self._views(args, origin), self._views(kwargs, origin)
-        for found in self.found[seen:]:
-            found.literal = operator.name == "lift_fresh"
+        if operator.name == "lift_fresh":
+            for found in self.found[seen:]:
+                found.literal = True
         call = Call(len(self.calls), operator, *viewed, origin)
         call.expanded = self._forced is not None
         call.without_onednn = not torch._C._get_mkldnn_enabled()
@@ -180,11 +181,12 @@ class Recorder(TorchDispatchMode):
         self._note_result(call, result, renewed)
         if call.outputs or call.writes or call.result is not None:
             self.calls.append(call)
-            self._override(call, result)
+            if self.overrides:
+                self._override(call, result)
         else:
             results = result if isinstance(result, list | tuple) else [result]
             tensors = [tensor for tensor in results if isinstance(tensor, Tensor)]
-            call.outputs = tuple(View.of(t, self._versions[self._key(t)]) for t in tensors)
+            call.outputs = tuple([View.of(t, self._versions[self._key(t)]) for t in tensors])
             self.views.append(call)
         return result
 
@@ -217,18 +219,20 @@ class Recorder(TorchDispatchMode):
         results = result if isinstance(result, list | tuple) else (result,)
         outputs: list[View | None] = []
         fresh: set[int] = set()
+        made = False
         for tensor in results:
-            if not isinstance(tensor, Tensor):
-                outputs.append(None)
-                continue
-            key = self._key(tensor)
-            if key not in self._versions:
-                self._versions[key] = Version(tensor.untyped_storage())
-                self._budget.spend(tensor.untyped_storage().nbytes())
-                fresh.add(key)
-            made = key in fresh or key in renewed
-            outputs.append(View.of(tensor, self._versions[key]) if made else None)
-        if any(output is not None for output in outputs):
+            output: View | None = None
+            if isinstance(tensor, Tensor):
+                key = self._key(tensor)
+                version = self._versions.get(key)
+                if version is None:
+                    version = self._versions[key] = Version(tensor.untyped_storage())
+                    self._budget.spend(version.nbytes)
+                    fresh.add(key)
+                if key in fresh or key in renewed:
+                    output, made = View.of(tensor, version), True
+            outputs.append(output)
+        if made:
             call.outputs = tuple(outputs)
         elif renewed:  # an operator that writes and returns nothing
             targets = [call.bound[name] for _, name in call.operator.written]
@@ -253,7 +257,7 @@ class Recorder(TorchDispatchMode):
                 return view
             return View.of(value, known)
         if isinstance(value, list | tuple):
-            return type(value)(self._views(part, origin) for part in value)
+            return type(value)([self._views(part, origin) for part in value])
         if isinstance(value, dict):
             return {key: self._views(part, origin) for key, part in value.items()}
         return value
@@ -308,56 +312,3 @@ def _is_idle(operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         return False
     position = operator.parameters.index("train")
     return not (args[position] if position < len(args) else kwargs["train"])
-
-
-# The switches below and the module hooks belong to the process, not to one thread.
-_ONE_AT_A_TIME = threading.Lock()
-_ONEDNN = threading.RLock()
-
-
-class _Busy(threading.local):
-    """Whether this thread is recording."""
-
-    recording = False
-
-
-_BUSY = _Busy()
-
-
-@contextmanager
-def without_onednn(off: bool = True) -> Iterator[None]:
-    """Run the block without the oneDNN kernels: they would swallow a whole recurrent layer."""
-    if not off:
-        yield
-        return
-    with _ONEDNN:
-        enabled = torch._C._get_mkldnn_enabled()
-        torch._C._set_mkldnn_enabled(False)
-        try:
-            yield
-        finally:
-            torch._C._set_mkldnn_enabled(enabled)
-
-
-@contextmanager
-def recording(recorder: Recorder, root: nn.Module | None) -> Iterator[None]:
-    """Run the block under the recorder, with the settings that keep operators whole and visible."""
-    if _BUSY.recording:
-        raise TraceError("a model that is being traced cannot start a trace of its own")
-    with _ONE_AT_A_TIME:
-        fast_path = torch.backends.mha.get_fastpath_enabled()
-        try:
-            _BUSY.recording = True
-            torch.backends.mha.set_fastpath_enabled(False)
-            with (
-                torch.no_grad(),
-                torch.autocast("cpu", enabled=False),
-                recorder.paths.followed(root),
-                torch._C._AutoDispatchBelowAutograd(),
-                recorder,
-            ):
-                yield
-        finally:
-            _BUSY.recording = False
-            torch.backends.mha.set_fastpath_enabled(fast_path)
-            recorder.forget_frames()

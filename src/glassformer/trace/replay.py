@@ -22,8 +22,9 @@ from glassformer.trace.cancel import stop_if_cancelled
 from glassformer.trace.cells import Cell
 from glassformer.trace.expressions import Scalar
 from glassformer.trace.memory import Index, Version, View
-from glassformer.trace.recorder import Found, Recorder, without_onednn
+from glassformer.trace.recorder import Found, Recorder
 from glassformer.trace.recording import Recording, Source
+from glassformer.trace.switches import collection_paused, without_onednn
 
 if TYPE_CHECKING:
     from glassformer.trace.steps import Step
@@ -53,6 +54,12 @@ def edit(trace: Trace, edits: Mapping[Where, Scalar]) -> Trace:
     """A new trace with these cells changed and everything downstream recomputed."""
     from glassformer.trace.trace import Trace
 
+    with collection_paused():
+        return Trace(_edited(trace, edits))
+
+
+def _edited(trace: Trace, edits: Mapping[Where, Scalar]) -> Recording:
+    """The recording of the edited run."""
     wanted = [_resolve(trace, where, value) for where, value in edits.items()]
     pins = [pin for pin in _pins(trace) if not any(pin.is_at(item) for item in wanted)]
     try:
@@ -71,7 +78,7 @@ def edit(trace: Trace, edits: Mapping[Where, Scalar]) -> Trace:
         if item.step.call is not None:
             key = (item.step.call.number, item.step.output)
             recording.pins.setdefault(key, set()).add(item.index)
-    return Trace(recording)
+    return recording
 
 
 def _pins(trace: Trace) -> list[_Edit]:

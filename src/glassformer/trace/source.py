@@ -89,9 +89,9 @@ class Line:
         return " ".join(linecache.getline(self.file, line).strip() for line in lines).strip()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Origin:
-    """Where an operator was called."""
+    """Where an operator was called. (Not frozen: one is made for every operator.)"""
 
     line: Line | None
     """The line a reader is shown: the innermost one outside torch."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from glassformer.errors import TraceError, UnknownNameError
 from glassformer.trace import rules
-from glassformer.trace.calls import Call
+from glassformer.trace.calls import Call, Operator
 from glassformer.trace.cells import Cell
 from glassformer.trace.expressions import Scalar
 from glassformer.trace.labels import AxisLabels, check_labels, find_labels
@@ -270,9 +271,14 @@ class Trace:
 
 def _role(call: Call) -> Role:
     """Whether a call's numbers were computed from others, or stand for themselves."""
-    rule = rules.find(call.operator)
-    constant = rules.is_given(call.operator) or not call.inputs()
-    return "constant" if constant or (rule is not None and rule.constant) else "activation"
+    constant = _is_constant(call.operator) or not call.inputs()
+    return "constant" if constant else "activation"
+
+
+@cache
+def _is_constant(operator: Operator) -> bool:
+    rule = rules.find(operator)
+    return rules.is_given(operator) or (rule is not None and rule.constant)
 
 
 def _same_window(view: View) -> Step | None:

@@ -17,8 +17,8 @@ from glassformer.trace.budget import DEFAULT_BYTES, Budget
 from glassformer.trace.memory import View
 from glassformer.trace.modules import ModulePaths
 from glassformer.trace.record import call_inside, sources_of, unwrapped
-from glassformer.trace.recorder import recording
 from glassformer.trace.recording import Labels, Program, Recording, Source
+from glassformer.trace.switches import recording
 from glassformer.trace.trace import Trace
 from glassformer.trace.training.agreement import Agreement
 from glassformer.trace.training.backward import Backward

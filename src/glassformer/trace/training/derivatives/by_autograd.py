@@ -14,7 +14,7 @@ from torch import Tensor
 
 from glassformer.trace.calls import Call
 from glassformer.trace.memory import View
-from glassformer.trace.recorder import without_onednn
+from glassformer.trace.switches import without_onednn
 from glassformer.trace.training.derivatives.registry import Forward
 from glassformer.trace.training.recorder import differentiable
 

@@ -1,0 +1,106 @@
+"""The switches of torch and of Python that a recording sets, and puts back.
+
+They belong to the process and not to one thread, so recordings take turns.
+"""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+
+from glassformer.errors import TraceError
+
+if TYPE_CHECKING:
+    from glassformer.trace.recorder import Recorder
+
+__all__ = ["collection_paused", "recording", "without_onednn"]
+
+_ONE_AT_A_TIME = threading.Lock()
+_ONEDNN = threading.RLock()
+
+
+class _Busy(threading.local):
+    """Whether this thread is recording."""
+
+    recording = False
+
+
+_BUSY = _Busy()
+
+
+class _Pauses:
+    """How many threads have the garbage collection paused, and whether it was on before."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.count = 0
+        self.was_on = False
+
+
+_PAUSES = _Pauses()
+
+
+@contextmanager
+def collection_paused() -> Iterator[None]:
+    """Run the block without garbage collections.
+
+    A capture makes thousands of objects and lets none go. Python answers by looking, again and
+    again, through everything that the process holds.
+    """
+    with _PAUSES.lock:
+        if _PAUSES.count == 0:
+            _PAUSES.was_on = gc.isenabled()
+            gc.disable()
+        _PAUSES.count += 1
+    try:
+        yield
+    finally:
+        with _PAUSES.lock:
+            _PAUSES.count -= 1
+            if _PAUSES.count == 0 and _PAUSES.was_on:
+                gc.enable()
+
+
+@contextmanager
+def without_onednn(off: bool = True) -> Iterator[None]:
+    """Run the block without the oneDNN kernels: they would swallow a whole recurrent layer."""
+    if not off:
+        yield
+        return
+    with _ONEDNN:
+        enabled = torch._C._get_mkldnn_enabled()
+        torch._C._set_mkldnn_enabled(False)
+        try:
+            yield
+        finally:
+            torch._C._set_mkldnn_enabled(enabled)
+
+
+@contextmanager
+def recording(recorder: Recorder, root: nn.Module | None) -> Iterator[None]:
+    """Run the block under the recorder, with the settings that keep operators whole and visible."""
+    if _BUSY.recording:
+        raise TraceError("a model that is being traced cannot start a trace of its own")
+    with _ONE_AT_A_TIME:
+        fast_path = torch.backends.mha.get_fastpath_enabled()
+        try:
+            _BUSY.recording = True
+            torch.backends.mha.set_fastpath_enabled(False)
+            with (
+                torch.no_grad(),
+                torch.autocast("cpu", enabled=False),
+                recorder.paths.followed(root),
+                torch._C._AutoDispatchBelowAutograd(),
+                recorder,
+            ):
+                yield
+        finally:
+            _BUSY.recording = False
+            torch.backends.mha.set_fastpath_enabled(fast_path)
+            recorder.forget_frames()
