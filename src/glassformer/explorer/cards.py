@@ -7,13 +7,17 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from glassformer.errors import InputError
+from glassformer.explorer.editing import is_edited
 from glassformer.explorer.numbers import plain
+from glassformer.explorer.panels import operand_of
 from glassformer.explorer.references import cell_ref, source_info
 from glassformer.explorer.regions import regions_of
 from glassformer.explorer.schemas import (
     CardInfo,
     DefinitionInfo,
     Number,
+    Piece,
     PrecisionInfo,
     SumInfo,
     TermInfo,
@@ -22,7 +26,7 @@ from glassformer.explorer.schemas import (
 from glassformer.explorer.store import OpenTrace
 from glassformer.explorer.symbols import short_name, symbol_of
 from glassformer.trace import Cell, Term, text
-from glassformer.trace.cells import term_values
+from glassformer.trace.cells import leaves, term_values
 from glassformer.trace.evaluate import gathered
 from glassformer.trace.expressions import Entry, Expression, Lookup, Named, Operation, Reduce
 from glassformer.trace.render.cards import Card, Part, card, short_names
@@ -39,8 +43,6 @@ _SOURCE_AROUND = 3
 
 def find_cell(opened: OpenTrace, step: int, index: tuple[int, ...], operand: int | None) -> Cell:
     """A cell of a step, or the one that its k-th operand has in a place."""
-    from glassformer.explorer.panels import operand_of
-
     found = opened.step(step)
     if operand is None:
         return found[index]
@@ -49,8 +51,6 @@ def find_cell(opened: OpenTrace, step: int, index: tuple[int, ...], operand: int
         place < size for place, size in zip(index, view.shape, strict=True)
     )
     if not fits:
-        from glassformer.errors import InputError
-
         raise InputError(f"that operand has no cell {list(index)}: its shape is {list(view.shape)}")
     return Cell(*view.owner(index))
 
@@ -66,11 +66,13 @@ def card_info(opened: OpenTrace, cell: Cell) -> CardInfo:
         formula=shown.formula,
         tex=_tex(cell),
         numbers=shown.numbers,
+        pieces=[] if shown.expression is None else _pieces(shown.expression),
         definitions=[
             DefinitionInfo(
                 symbol=part.symbol,
                 symbols=part.symbols,
                 numbers=part.numbers,
+                pieces=_pieces(part.expression),
                 value=plain(part.value),
             )
             for part in shown.definitions
@@ -84,14 +86,17 @@ def card_info(opened: OpenTrace, cell: Cell) -> CardInfo:
         regions=regions_of(cell),
         source=source_info(cell.source, _SOURCE_AROUND),
         is_given=shown.is_given,
-        is_edited=_is_edited(opened, cell),
+        is_edited=is_edited(opened, cell),
         before=before,
     )
 
 
-def _is_edited(opened: OpenTrace, cell: Cell) -> bool:
-    names = {edit.step for edit in opened.edits if tuple(edit.index) == cell.index}
-    return cell.step.name in names
+def _pieces(expression: Expression) -> list[Piece]:
+    """Arithmetic in numbers, its operands as links."""
+    return [
+        Piece(text=number, cell=None if operand is None else cell_ref(next(leaves(operand))))
+        for number, operand in text.linked_numbers(expression)
+    ]
 
 
 def _before(opened: OpenTrace, cell: Cell) -> Number | None:
@@ -148,6 +153,7 @@ def _part_info(part: Part) -> TermInfo:
         value=plain(part.value),
         symbols=part.symbols,
         numbers=part.numbers,
+        pieces=_pieces(part.expression),
         share=part.share,
         cells=[cell_ref(cell) for cell in part.cells[:MOST_OPERANDS]],
     )
@@ -189,6 +195,7 @@ def _term_info(cell: Cell, term: Term, whole: float) -> TermInfo:
         value=plain(term.value),
         symbols=text.symbols(term.expression, lambda name: name.removeprefix(inside)),
         numbers=text.numbers(term.expression),
+        pieces=_pieces(term.expression),
         share=min(1.0, abs(term.value) / whole) if math.isfinite(term.value) else 1.0,
         cells=[cell_ref(part) for part in term.cells[:MOST_OPERANDS]],
     )

@@ -32,6 +32,7 @@ __all__ = [
     "LessonSummary",
     "ModelInfo",
     "PanelInfo",
+    "Piece",
     "Problem",
     "Region",
     "SourceInfo",
@@ -323,12 +324,21 @@ class Region(Message):
     columns: tuple[int, int]
 
 
+class Piece(Message):
+    """A piece of arithmetic in numbers; an operand is a link."""
+
+    text: str
+    cell: CellRef | None = None
+
+
 class TermInfo(Message):
     """One summand."""
 
     value: Number
     symbols: str
     numbers: str
+    pieces: list[Piece]
+    """`numbers`, cut at its operands."""
     share: float
     """Its part of the sum of all sizes."""
     cells: list[CellRef]
@@ -348,6 +358,7 @@ class DefinitionInfo(Message):
     symbol: str
     symbols: str
     numbers: str
+    pieces: list[Piece]
     value: Number
 
 
@@ -386,6 +397,8 @@ class CardInfo(Message):
     formula: str
     tex: str
     numbers: str
+    pieces: list[Piece]
+    """`numbers`, cut at its operands."""
     definitions: list[DefinitionInfo]
     sum: SumInfo | None
     recomputed: Number
@@ -507,11 +520,11 @@ class LessonSummary(Message):
 
 
 class LessonPart(Message):
-    """Prose, a remark, a formula, a matrix or a table, as `Lesson.to_dict()` has it."""
+    """Prose, a remark, a formula, a matrix, a table or a figure, as `Lesson.to_dict()` has it."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
-    kind: Literal["text", "remark", "formula", "matrix", "table"]
+    kind: Literal["text", "remark", "formula", "matrix", "table", "figure"]
     trace: str | None = None
     """Where the part is a cell or a matrix: the trace it belongs to."""
     number: int | None = None

@@ -34,6 +34,7 @@ export type {
   ModelInfo,
   OperandInfo,
   PanelInfo,
+  Piece,
   PrecisionInfo,
   Region,
   ScaleInfo,

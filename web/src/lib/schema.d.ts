@@ -135,13 +135,15 @@ export interface components {
             tex: string;
             /** Numbers */
             numbers: string;
+            /** Pieces */
+            pieces: components["schemas"]["Piece"][];
             /** Definitions */
             definitions: components["schemas"]["DefinitionInfo"][];
             sum: components["schemas"]["SumInfo"] | null;
             /** Recomputed */
             recomputed: number | ("NaN" | "Infinity" | "-Infinity");
             /** Difference */
-            difference: number;
+            difference: number | ("NaN" | "Infinity" | "-Infinity");
             precisions: components["schemas"]["PrecisionInfo"] | null;
             /** Operands */
             operands: components["schemas"]["CellRef"][];
@@ -293,6 +295,8 @@ export interface components {
             symbols: string;
             /** Numbers */
             numbers: string;
+            /** Pieces */
+            pieces: components["schemas"]["Piece"][];
             /** Value */
             value: number | ("NaN" | "Infinity" | "-Infinity");
         };
@@ -411,14 +415,14 @@ export interface components {
         };
         /**
          * LessonPart
-         * @description Prose, a remark, a formula, a matrix or a table, as `Lesson.to_dict()` has it.
+         * @description Prose, a remark, a formula, a matrix, a table or a figure, as `Lesson.to_dict()` has it.
          */
         LessonPart: {
             /**
              * Kind
              * @enum {string}
              */
-            kind: "text" | "remark" | "formula" | "matrix" | "table";
+            kind: "text" | "remark" | "formula" | "matrix" | "table" | "figure";
             /**
              * Trace
              * @default null
@@ -520,6 +524,16 @@ export interface components {
              */
             role: "parameter" | "input" | "activation" | "constant";
             scale: components["schemas"]["ScaleInfo"] | null;
+        };
+        /**
+         * Piece
+         * @description A piece of arithmetic in numbers; an operand is a link.
+         */
+        Piece: {
+            /** Text */
+            text: string;
+            /** @default null */
+            cell: components["schemas"]["CellRef"] | null;
         };
         /**
          * PrecisionInfo
@@ -695,6 +709,8 @@ export interface components {
             symbols: string;
             /** Numbers */
             numbers: string;
+            /** Pieces */
+            pieces: components["schemas"]["Piece"][];
             /** Share */
             share: number;
             /** Cells */
@@ -848,6 +864,7 @@ export type LessonSummary = components['schemas']['LessonSummary'];
 export type ModelInfo = components['schemas']['ModelInfo'];
 export type OperandInfo = components['schemas']['OperandInfo'];
 export type PanelInfo = components['schemas']['PanelInfo'];
+export type Piece = components['schemas']['Piece'];
 export type PrecisionInfo = components['schemas']['PrecisionInfo'];
 export type Problem = components['schemas']['Problem'];
 export type Region = components['schemas']['Region'];

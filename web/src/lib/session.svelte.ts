@@ -91,7 +91,9 @@ export class Session {
     const trace = await this.attempt('running', (signal) =>
       make({ model, text, target, edits }, signal),
     );
-    return trace !== undefined && this.show(trace, view);
+    if (trace === undefined) return false;
+    this.origins.set(trace.root, { model, text, target, edits: [] });
+    return this.show(trace, view);
   }
 
   /** Open a trace that the server already has: of a lesson, of `glassformer.explore`. */
@@ -114,14 +116,15 @@ export class Session {
   /** Show a cell's card, and its step if another one is selected. */
   async explain(place: Place, operand: number | null = null): Promise<void> {
     const from = this.cell;
-    const trail = from === null || isSame(from, place) ? this.trail : [...this.trail, from];
+    const stays = from === null || (operand === null && isSame(from, place));
+    const trail = stays ? this.trail : [...this.trail, from];
     await this.present(place, operand, trail);
   }
 
-  /** One place back along the trail. */
-  async back(): Promise<void> {
-    const last = this.trail.at(-1);
-    if (last !== undefined) await this.present(last, null, this.trail.slice(0, -1));
+  /** One place back along the trail, or to any earlier one of it. */
+  async back(to: number = this.trail.length - 1): Promise<void> {
+    const place = this.trail[to];
+    if (place !== undefined) await this.present(place, null, this.trail.slice(0, to));
   }
 
   /** Ask what was made from the selected cell. */
@@ -210,12 +213,16 @@ export class Session {
     if (next !== undefined && turn === this.asked) Object.assign(this, next);
   }
 
+  /** The target that a run was asked for; null where the model produced it. */
+  targetOf(trace: TraceInfo): string | null {
+    return this.origins.get(trace.root)?.target ?? null;
+  }
+
   /** Keep what a trace and those before it were made from. */
   private remember(trace: TraceInfo): void {
     const { model, text, edits } = trace;
     if (!this.models.some((one) => one.name === model)) return; // a module, a lesson
-    const target = this.origins.get(trace.root)?.target ?? null;
-    const origin = { model, text, target, edits };
+    const origin = { model, text, target: this.targetOf(trace), edits };
     this.origins.set(trace.id, origin);
     if (!this.origins.has(trace.root)) this.origins.set(trace.root, { ...origin, edits: [] });
   }

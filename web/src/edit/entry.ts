@@ -1,0 +1,26 @@
+/** What a person typed as the new value of a cell: a number, or why it cannot be one. */
+
+import { parseNumber } from '../matrix/numbers';
+
+export type Refusal = 'edit.notNumber' | 'edit.notWhole' | 'edit.same';
+
+/** Ids and other whole numbers may not become fractions. */
+export function readEntry(text: string, now: number, isWhole: boolean): number | Refusal {
+  const value = parseNumber(text);
+  if (value === undefined) return 'edit.notNumber';
+  if (isWhole && !(Number.isInteger(value) && value >= 0)) return 'edit.notWhole';
+  return Object.is(value, now) ? 'edit.same' : value;
+}
+
+/** A number as one would type it: the fewest digits that give the same float32 back. */
+export function typed(value: number): string {
+  for (let digits = 1; digits < 9; digits++) {
+    const text = String(Number(value.toPrecision(digits)));
+    if (Math.fround(Number(text)) === Math.fround(value)) return text;
+  }
+  return String(Number(value.toPrecision(9)));
+}
+
+export function isWholeType(dtype: string): boolean {
+  return !dtype.includes('float');
+}
