@@ -42,6 +42,7 @@ __all__ = [
     "TraceInfo",
     "TraceRequest",
     "WatchInfo",
+    "WatchLayer",
 ]
 
 Language = Literal["en", "zh"]
@@ -552,6 +553,18 @@ class LessonInfo(Message):
 # --- a training run that is watched ---
 
 
+class WatchLayer(Message):
+    """One attention layer of a watched model, over the text that its pictures show."""
+
+    part: Literal["encoder", "decoder", "cross"]
+    layer: int
+    n_heads: int
+    queries: list[str]
+    """The tokens that attend."""
+    keys: list[str]
+    """The tokens that are attended to."""
+
+
 class WatchInfo(Message):
     """A training run: its metrics from an offset on, and the attention pictures there are."""
 
@@ -561,8 +574,8 @@ class WatchInfo(Message):
     """Updates of the whole run, once they are known."""
     metrics: list[dict[str, float | int | str | None]]
     next: int
-    """The offset to ask for next."""
-    tokens: list[str]
+    """The offset to ask for next; smaller than the one given: these are all metrics, anew."""
     snapshots: list[int]
     """The updates at which attention was kept; `…/attention` answers the numbers of one."""
-    layers: list[AttentionInfo]
+    layers: list[WatchLayer]
+    """What `…/attention?layer=` counts."""
