@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from glassformer.explorer.opened import OpenTrace
 from glassformer.explorer.references import cell_ref
 from glassformer.explorer.schemas import Answer, AnswerPosition, Choice
-from glassformer.explorer.store import OpenTrace
 from glassformer.tasks import Model
 from glassformer.text import Tokenizer
 from glassformer.trace import Step

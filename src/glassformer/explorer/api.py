@@ -6,7 +6,7 @@ from fastapi import APIRouter, FastAPI
 
 from glassformer import __version__
 from glassformer.explorer.problems import PROBLEMS, answer_problems
-from glassformer.explorer.routes import cells, models, steps, traces
+from glassformer.explorer.routes import cells, decoding, lessons, models, steps, traces, watching
 from glassformer.explorer.state import State
 
 __all__ = ["create_api"]
@@ -25,7 +25,7 @@ def create_api(state: State) -> FastAPI:
     app.state.explorer = state
     answer_problems(app)
     api = APIRouter(prefix="/api", responses=PROBLEMS)
-    for topic in (models, traces, steps, cells):
+    for topic in (models, traces, steps, cells, decoding, lessons, watching):
         api.include_router(topic.router)
     app.include_router(api)
     return app

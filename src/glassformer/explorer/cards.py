@@ -10,6 +10,7 @@ import numpy.typing as npt
 from glassformer.errors import InputError
 from glassformer.explorer.editing import is_edited
 from glassformer.explorer.numbers import plain
+from glassformer.explorer.opened import OpenTrace
 from glassformer.explorer.panels import operand_of
 from glassformer.explorer.references import cell_ref, source_info
 from glassformer.explorer.regions import regions_of
@@ -23,7 +24,6 @@ from glassformer.explorer.schemas import (
     TermInfo,
     TermPage,
 )
-from glassformer.explorer.store import OpenTrace
 from glassformer.explorer.symbols import short_name, symbol_of
 from glassformer.trace import Cell, Term, text
 from glassformer.trace.cells import leaves, term_values

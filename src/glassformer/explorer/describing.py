@@ -7,10 +7,10 @@ from collections import defaultdict
 
 from glassformer.explorer.answering import answer_of
 from glassformer.explorer.attention import attention_layers
+from glassformer.explorer.opened import OpenTrace
 from glassformer.explorer.references import source_info
 from glassformer.explorer.scales import scale_info
 from glassformer.explorer.schemas import AttentionInfo, OperandInfo, StepInfo, TraceInfo
-from glassformer.explorer.store import OpenTrace
 from glassformer.explorer.symbols import short_name, symbol_of
 from glassformer.explorer.tree import tree_of
 from glassformer.trace import Step, Trace

@@ -10,10 +10,11 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from glassformer.errors import GlassformerError, UnknownNameError
-from glassformer.explorer.runs import RETRY_AFTER_S, BusyError, LeftError
+from glassformer.errors import CancelledError, GlassformerError, UnknownNameError
+from glassformer.explorer.opened import NoTraceError
+from glassformer.explorer.runs import RETRY_AFTER_S, BusyError
 from glassformer.explorer.schemas import Problem
-from glassformer.explorer.store import DroppedError, NoTraceError
+from glassformer.explorer.store import DroppedError
 
 __all__ = ["PROBLEMS", "answer_problems"]
 
@@ -23,7 +24,7 @@ _STATUS: tuple[tuple[type[GlassformerError], int], ...] = (
     (NoTraceError, 404),
     (UnknownNameError, 404),
     (BusyError, 429),
-    (LeftError, 499),
+    (CancelledError, 499),
 )
 _MEANINGS = {
     400: "The request asks for something that cannot be; `detail` says what and what to do.",

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
 
 from glassformer.explorer.catalogue import Catalogue
-from glassformer.explorer.runs import LeftError
+from glassformer.explorer.opened import OpenTrace
 from glassformer.explorer.schemas import TraceRequest
-from glassformer.explorer.store import OpenTrace
 from glassformer.passes import forward_pass
 from glassformer.tasks import Model, load
 from glassformer.trace import trace
@@ -41,11 +39,9 @@ class Models:
             return self._loaded[name]
 
 
-def run_text(models: Models, request: TraceRequest, cancelled: Callable[[], bool]) -> OpenTrace:
+def run_text(models: Models, request: TraceRequest) -> OpenTrace:
     """Run a model over a text and keep every number."""
     model = models.get(request.model)
-    if cancelled():
-        raise LeftError("nobody waits for this run any more")
     reading = forward_pass(model.checkpoint, request.text, request.target)
     recorded = trace(reading.model, *reading.arguments, labels=reading.labels, max_bytes=MOST_BYTES)
     card = next(card for card in models.catalogue.cards if card.name == request.model)

@@ -1,7 +1,6 @@
 """Long work in threads: a few at once, a few more waiting, the rest told to come back.
 
-Work ends early when the one who asked has gone: it is given a function that says so, and asks it
-now and then.
+Work ends early when the one who asked has gone: the trace looks for that between two operators.
 """
 
 from __future__ import annotations
@@ -14,21 +13,17 @@ from typing import TypeVar
 from anyio import CapacityLimiter, to_thread
 from starlette.requests import Request
 
-from glassformer.errors import GlassformerError
+from glassformer.errors import CancelledError, GlassformerError
+from glassformer.trace import cancelled_by
 
-__all__ = ["BusyError", "Cancelled", "LeftError", "Runs"]
+__all__ = ["RETRY_AFTER_S", "BusyError", "Runs"]
 
 T = TypeVar("T")
-Cancelled = Callable[[], bool]
 RETRY_AFTER_S = 2
 
 
 class BusyError(GlassformerError, RuntimeError):
     """More is asked for at once than can be done."""
-
-
-class LeftError(GlassformerError, RuntimeError):
-    """The one who asked has gone."""
 
 
 class Runs:
@@ -41,7 +36,7 @@ class Runs:
         self._limiter: CapacityLimiter | None = None
         self._waiting = 0
 
-    async def do(self, request: Request, work: Callable[[Cancelled], T]) -> T:
+    async def do(self, request: Request, work: Callable[[], T]) -> T:
         """Do the work in a thread, when its turn has come."""
         if self._slots is None or self._limiter is None:  # they belong to the running event loop
             self._slots = asyncio.Semaphore(self._at_once)
@@ -57,19 +52,22 @@ class Runs:
             finally:
                 self._waiting -= 1
             try:
-                if left.is_set():
-                    raise LeftError("nobody waits for this any more")
-                return await to_thread.run_sync(work, left.is_set, limiter=self._limiter)
+                return await to_thread.run_sync(_guarded, work, left, limiter=self._limiter)
             finally:
                 self._slots.release()
         finally:
             watching.cancel()
 
 
+def _guarded(work: Callable[[], T], left: threading.Event) -> T:
+    if left.is_set():
+        raise CancelledError("nobody waits for this any more")
+    with cancelled_by(left.is_set):
+        return work()
+
+
 async def _watch(request: Request, left: threading.Event) -> None:
     """Wait until the one who asked has gone; the body has been read, so nothing else can come."""
-    while True:
-        message = await request.receive()
-        if message["type"] == "http.disconnect":
-            left.set()
-            return
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+    left.set()

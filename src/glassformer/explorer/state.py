@@ -3,18 +3,22 @@ which step or cell is looked at is the page's affair, so two tabs do not disturb
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Annotated
 
 from fastapi import Depends, Request
 
 from glassformer.explorer.catalogue import Catalogue
+from glassformer.explorer.lessons import Lessons
+from glassformer.explorer.opened import OpenTrace
 from glassformer.explorer.running import Models
 from glassformer.explorer.runs import Runs
 from glassformer.explorer.schemas import ModelInfo
 from glassformer.explorer.store import Store
+from glassformer.explorer.watching import Watched
 
-__all__ = ["Holds", "State"]
+__all__ = ["Holds", "Opened", "State"]
 
 
 @dataclass
@@ -27,6 +31,11 @@ class State:
     runs: Runs = field(default_factory=Runs)
     own: list[ModelInfo] = field(default_factory=list)
     """Cards for what `glassformer.explore` opened."""
+    watched: Watched | None = None
+    """The training run that is looked at, if one is."""
+
+    def __post_init__(self) -> None:
+        self.lessons = Lessons(self.store)
 
     @classmethod
     def of(cls, chosen: str | None = None) -> State:
@@ -42,3 +51,12 @@ def _state(request: Request) -> State:
 
 
 Holds = Annotated[State, Depends(_state)]
+
+
+def _opened(state: Holds, id: str) -> Iterator[OpenTrace]:  # noqa: A002 - the API's name
+    with state.store.use(id) as opened:
+        yield opened
+
+
+Opened = Annotated[OpenTrace, Depends(_opened)]
+"""The trace that the address names; it stays whole until the answer is sent."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
 
-from glassformer.explorer.cards import card_info, find_cell
+from glassformer.explorer.cards import card_info, find_cell, term_page
+from glassformer.explorer.following import dependents_of, path_of
 from glassformer.explorer.numbers import parse_index
-from glassformer.explorer.schemas import CardInfo
-from glassformer.explorer.state import Holds
+from glassformer.explorer.schemas import CardInfo, CellRef, DependentInfo, TermPage
+from glassformer.explorer.state import Opened
 
 __all__ = ["router"]
 
@@ -20,12 +21,44 @@ Index = Annotated[str, Query(max_length=100, description="a place on each axis: 
 
 @router.get("")
 def read_cell(
-    state: Holds,
-    id: str,  # noqa: A002 - the API's name
+    opened: Opened,
     step: int,
     index: Index = "",
     operand: int | None = None,
 ) -> CardInfo:
     """Everything about a number."""
-    opened = state.store.get(id)
     return card_info(opened, find_cell(opened, step, parse_index(index), operand))
+
+
+@router.get("/terms")
+def read_terms(
+    opened: Opened,
+    step: int,
+    index: Index = "",
+    offset: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
+    limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
+    order: Literal["size", "index"] = "size",
+) -> TermPage:
+    """Some of the summands of a number that is a sum."""
+    cell = find_cell(opened, step, parse_index(index), None)
+    return term_page(cell, offset, limit, by_size=order == "size")
+
+
+@router.get("/dependents")
+def read_dependents(
+    opened: Opened,
+    step: int,
+    index: Index = "",
+) -> list[DependentInfo]:
+    """What was made directly from a number."""
+    return dependents_of(find_cell(opened, step, parse_index(index), None))
+
+
+@router.get("/path")
+def read_path(
+    opened: Opened,
+    step: int,
+    index: Index = "",
+) -> list[CellRef]:
+    """From a number back along the largest contributions, to a parameter or an input."""
+    return path_of(find_cell(opened, step, parse_index(index), None))

@@ -9,11 +9,12 @@ import numpy.typing as npt
 from fastapi import APIRouter, Query, Response
 
 from glassformer.explorer.describing import describe
+from glassformer.explorer.editing import changed_cells
 from glassformer.explorer.equations import equation
 from glassformer.explorer.numbers import parse_index
 from glassformer.explorer.panels import fitting_lead, operand_of, window
 from glassformer.explorer.schemas import Equation
-from glassformer.explorer.state import Holds
+from glassformer.explorer.state import Opened
 
 __all__ = ["router"]
 
@@ -38,16 +39,14 @@ def bytes_answer(values: npt.NDArray[np.generic], dtype: str) -> Response:
 
 
 @router.get("/equation")
-def read_equation(state: Holds, id: str, number: int, lead: Lead = "") -> Equation:  # noqa: A002
+def read_equation(opened: Opened, number: int, lead: Lead = "") -> Equation:
     """The step as an equation of matrices."""
-    opened = state.store.get(id)
     return equation(describe(opened), opened.step(number), parse_index(lead))
 
 
 @router.get("/values", response_class=Response, responses=_BYTES)
 def read_values(
-    state: Holds,
-    id: str,  # noqa: A002 - the API's name
+    opened: Opened,
     number: int,
     lead: Lead = "",
     operand: int | None = None,
@@ -55,7 +54,27 @@ def read_values(
     columns: Span = None,
 ) -> Response:
     """The numbers of a slice, or of a window of it."""
-    step = state.store.get(id).step(number)
+    step = opened.step(number)
     view = step.view if operand is None else operand_of(step, operand).view
     found = window(view, fitting_lead(view.shape, parse_index(lead), step.name), rows, columns)
     return bytes_answer(found, "float32" if found.dtype.itemsize == 4 else "float64")
+
+
+@router.get("/changed", response_class=Response, responses=_BYTES)
+def read_changed(
+    opened: Opened,
+    number: int,
+    lead: Lead = "",
+    operand: int | None = None,
+    rows: Span = None,
+    columns: Span = None,
+) -> Response:
+    """Which numbers of a slice differ from the trace before the edits: 1 where they do."""
+    name, places = opened.step(number).name, parse_index(lead)
+    found = changed_cells(
+        opened,
+        number,
+        operand,
+        lambda view: window(view, fitting_lead(view.shape, places, name), rows, columns),
+    )
+    return bytes_answer(found, "uint8")
