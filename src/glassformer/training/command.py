@@ -5,6 +5,7 @@ glassformer train RECIPE, or python -m glassformer.training RECIPE, then any of
     --resume           go on where the folder's run stopped
     --config FILE      settings from a TOML file, or from a run folder's config.json
     --plot             draw the run into its folder (needs matplotlib)
+    --watch            keep pictures of attention; the command `glassformer` also shows them live
     --section.key V    one setting
     --text FILE, --pairs FILE, --csv FILE, --text-column NAME, --label-column NAME
                        your own data
@@ -12,7 +13,8 @@ glassformer train RECIPE, or python -m glassformer.training RECIPE, then any of
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -35,7 +37,7 @@ _SHORT = {
     "--text-column": "--data.text_column",
     "--label-column": "--data.label_column",
 }
-_FLAGS = ("--resume", "--plot")
+_FLAGS = ("--resume", "--plot", "--watch")
 _VALUES = ("--out", "--config")
 
 
@@ -64,19 +66,25 @@ def configure(
     return changed(config, from_arguments(settings))
 
 
-def execute(arguments: Sequence[str]) -> None:
+Watcher = Callable[[Path], AbstractContextManager[None]]
+"""What shows the run of a folder while it lasts."""
+
+
+def execute(arguments: Sequence[str], watcher: Watcher | None = None) -> None:
     """Run the command; the result is one JSON object on stdout."""
     request = _parse(arguments)
     folder = Path(request.values.get("--out", f"runs/{request.recipe}"))
-    resume = "--resume" in request.flags
+    resume, watched = "--resume" in request.flags, "--watch" in request.flags
     config = configure(
         request.recipe,
         config_file=request.values.get("--config"),
-        settings=request.settings,
+        settings=[*request.settings, *(["--loop.watch=true"] if watched else [])],
         resume_from=folder if resume else None,
     )
+    show = watcher(folder) if watcher and watched else nullcontext()
     try:
-        result = train(config, folder, resume=resume, reporter=make_reporter())
+        with show:
+            result = train(config, folder, resume=resume, reporter=make_reporter())
     except KeyboardInterrupt:
         sys.stderr.write(
             f"glassformer: to go on: glassformer train {request.recipe} --out {folder} --resume\n"

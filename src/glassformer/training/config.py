@@ -190,6 +190,8 @@ class LoopConfig:
     """States kept."""
     log_every: int = 20
     """Updates between lines of metrics.jsonl."""
+    watch: bool = False
+    """Keep the attention of a sample at each evaluation, for the explorer to show."""
     beam: int = 4
     """Beams of the final translation; validation is greedy."""
 

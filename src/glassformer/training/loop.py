@@ -7,7 +7,6 @@ not been. This file knows neither data sets nor which model it trains, nor how a
 import math
 import time
 from contextlib import nullcontext
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -21,6 +20,7 @@ from glassformer.training.config import RunConfig
 from glassformer.training.evaluation import Evaluator, Scores, is_better
 from glassformer.training.folder import RunFolder
 from glassformer.training.interruption import Interruption
+from glassformer.training.position import Position, Tally
 from glassformer.training.problems import Problem
 from glassformer.training.processes import Processes
 from glassformer.training.progress import Reporter
@@ -33,32 +33,9 @@ from glassformer.training.state import (
     save_state,
 )
 from glassformer.training.update import Updater
+from glassformer.training.watching import Watch
 
 __all__ = ["Trainer"]
-
-
-@dataclass
-class _Position:
-    """Where a run is; all of it goes into the state."""
-
-    step: int = 0
-    n_tokens: int = 0
-    seconds: float = 0.0
-    """In updates: looking and saving left out."""
-    best_score: float | None = None
-    best_step: int = 0
-    n_worse: int = 0
-    """Evaluations since the best one."""
-
-
-@dataclass
-class _Tally:
-    """What happened since the last report, on the device, so that no update waits for it."""
-
-    sums: Tensor
-    n_tokens: int = 0
-    n_updates: int = 0
-    since: float = field(default_factory=time.perf_counter)
 
 
 class Trainer:
@@ -81,7 +58,7 @@ class Trainer:
         decay = config.loop.average
         self.average = WeightAverage(self.model, decay) if decay else None
         self.best: dict[str, Tensor] = {}
-        self.position = _Position()
+        self.position = Position()
         data = config.data
         order = Order(
             problem.train.lengths,
@@ -118,8 +95,24 @@ class Trainer:
             problem, device, processes, self.updater.precision, max_tokens=data.max_tokens or 16_384
         )
 
+        self.watch = (
+            Watch(folder.path, problem, config.recipe, self.total, writes=processes.is_first)
+            if config.loop.watch
+            else None
+        )
+
     def run(self, interruption: Interruption) -> None:
-        """All updates from where the run is to its end."""
+        """All updates from where the run is to its end, or to an interruption."""
+        if self.watch:
+            self.watch.say("running")
+        try:
+            self._run(interruption)
+        except BaseException:
+            if self.watch:
+                self.watch.say("stopped")
+            raise
+
+    def _run(self, interruption: Interruption) -> None:
         self.model.train()
         self.reporter.start(self.position.step, self.total)
         tally = self._new_tally()
@@ -188,15 +181,17 @@ class Trainer:
         if self.average:
             self.average.load(state.section("average"))
         self.best = {n: t.to(self.device) for n, t in state.section("best").items()}
-        self.position = _Position(**state.facts["position"])
+        self.position = Position(**state.facts["position"])
         restore_random(state.section("random"), state.facts["random"], self.device)
         if self.processes.n > 1:  # one state was saved; the processes' dropout must differ
             torch.manual_seed(hash((self.position.step, self.processes.rank)))
         if self.processes.is_first:
             self.folder.rewind(state.step)
+            if self.watch:
+                self.watch.rewind(state.step)
         return True
 
-    def _update(self, update: Update, tally: _Tally) -> None:
+    def _update(self, update: Update, tally: Tally) -> None:
         """One step of the optimiser."""
         share = learning_rate_share(self.config.schedule, self.position.step, self.total)
         done = self.updater(update, share)
@@ -210,10 +205,10 @@ class Trainer:
         if self.device.type == "cpu":
             self._check_finite(tally)
 
-    def _new_tally(self) -> _Tally:
-        return _Tally(torch.zeros(3, device=self.device))
+    def _new_tally(self) -> Tally:
+        return Tally(torch.zeros(3, device=self.device))
 
-    def _check_finite(self, tally: _Tally) -> tuple[float, float, float]:
+    def _check_finite(self, tally: Tally) -> tuple[float, float, float]:
         nll, n_scored, norm = tally.sums.tolist()
         if not (math.isfinite(nll) and math.isfinite(norm)):
             raise TrainingError(
@@ -223,7 +218,7 @@ class Trainer:
             )
         return nll, n_scored, norm
 
-    def _report(self, tally: _Tally, epoch: int) -> None:
+    def _report(self, tally: Tally, epoch: int) -> None:
         """Write what happened since the last report; the device is done with it first."""
         self._check_finite(tally)
         sums = self.processes.sum(tally.sums.clone()).tolist()
@@ -258,6 +253,8 @@ class Trainer:
         with self.average.in_place() if self.average else nullcontext():
             scores = self.evaluator(self.model, self.problem.valid)
             self._compare(scores)
+            if self.watch:
+                self.watch.look(self.model, self.position.step)
         if self.processes.is_first:
             record = {f"valid_{name}": value for name, value in scores.values.items()}
             seconds = time.perf_counter() - started

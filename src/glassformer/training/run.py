@@ -103,6 +103,8 @@ def _train(config: RunConfig, folder: RunFolder, resume: bool, where: _Where) ->
     finally:
         say.stop()
     scores = _finish(trainer, about, started, say)
+    if trainer.watch:
+        trainer.watch.say("finished")
     processes.wait()
     position, seconds = trainer.position, time.perf_counter() - started
     return Result(

@@ -1,0 +1,106 @@
+"""Watching a run: pictures of attention that are whole, few, and of what the model does."""
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from glassformer import checkpoint
+from glassformer.errors import TrainingError
+from glassformer.nn import record_attention
+from glassformer.training import train
+from glassformer.training import watching as module
+from glassformer.training.watching import read_attention, read_watch
+from tests.training.made import tiny
+from tests.training.runs import At, make_trainer
+
+KINDS = {
+    "multi30k": {"encoder", "decoder", "cross"},
+    "imdb": {"encoder"},
+    "shakespeare": {"decoder"},
+    "digits": {"encoder"},
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_watched_run_leaves_attention_that_sums_to_one(name: str, tmp_path: Path) -> None:
+    config = tiny(name, loop__watch=True, model__n_layers=2)
+    train(config, tmp_path)
+    watched = read_watch(tmp_path)
+    assert watched.state == "finished"
+    assert watched.snapshots == [2, 4]
+    assert watched.sample is not None
+    assert (watched.sample.recipe, watched.sample.total) == (name, 4)
+    assert {a.kind for a in watched.sample.attending} == KINDS[name]
+    for attending in watched.sample.attending:
+        weights = read_attention(tmp_path, 4, attending.kind)
+        n_queries, n_keys = len(attending.queries), len(attending.keys)
+        assert weights.shape == (2, 2, n_queries, n_keys)
+        assert attending.n_layers == 2
+        assert np.allclose(weights.sum(axis=-1), 1, atol=1e-6)
+
+
+def test_the_picture_is_what_the_model_attends_to(tmp_path: Path) -> None:
+    config = tiny("shakespeare", loop__watch=True, loop__select="last", loop__average=0.0)
+    train(config, tmp_path)
+    loaded = checkpoint.load(tmp_path / "model")
+    assert loaded.tokenizer is not None
+    sample = read_watch(tmp_path).sample
+    assert sample is not None
+    text = "".join(sample.attending[0].queries).replace("␣", " ").replace("↵", "\n")
+    ids = torch.tensor([loaded.tokenizer.encode(text)])
+    with record_attention(loaded.model.eval()) as recorded, torch.no_grad():
+        loaded.model(ids)
+    expected = recorded["decoder.blocks.0.attention"][0][0]
+    assert np.allclose(read_attention(tmp_path, 4, "decoder")[0], expected, atol=1e-6)
+
+
+def test_metrics_are_read_from_an_offset_and_never_half_a_line(tmp_path: Path) -> None:
+    assert read_watch(tmp_path).metrics == []
+    metrics = tmp_path / "metrics.jsonl"
+    metrics.write_text('{"step": 1}\n{"step": 2}\n{"st', encoding="utf-8")
+    first = read_watch(tmp_path)
+    assert first.metrics == [{"step": 1}, {"step": 2}]
+    with metrics.open("a", encoding="utf-8") as opened:
+        opened.write('ep": 3}\n')
+    second = read_watch(tmp_path, first.next)
+    assert second.metrics == [{"step": 3}]
+    assert read_watch(tmp_path, second.next).metrics == []
+    metrics.write_text('{"step": 1}\n', encoding="utf-8")  # rewound by a resumed run
+    again = read_watch(tmp_path, second.next)
+    assert again.metrics == [{"step": 1}]
+    assert again.next < second.next
+
+
+def test_old_pictures_are_thinned_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MOST_PICTURES", 6)
+    trainer = make_trainer(tiny("shakespeare", loop__watch=True), tmp_path)
+    assert trainer.watch is not None
+    for step in range(1, 41):
+        trainer.watch.look(trainer.model, step)
+    snapshots = read_watch(tmp_path).snapshots
+    assert len(snapshots) <= 6
+    assert (snapshots[0], snapshots[-1]) == (1, 40)
+    trainer.watch.rewind(20)
+    assert read_watch(tmp_path).snapshots == [step for step in snapshots if step <= 20]
+
+
+def test_an_interrupted_run_says_so_and_an_unwatched_one_writes_nothing(tmp_path: Path) -> None:
+    interrupt = At(2, lambda: os.kill(os.getpid(), 2))
+    with pytest.raises(KeyboardInterrupt):
+        train(tiny("shakespeare", loop__watch=True), tmp_path / "run", reporter=interrupt)
+    assert read_watch(tmp_path / "run").state == "stopped"
+    train(tiny("shakespeare"), tmp_path / "quiet")
+    assert not (tmp_path / "quiet/watch").exists()
+
+
+def test_a_model_without_attention_has_metrics_alone(tmp_path: Path) -> None:
+    train(tiny("imdb-lstm", loop__watch=True), tmp_path)
+    watched = read_watch(tmp_path)
+    assert (watched.sample, watched.snapshots) == (None, [])
+    assert json.loads((tmp_path / "watch/state.json").read_text("utf-8")) == {"state": "finished"}
+    with pytest.raises(TrainingError, match="has no attention of update 4"):
+        read_attention(tmp_path, 4, "encoder")
