@@ -16,6 +16,12 @@ export default [
       eqeqeq: 'error',
       'no-console': 'error',
       'no-undef': 'off', // TypeScript knows better
+      'svelte/prefer-svelte-reactivity': 'off', // caches are not shown; shown maps are replaced whole
+      'svelte/no-navigation-without-resolve': 'off', // that is SvelteKit's
+      '@typescript-eslint/no-unused-vars': [
+        'error',
+        { argsIgnorePattern: '^_', varsIgnorePattern: '^_' },
+      ],
       '@typescript-eslint/no-non-null-assertion': 'off', // indices that were just checked
     },
   },

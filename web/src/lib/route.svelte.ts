@@ -1,0 +1,135 @@
+/**
+ * The address bar and the session, kept in step: every state has a link, and back goes back.
+ *
+ * Another place (trace, step, cell, view, step of a lesson) is a new entry of the history; another
+ * slice, edit or language only changes the present one.
+ */
+
+import type { TraceInfo } from './api';
+import { formatLink, parseLink, type Link, type TraceSource } from './link';
+import type { Session } from './session.svelte';
+import { setting } from './setting.svelte';
+
+/** Start following; to be called once, while the page is being set up. */
+export function followRoute(session: Session): void {
+  let goingThere = true;
+  let written = '';
+  let place = '';
+
+  async function go(): Promise<void> {
+    goingThere = true;
+    try {
+      await visit(session, parseLink(location.hash));
+    } finally {
+      goingThere = false;
+      write(true);
+    }
+  }
+
+  function write(replace: boolean): void {
+    const link = linkOf(session);
+    const hash = formatLink(link);
+    const there = placeOf(link);
+    if (hash !== written && hash !== location.hash) {
+      const isNew = !replace && there !== place;
+      history[isNew ? 'pushState' : 'replaceState'](null, '', hash);
+    }
+    written = hash;
+    place = there;
+  }
+
+  $effect(() => {
+    const hash = formatLink(linkOf(session));
+    if (!goingThere && hash !== written) write(false);
+  });
+
+  $effect(() => {
+    const onpop = () => void go();
+    addEventListener('popstate', onpop);
+    return () => removeEventListener('popstate', onpop);
+  });
+
+  void session.loadModels().then(go);
+}
+
+/** The link to what the page shows now. */
+export function linkOf(session: Session): Link {
+  const { trace, step, cell } = session;
+  return {
+    view: session.view,
+    source: trace === null ? null : sourceOf(session, trace),
+    step: trace === null || step === null ? null : trace.steps[step]!.name,
+    lead: session.lead,
+    cell: cell?.index ?? null,
+    walk: session.walk,
+    language: setting.language,
+  };
+}
+
+/** The whole address of it, to be copied. */
+export function addressOf(session: Session): string {
+  return new URL(formatLink(linkOf(session)), location.href).href;
+}
+
+function sourceOf(session: Session, trace: TraceInfo): TraceSource {
+  if (!session.models.some((model) => model.name === trace.model)) {
+    return { kind: 'id', id: trace.id };
+  }
+  const edits = trace.edits.map(({ step, index, value }) => ({ step, index, value }));
+  const target = session.targetOf(trace);
+  return { kind: 'run', model: trace.model, text: trace.text, target, edits };
+}
+
+/** What makes a state another place to come back to. */
+function placeOf(link: Link): string {
+  const { source } = link;
+  const trace =
+    source === null ? '' : source.kind === 'id' ? source.id : source.model + source.text;
+  return JSON.stringify([link.view, trace, link.step, link.cell, link.walk]);
+}
+
+/** Show what a link says; where something of it is not there, the rest. */
+async function visit(session: Session, link: Link): Promise<void> {
+  if (link.language !== null && link.language !== setting.language) {
+    setting.setLanguage(link.language);
+  }
+  session.walk = link.walk;
+  if (link.source === null) {
+    session.view = link.view;
+    return;
+  }
+  if (!(await openSource(session, link.source, link.view))) {
+    if (session.trace === null) session.view = 'start';
+    return;
+  }
+  session.view = link.view;
+  const trace = session.trace;
+  const step = trace?.steps.find(({ name }) => name === link.step);
+  if (trace === null || step === undefined) return;
+  if (link.cell !== null && fits(link.cell, step.shape)) {
+    session.trail = [];
+    await session.explain({ step: step.number, index: link.cell });
+  } else {
+    session.closeCard();
+    await session.select(step.number, link.lead);
+  }
+}
+
+async function openSource(
+  session: Session,
+  source: TraceSource,
+  view: Link['view'],
+): Promise<boolean> {
+  const { trace } = session;
+  if (source.kind === 'id') return trace?.id === source.id || session.open(source.id, view);
+  if (trace !== null && isSame(sourceOf(session, trace), source)) return true;
+  return session.run(source.model, source.text, source.target, source.edits, view);
+}
+
+function isSame(one: TraceSource, other: TraceSource): boolean {
+  return JSON.stringify(one) === JSON.stringify(other);
+}
+
+function fits(index: number[], shape: number[]): boolean {
+  return index.length === shape.length && index.every((at, axis) => at < shape[axis]!);
+}
