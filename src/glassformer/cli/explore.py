@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from glassformer.errors import ConfigError
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from starlette.types import ASGIApp
 
 __all__ = ["explore"]
@@ -20,7 +24,7 @@ def explore(
     port: int | None = None,
     open_page: Annotated[bool, Parameter(name="--open", negative="--no-open")] = True,
 ) -> None:
-    """Start the explorer and print its address.
+    """Start the explorer and print its address; Ctrl+C ends it.
 
     Parameters
     ----------
@@ -35,8 +39,31 @@ def explore(
     open_page:
         Whether to open the page in a browser.
     """
-    from glassformer.explorer.front import Front
-    from glassformer.explorer.serving import DEFAULT_PORT, listen, server_of
+    if port is not None and not 0 <= port < 2**16:
+        raise ConfigError(f"a port is a number from 0 to 65535, got {port}")
+    try:
+        from glassformer.explorer.serving import DEFAULT_PORT, prepare
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"the explorer needs {error.name}, which is not installed: "
+            "pip install 'glassformer[explorer]'"
+        ) from None
+    serving = prepare(_loader(model), host, port)
+    if port is None and serving.port != DEFAULT_PORT:
+        sys.stderr.write(f"port {DEFAULT_PORT} is taken, so this is {serving.port}\n")
+    sys.stdout.write(f"{serving.address}\n")
+    sys.stdout.flush()
+    if open_page:
+        threading.Timer(0.3, webbrowser.open, [serving.address]).start()
+    serving.run()
+
+
+def _loader(model: str | None) -> "Callable[[], ASGIApp]":
+    """What makes the API; a model that was asked for is looked up at once."""
+    if model is not None:
+        from glassformer.explorer.catalogue import Catalogue
+
+        Catalogue(model)
 
     def load() -> "ASGIApp":
         from glassformer.explorer.api import create_api
@@ -44,13 +71,4 @@ def explore(
 
         return create_api(State.of(model))
 
-    listening = listen(host, port)
-    if port is None and listening.port != DEFAULT_PORT:
-        sys.stderr.write(f"port {DEFAULT_PORT} is taken: using {listening.port}\n")
-    front = Front(load)
-    front.start_loading()
-    sys.stdout.write(f"{listening.address}\n")
-    sys.stdout.flush()
-    if open_page:
-        threading.Timer(0.3, webbrowser.open, [listening.address]).start()
-    server_of(front).run(sockets=[listening.socket])
+    return load

@@ -72,7 +72,7 @@ def _moves(step: Step, start: Index, moved: Index) -> Iterator[tuple[View, Index
     if step.is_view:
         yield step.view, start, moved
         return
-    here, there = step.expression(start), step.expression(moved)
+    here, there = step.unedited_expression(start), step.unedited_expression(moved)
     if here is None or there is None:
         return
     for one, other in zip(walk(here), walk(there), strict=False):

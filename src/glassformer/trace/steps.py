@@ -150,8 +150,10 @@ class Step:
 
     def expression(self, index: Index) -> Expression | None:
         """The arithmetic of one cell; None for what is given, opaque, or set by an edit."""
-        if index in self.pinned:
-            return None
+        return None if index in self.pinned else self.unedited_expression(index)
+
+    def unedited_expression(self, index: Index) -> Expression | None:
+        """The operator's arithmetic for a cell, even where an edit has set its value."""
         rule = rules.of_call(self.call, self.output) if self.call is not None else None
         if rule is None or self.call is None:
             return None

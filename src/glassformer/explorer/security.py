@@ -1,0 +1,203 @@
+"""Who may ask what: the checks that stand before every request.
+
+Without a token only this machine's own names are answered to (`Host`), so that a foreign page
+cannot reach the server by letting its own name point here (DNS rebinding); the port is not
+compared, since it may be forwarded. A request that changes something, and any request to the API
+that a browser says comes from elsewhere, must come from this very page (`Origin`,
+`Sec-Fetch-Site`). With a token, which an address other machines can reach must have, every request
+needs it: once as `?token=…`, which sets a cookie, or as `Authorization: Bearer …`.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from http import cookies
+from urllib.parse import parse_qs, urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+__all__ = ["LOOPBACK", "Access", "Guard", "is_loopback"]
+
+LOOPBACK = frozenset(["127.0.0.1", "localhost", "::1"])
+MOST_BODY = 1 << 20
+"""The most bytes that a request may bring: texts and edits are far shorter."""
+_SAFE = frozenset(["GET", "HEAD", "OPTIONS"])
+_NOTEBOOKS = (
+    "'self' http://localhost:* http://127.0.0.1:* http://[::1]:* "
+    "https://localhost:* https://127.0.0.1:* vscode-webview:"
+)
+_POLICY = (
+    "default-src 'self'; img-src 'self' data: blob:; object-src 'none'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors "
+)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address."""
+    return host in LOOPBACK
+
+
+@dataclass(frozen=True)
+class Access:
+    """Who may come in."""
+
+    token: str | None = None
+    """What everyone must know; None: nothing, and only this machine's own names are answered."""
+    framed: bool = False
+    """Whether a notebook's page may hold this one in a frame."""
+    cookie: str = "glassformer"
+    """The cookie's name: cookies do not tell ports apart, so each server needs its own."""
+
+
+class Guard:
+    """An app that lets through to another what may go through, and sets the headers."""
+
+    def __init__(self, app: ASGIApp, access: Access) -> None:
+        self._app = app
+        self._access = access
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        dressed = self._with_headers(scope, send)
+        refusal = self._refusal(scope)
+        if refusal is not None:
+            await refusal(scope, receive, dressed)
+            return
+        given = receive
+        if scope["method"] not in _SAFE:
+            body = await _read(receive, Headers(scope=scope))
+            if body is None:
+                await _refused(413, f"a request may bring at most {MOST_BODY:,} bytes")(
+                    scope, receive, dressed
+                )
+                return
+            given = _replayed(body, receive)
+        await self._app(scope, given, dressed)
+
+    # --- checks ---
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        headers = Headers(scope=scope)
+        if self._access.token is not None:
+            found = self._check_token(scope, headers, self._access.token)
+            if found is not None:
+                return found
+        elif _host_name(headers.get("host", "")) not in LOOPBACK:
+            return _refused(403, "this server answers to localhost only")
+        unsafe = scope["method"] not in _SAFE
+        if (unsafe or scope["path"].startswith("/api")) and not _is_own(headers):
+            return _refused(403, "this request comes from another page")
+        return None
+
+    def _check_token(self, scope: Scope, headers: Headers, token: str) -> Response | None:
+        asked = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
+        if scope["method"] == "GET" and scope["path"] == "/" and _same(asked, token):
+            answer = RedirectResponse(scope.get("root_path", "") + "/", 303)
+            answer.set_cookie(self._access.cookie, token, httponly=True, samesite="strict")
+            return answer
+        bearer = headers.get("authorization", "").removeprefix("Bearer ")
+        if _same(bearer, token) or _same(_cookie(headers, self._access.cookie), token):
+            return None
+        return _refused(403, "the token is missing or wrong: open the address that was printed")
+
+    # --- headers ---
+
+    def _with_headers(self, scope: Scope, send: Send) -> Send:
+        framed = self._access.framed
+        fixed = {
+            "Content-Security-Policy": _POLICY + (_NOTEBOOKS if framed else "'none'"),
+            "X-Content-Type-Options": "nosniff",
+            "Referrer-Policy": "no-referrer",
+            "Cross-Origin-Opener-Policy": "same-origin",
+            "Cross-Origin-Resource-Policy": "same-origin",
+            # Numbers belong to one run; the page's files are asked for anew, and seldom sent.
+            "Cache-Control": "no-store" if scope["path"].startswith("/api") else "no-cache",
+        }
+        if not framed:
+            fixed["X-Frame-Options"] = "DENY"
+
+        async def dressed(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in fixed.items():
+                    headers[name] = value
+            await send(message)
+
+        return dressed
+
+
+def _host_name(host: str) -> str:
+    try:
+        return (urlsplit(f"//{host}").hostname or "").lower()
+    except ValueError:
+        return ""
+
+
+def _is_own(headers: Headers) -> bool:
+    """Whether a request comes from this very page, or from no page at all."""
+    origin = headers.get("origin")
+    if origin is not None:
+        try:
+            parts = urlsplit(origin)
+        except ValueError:
+            return False
+        if parts.scheme not in ("http", "https") or parts.netloc != headers.get("host", ""):
+            return False
+    site = headers.get("sec-fetch-site")
+    return site is None or site in ("same-origin", "none")
+
+
+def _cookie(headers: Headers, name: str) -> str:
+    jar: cookies.SimpleCookie = cookies.SimpleCookie()
+    try:
+        jar.load(headers.get("cookie", ""))
+    except cookies.CookieError:
+        return ""
+    return jar[name].value if name in jar else ""
+
+
+def _same(given: str, token: str) -> bool:
+    """Compared in constant time."""
+    return secrets.compare_digest(given.encode(), token.encode())
+
+
+def _refused(status: int, why: str) -> Response:
+    return JSONResponse({"detail": why}, status)
+
+
+# --- bodies ---
+
+
+async def _read(receive: Receive, headers: Headers) -> bytes | None:
+    """The whole body, or None where it is too long."""
+    told = headers.get("content-length", "0")
+    if not told.isdigit() or int(told) > MOST_BODY:
+        return None
+    body = bytearray()
+    while True:
+        message = await receive()
+        body += message.get("body", b"")
+        if len(body) > MOST_BODY:
+            return None
+        if not message.get("more_body", False):
+            return bytes(body)
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    """The body once more; after it, whatever comes."""
+    sent = False
+
+    async def again() -> Message:
+        nonlocal sent
+        if sent:
+            return await receive()
+        sent = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return again
