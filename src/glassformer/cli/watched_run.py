@@ -1,0 +1,84 @@
+"""A run's folder as the explorer's API tells it."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glassformer.errors import TrainingError
+from glassformer.explorer.schemas import WatchInfo, WatchLayer
+from glassformer.training.watching import Sample, read_attention, read_watch
+
+__all__ = ["WatchedRun"]
+
+Part = Literal["encoder", "decoder", "cross"]
+
+
+class WatchedRun:
+    """What reads a run's folder for the page; fulfils `explorer.watching.Watched`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._n_heads: dict[str, int] = {}
+        self._is_looked_at = False
+        self._end_was_seen = threading.Event()
+
+    def info(self, since: int) -> WatchInfo:
+        """The metrics from an offset on, and the pictures there are."""
+        found = read_watch(self._folder, since)
+        self._is_looked_at = True
+        sample = found.sample
+        has_pictures = sample is not None and bool(found.snapshots)
+        answer = WatchInfo(
+            recipe=sample.recipe if sample else self._folder.name,
+            state=found.state,
+            total=sample.total if sample else None,
+            metrics=found.metrics,
+            next=found.next,
+            snapshots=found.snapshots,
+            layers=list(self._layers(sample, found.snapshots[-1]))
+            if sample and has_pictures
+            else [],
+        )
+        if found.state != "running":
+            self._end_was_seen.set()
+        return answer
+
+    def attention(self, update: int, layer: int) -> NDArray[np.float32]:
+        """The weights of one layer after an update: heads × queries × keys."""
+        sample = read_watch(self._folder).sample
+        places = list(_places(sample)) if sample else []
+        if layer >= len(places):
+            raise TrainingError(f"the run has {len(places)} attention layers, not layer {layer}")
+        kind, number = places[layer]
+        weights: NDArray[np.float32] = read_attention(self._folder, update, kind)[number]
+        return weights
+
+    def wait_for_farewell(self, seconds: float) -> None:
+        """Wait until the page has heard that the run is over, if one looks on."""
+        if self._is_looked_at:
+            self._end_was_seen.wait(seconds)
+
+    def _layers(self, sample: Sample, update: int) -> Iterator[WatchLayer]:
+        for attending in sample.attending:
+            if attending.kind not in self._n_heads:
+                weights = read_attention(self._folder, update, attending.kind)
+                self._n_heads[attending.kind] = weights.shape[1]
+            for number in range(attending.n_layers):
+                yield WatchLayer(
+                    part=cast(Part, attending.kind),
+                    layer=number,
+                    n_heads=self._n_heads[attending.kind],
+                    queries=list(attending.queries),
+                    keys=list(attending.keys),
+                )
+
+
+def _places(sample: Sample) -> Iterator[tuple[str, int]]:
+    """The kind and the number of each layer, in the order in which the page counts them."""
+    for attending in sample.attending:
+        for number in range(attending.n_layers):
+            yield attending.kind, number

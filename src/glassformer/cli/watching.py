@@ -1,0 +1,70 @@
+"""`train --watch`: a run and the page that shows it, in one process.
+
+The explorer knows nothing of training, and training nothing of the explorer: they meet here.
+Nothing that goes wrong with the page ends the run.
+"""
+
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from glassformer.errors import GlassformerError
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+    from glassformer.cli.watched_run import WatchedRun
+
+__all__ = ["watch"]
+
+_FAREWELL_S = 3.0
+"""How long a page that looks on may take to notice that the run is over; it asks every second."""
+
+
+@contextmanager
+def watch(folder: Path) -> Iterator[None]:
+    """Show the run of a folder on a local page while the context lasts."""
+    if os.environ.get("RANK", "0") != "0":  # of several processes, the first one is watched
+        yield
+        return
+    run: WatchedRun | None = None
+    try:
+        run, address = _serve(folder)
+        _say(f"watch the run at {address}#/training")
+    except ImportError as error:
+        _say(f"no page for --watch ({error}); pip install 'glassformer[explorer]'. The run goes on")
+    except (GlassformerError, OSError) as error:
+        _say(f"no page for --watch: {error}. The run goes on")
+    try:
+        yield
+    finally:
+        if run is not None:
+            run.wait_for_farewell(_FAREWELL_S)
+
+
+def _serve(folder: Path) -> "tuple[WatchedRun, str]":
+    from glassformer.cli.watched_run import WatchedRun
+    from glassformer.explorer.serving import prepare
+
+    run = WatchedRun(folder)
+
+    def load() -> "ASGIApp":
+        from glassformer.explorer.api import create_api
+        from glassformer.explorer.state import State
+
+        state = State.of()
+        state.watched = run
+        return create_api(state)
+
+    serving = prepare(load)
+    threading.Thread(target=serving.run, name="watch", daemon=True).start()
+    return run, serving.address
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(f"glassformer: {' '.join(line.split())}\n")
+    sys.stderr.flush()
