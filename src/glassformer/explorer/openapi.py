@@ -8,26 +8,16 @@ from __future__ import annotations
 import json
 import sys
 
-from pydantic import BaseModel
-from pydantic.json_schema import JsonSchemaMode, models_json_schema
+from glassformer.explorer.api import create_api
+from glassformer.explorer.state import State
 
-from glassformer.explorer import schemas
+__all__ = ["document"]
 
 
-def document() -> dict[str, object]:
-    """All messages as OpenAPI components: what is asked for as heard, the rest as said."""
-    models: list[tuple[type[BaseModel], JsonSchemaMode]] = []
-    for name in schemas.__all__:
-        model = getattr(schemas, name)
-        models.append((model, "validation" if name.endswith("Request") else "serialization"))
-    _, definitions = models_json_schema(models, ref_template="#/components/schemas/{model}")
-    return {
-        "openapi": "3.1.0",
-        "info": {"title": "Glassformer explorer", "version": "1"},
-        "paths": {},
-        "components": {"schemas": definitions["$defs"]},
-    }
+def document() -> str:
+    """What `/api/openapi.json` answers."""
+    return json.dumps(create_api(State.of()).openapi(), indent=1, ensure_ascii=False) + "\n"
 
 
 if __name__ == "__main__":
-    json.dump(document(), sys.stdout, indent=1)
+    sys.stdout.write(document())

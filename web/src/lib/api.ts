@@ -263,13 +263,8 @@ export function lesson(
 }
 
 /** The training run that is watched, or null where none is. */
-export async function watch(since: number, signal?: AbortSignal): Promise<schema.WatchInfo | null> {
-  try {
-    return await getJson<schema.WatchInfo>('watch', { since }, signal);
-  } catch (error) {
-    if (error instanceof Refused && error.status === 404) return null;
-    throw error;
-  }
+export function watch(since: number, signal?: AbortSignal): Promise<schema.WatchInfo | null> {
+  return getJson('watch', { since }, signal);
 }
 
 /** The attention weights that one layer had after an update: heads × queries × keys. */

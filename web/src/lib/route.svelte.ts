@@ -72,9 +72,7 @@ export function addressOf(session: Session): string {
 }
 
 function sourceOf(session: Session, trace: TraceInfo): TraceSource {
-  if (!session.models.some((model) => model.name === trace.model)) {
-    return { kind: 'id', id: trace.id };
-  }
+  if (!session.canRun(trace.model)) return { kind: 'id', id: trace.id };
   const edits = trace.edits.map(({ step, index, value }) => ({ step, index, value }));
   const target = session.targetOf(trace);
   return { kind: 'run', model: trace.model, text: trace.text, target, edits };

@@ -36,6 +36,8 @@ type Work = 'running' | 'editing' | 'loading';
 
 export class Session {
   models = $state.raw<ModelInfo[]>([]);
+  /** Those that a text can be given to: not modules of the user's. */
+  readers = $derived(this.models.filter(({ task }) => task !== 'module'));
   view = $state<View>('start');
   /** Whether the server watches a training run. */
   isWatching = $state(false);
@@ -213,6 +215,11 @@ export class Session {
     if (next !== undefined && turn === this.asked) Object.assign(this, next);
   }
 
+  /** Whether there is a model of this name that reads text. */
+  canRun(name: string): boolean {
+    return this.readers.some((model) => model.name === name);
+  }
+
   /** The target that a run was asked for; null where the model produced it. */
   targetOf(trace: TraceInfo): string | null {
     return this.origins.get(trace.root)?.target ?? null;
@@ -221,7 +228,7 @@ export class Session {
   /** Keep what a trace and those before it were made from. */
   private remember(trace: TraceInfo): void {
     const { model, text, edits } = trace;
-    if (!this.models.some((one) => one.name === model)) return; // a module, a lesson
+    if (!this.canRun(model)) return; // a module, a lesson
     const origin = { model, text, target: this.targetOf(trace), edits };
     this.origins.set(trace.id, origin);
     if (!this.origins.has(trace.root)) this.origins.set(trace.root, { ...origin, edits: [] });

@@ -31,9 +31,9 @@ def _watched(state: State) -> Watched:
 
 
 @router.get("")
-def watch(state: Holds, since: Count = 0) -> WatchInfo:
-    """Metrics from an offset on, and the attention pictures there are."""
-    return _watched(state).info(since)
+def watch(state: Holds, since: Count = 0) -> WatchInfo | None:
+    """Metrics from an offset on, and the attention pictures there are; null: none is watched."""
+    return None if state.watched is None else state.watched.info(since)
 
 
 @router.get("/attention", response_class=Response, responses=_BYTES)

@@ -26,15 +26,18 @@ export const pageEn = {
   'page.decoder': 'Decoder',
   'page.cross': 'Cross',
   'page.layer': 'Layer',
+  'page.ofLayers': 'of {n}',
   'page.layerBefore': 'Layer before',
   'page.layerAfter': 'Next layer',
   'page.step': 'Step',
+  'page.ofSteps': 'of {n}',
   'page.stepBefore': 'Step before',
   'page.stepAfter': 'Next step',
   'page.card': 'The selected number',
   'page.dismiss': 'Dismiss',
 
-  'start.title': 'Click any number. Read the arithmetic that made it.',
+  'start.title': 'Click any number.',
+  'start.subtitle': 'Read the arithmetic that made it.',
   'start.lead':
     'Glassformer runs a real Transformer over your text and keeps every number of the run: from the answer back to the words and weights it came from. Change one, and everything after it is computed again.',
   'start.live':
