@@ -129,9 +129,6 @@ function meanSpread(weights: Weights): number {
   return count === 0 ? 0 : sum / count;
 }
 
-/** The height of a token in the picture of lines. */
-export const ROW = 24;
-
 /** All links of one token, from it or to it, weakest first. */
 export function linesOf(
   weights: Weights,

@@ -84,3 +84,20 @@ function curve(x0: number, y0: number, x1: number, y1: number): string {
   const bend = (x1 - x0) / 2;
   return `M${x0} ${y0}C${x0 + bend} ${y0} ${x1 - bend} ${y1} ${x1} ${y1}`;
 }
+
+/** The candidate that a key leads to: sideways to another step, up and down within one. */
+export function moved(key: string, columns: Shown[][], { step, place }: Spot): Spot | null {
+  const row = columns[step].findIndex((one) => one.spot.place === place);
+  const to: Record<string, [number, number]> = {
+    ArrowRight: [step + 1, row],
+    ArrowLeft: [step - 1, row],
+    ArrowDown: [step, row + 1],
+    ArrowUp: [step, row - 1],
+    Home: [0, row],
+    End: [columns.length - 1, row],
+  };
+  const next = to[key];
+  const column = next === undefined ? undefined : columns[next[0]];
+  if (next === undefined || column === undefined) return null;
+  return column[Math.min(Math.max(next[1], 0), column.length - 1)].spot;
+}

@@ -87,6 +87,8 @@ function endings({ answer, settings }: Search, spot: Spot): string[] {
       total: formatNumber(candidate.total),
       penalty: formatNumber(candidate.score === 0 ? 1 : candidate.total / candidate.score),
       score: formatNumber(candidate.score),
+      length: spot.step + 1,
+      alpha: formatNumber(settings.length_penalty),
     }),
   ];
   answer.results.forEach((_, n) => {

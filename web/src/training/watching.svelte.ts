@@ -41,7 +41,9 @@ export class Watching {
   private take(info: WatchInfo | null): void {
     this.isNone = info === null;
     if (info === null) return;
-    this.metrics = info.metrics.length === 0 ? this.metrics : [...this.metrics, ...info.metrics];
+    const isAnew = info.next < this.next; // the run went back to a state before these metrics
+    const before = isAnew ? [] : this.metrics;
+    if (isAnew || info.metrics.length > 0) this.metrics = [...before, ...info.metrics];
     this.next = info.next;
     this.info = info;
   }

@@ -58,10 +58,10 @@ export const decodingEn = {
   'decoding.whyKeptGreedy': 'The most probable of all tokens, so greedy search takes it.',
   'decoding.whyNext': 'The next one, “{token}”, has the sum {total}: {less} less.',
   'decoding.whyEnded':
-    'It ends the text. Score = sum ÷ length penalty: {total} ÷ {penalty} = {score}.',
+    'It ends the text. Length penalty: ((5 + {length}) ÷ 6)^{alpha} = {penalty}. Score: {total} ÷ {penalty} = {score}.',
   'decoding.whyEndedPlain': 'It ends the text, whose log-probability is {total}.',
   'decoding.whyEndedCut':
-    'The text is cut here. Score = sum ÷ length penalty: {total} ÷ {penalty} = {score}.',
+    'The text is cut here. Length penalty: ((5 + {length}) ÷ 6)^{alpha} = {penalty}. Score: {total} ÷ {penalty} = {score}.',
   'decoding.whyResult': 'This is result {n}.',
   'decoding.whyDropped': 'Rank {rank} of {n} by sum: too low. The last one kept has {total}.',
   'decoding.whyDroppedEnd':

@@ -58,9 +58,11 @@ export const decodingZh: Record<keyof typeof decodingEn, string> = {
     '按累计值排第 {rank}（共 {n} 个）。束宽为 {beam}：未结束的候选中保留最好的 {beam} 个。',
   'decoding.whyKeptGreedy': '它是所有词元中概率最大的，贪心搜索便取它。',
   'decoding.whyNext': '下一个“{token}”的累计值是 {total}，低 {less}。',
-  'decoding.whyEnded': '到此结束。得分 = 累计 ÷ 长度惩罚：{total} ÷ {penalty} = {score}。',
+  'decoding.whyEnded':
+    '到此结束。长度惩罚：((5 + {length}) ÷ 6)^{alpha} = {penalty}。得分：{total} ÷ {penalty} = {score}。',
   'decoding.whyEndedPlain': '到此结束，整段文本的对数概率为 {total}。',
-  'decoding.whyEndedCut': '文本在此截断。得分 = 累计 ÷ 长度惩罚：{total} ÷ {penalty} = {score}。',
+  'decoding.whyEndedCut':
+    '文本在此截断。长度惩罚：((5 + {length}) ÷ 6)^{alpha} = {penalty}。得分：{total} ÷ {penalty} = {score}。',
   'decoding.whyResult': '这就是结果 {n}。',
   'decoding.whyDropped': '按累计值排第 {rank}（共 {n} 个），偏低。最后一个保留下来的是 {total}。',
   'decoding.whyDroppedEnd': '它会结束文本，但不在最好的 {beam} 个之内：不好的结尾不算结果。',
