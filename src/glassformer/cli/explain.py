@@ -5,6 +5,7 @@ import sys
 from typing import Annotated
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
 __all__ = ["explain"]
 
@@ -15,7 +16,7 @@ def explain(
     /,
     *,
     at: str,
-    depth: int = 1,
+    depth: Annotated[int, Parameter(validator=Number(gte=1))] = 1,
     target: str | None = None,
     as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
 ) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard, overload
+
+import numpy as np
+import numpy.typing as npt
 
 from glassformer.trace import text
-from glassformer.trace.evaluate import Evaluation, evaluate, gathered
+from glassformer.trace.evaluate import Evaluation, Floats, evaluate, gathered
 from glassformer.trace.expressions import (
     Axis,
     Choose,
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
     from glassformer.trace.source import Line
     from glassformer.trace.steps import Role, Step
 
-__all__ = ["Cell", "Term", "leaves", "term_values"]
+__all__ = ["Cell", "Term", "Terms", "leaves", "term_values"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,39 @@ class Term:
     def cells(self) -> tuple[Cell, ...]:
         """The operands of this term."""
         return tuple(leaves(self.expression))
+
+
+class Terms(Sequence[Term]):
+    """The summands of a cell. Thousands of them cost little: a term is made when it is asked for.
+
+    `values` holds the values of all of them.
+    """
+
+    def __init__(self, expression: Expression | None = None) -> None:
+        self._sums = [] if expression is None else list(_summands(expression))
+        values = [_values(part) for part in self._sums]
+        self.values = np.concatenate([np.empty(0), *values])
+        self._ends = np.cumsum([len(part) for part in values], dtype=np.int64)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @overload
+    def __getitem__(self, place: int) -> Term: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Term, ...]: ...
+
+    def __getitem__(self, place: int | slice) -> Term | tuple[Term, ...]:
+        if isinstance(place, slice):
+            return tuple(self[at] for at in range(*place.indices(len(self))))
+        at = range(len(self))[place]
+        which = int(np.searchsorted(self._ends, at, side="right"))
+        part, before = self._sums[which], int(self._ends[which - 1]) if which else 0
+        value = float(self.values[at])
+        if _is_sum(part):
+            return Term(value, part.body, text.places(part, at - before))
+        return Term(value, part, {})
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -117,11 +153,12 @@ class Cell:
         expression = self.expression
         if expression is None:
             return {}
+        known: dict[int, Floats] = {}  # m is in every term of Z: once is enough
         return {
             part.symbol: (
                 text.symbols(part.body, self._shorten),
-                text.numbers(part.body),
-                evaluate(part.body),
+                text.numbers(part.body, named=known),
+                Evaluation(part, named=known).value,
             )
             for part in text.definitions(expression)
         }
@@ -149,10 +186,9 @@ class Cell:
         return ()
 
     @property
-    def terms(self) -> tuple[Term, ...]:
-        """The summands, if it is a sum; otherwise none."""
-        expression = self.expression
-        return () if expression is None else tuple(_terms(expression))
+    def terms(self) -> Terms:
+        """The summands, if it is a sum; of another formula the whole, of a given number none."""
+        return Terms(self.expression)
 
     def dependents(self) -> list[Dependent]:
         """The cells that were made directly from this one, by step."""
@@ -238,25 +274,24 @@ def _lookup_cells(lookup: Lookup) -> Iterator[Cell]:
             yield from leaves(part)
 
 
-def _terms(expression: Expression) -> Iterator[Term]:
-    """The summands of an expression that is a sum."""
-    match expression:
-        case Operation(operator="+", left=left, right=right):
-            yield from _terms(left)
-            yield from _terms(right)
-        case Reduce(kind="sum", body=body):
-            for place, value in enumerate(gathered(expression)):
-                yield Term(float(value), body, text.places(expression, place))
-        case _:
-            yield Term(evaluate(expression), expression, {})
+def _is_sum(expression: Expression) -> TypeGuard[Reduce]:
+    return isinstance(expression, Reduce) and expression.kind == "sum"
 
 
-def term_values(expression: Expression) -> list[float]:
-    """The values of the summands alone: much faster than the terms where there are thousands."""
+def _summands(expression: Expression) -> Iterator[Expression]:
+    """The parts of an expression that are added up; a Σ is one of them."""
     match expression:
         case Operation(operator="+", left=left, right=right):
-            return term_values(left) + term_values(right)
-        case Reduce(kind="sum"):
-            return [float(value) for value in gathered(expression)]
+            yield from _summands(left)
+            yield from _summands(right)
         case _:
-            return [evaluate(expression)]
+            yield expression
+
+
+def _values(part: Expression) -> npt.NDArray[np.float64]:
+    return gathered(part) if _is_sum(part) else np.array([evaluate(part)])
+
+
+def term_values(expression: Expression) -> npt.NDArray[np.float64]:
+    """The values of an expression's summands."""
+    return Terms(expression).values

@@ -78,11 +78,11 @@ def _compare(before: Step, after: Step) -> StepDifference | None:
     shared = before.view.version.storage._cdata == after.view.version.storage._cdata
     if shared or before.view.numel == 0:
         return None
-    old, new = before.view.tensor().double(), after.view.tensor().double()
-    mask = ~((old == new) | (old.isnan() & new.isnan()))
+    old, new = before.view.tensor(), after.view.tensor()
+    mask = (old != new) & ((old == old) | (new == new))  # NaN equals NaN here
     if not bool(mask.any()):
         return None
-    gap = torch.where(mask, (new - old).abs().nan_to_num(nan=torch.inf), 0.0)
+    gap = (new.double() - old.double()).abs_().nan_to_num_(nan=torch.inf).masked_fill_(~mask, 0.0)
     place = torch.unravel_index(gap.argmax(), gap.shape)
     index = tuple(int(part) for part in place)
     return StepDifference(before, after, mask, float(gap.max()), Cell(after, index))

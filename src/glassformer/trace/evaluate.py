@@ -96,11 +96,20 @@ _FILL = 1e6
 
 
 class Evaluation:
-    """One evaluation: its value, and the sizes of what went into it."""
+    """One evaluation: its value, and the sizes of what went into it.
 
-    def __init__(self, expression: Expression, rounding: Rounding | None = None) -> None:
+    `named` keeps the values of named parts (μ, m), by identity, for other evaluations of the same
+    tree; the sizes of what went into those are then known to the first alone.
+    """
+
+    def __init__(
+        self,
+        expression: Expression,
+        rounding: Rounding | None = None,
+        named: dict[int, Floats] | None = None,
+    ) -> None:
         self._rounding = rounding
-        self._named: dict[int, Floats] = {}
+        self._named = {} if named is None else named
         self._sizes: list[float] = []
         self._expression = expression
         with np.errstate(all="ignore"):
@@ -285,9 +294,9 @@ def evaluate(expression: Expression, rounding: Rounding | None = None) -> float:
     return Evaluation(expression, rounding).value
 
 
-def gathered(reduce: Reduce) -> npt.NDArray[np.float64]:
-    """The values that a reduction gathers, in order."""
+def gathered(reduce: Reduce, named: dict[int, Floats] | None = None) -> npt.NDArray[np.float64]:
+    """The values that a reduction gathers, in order; `named` as of `Evaluation`."""
     with np.errstate(all="ignore"):
-        values = Evaluation(Number(0))._of(reduce.body, reduce.axes)
+        values = Evaluation(Number(0), named=named)._of(reduce.body, reduce.axes)
     shape = tuple(axis.size for axis in reduce.axes)
     return np.array(np.broadcast_to(values, shape).reshape(-1))

@@ -5,8 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from glassformer.trace import text
-from glassformer.trace.cells import Cell, term_values
+from glassformer.trace.cells import Cell, Terms, leaves, term_values
+from glassformer.trace.evaluate import Evaluation
 from glassformer.trace.expressions import (
     Axis,
     Choose,
@@ -56,36 +60,49 @@ def _lines(cell: Cell, terms: int, digits: int) -> list[str]:
         lines.append(f"  = {sums}")
     for symbol, (formula, numbers, part) in cell.definitions.items():
         lines.append(f"  {symbol} = {formula} = {numbers} = {text.number(part, digits)}")
-    lines.append(
-        f"  float64: {text.number(cell.recomputed, 9)}, relative difference {cell.difference:.1e}"
-    )
+    again = Evaluation(expression)
+    difference = again.relative_difference(float(cell.value))
+    lines.append(f"  float64: {text.number(again.value, 9)}, relative difference {difference:.1e}")
     if cell.source is not None and cell.source.text:
         file = Path(cell.source.file).name
         lines.append(f"  {file}:{cell.source.number}: {cell.source.text}")
     return lines
 
 
-def _sum_line(cell: Cell, values: list[float], most: int, digits: int) -> str:
+def _sum_line(cell: Cell, values: npt.NDArray[np.float64], most: int, digits: int) -> str:
     """The summands multiplied out: `0 + 0 + 2 = 2`."""
     if len(values) > most:
-        positive = sum(value for value in values if value > 0)
-        negative = sum(value for value in values if value < 0)
+        positive = float(values[values > 0].sum())
+        negative = float(values[values < 0].sum())
         parts = f"{text.number(positive, digits)} − {text.number(-negative, digits)}"
         return f"{parts} (positive and negative terms)"
     parts = " + ".join(
         f"({v})" if v.startswith("-") else v
-        for v in (text.number(value, digits) for value in values)
+        for v in (text.number(value, digits) for value in values.tolist())
     )
     return f"{parts} = {text.number(cell.value, digits)}"
 
 
 def _shown_operands(cell: Cell, most: int) -> list[Cell]:
     """The operands of the terms that the text shows."""
-    terms = cell.terms
+    expression = cell.expression
+    if expression is None:
+        return []
+    terms = Terms(expression)
     if len(terms) <= most:
-        return list(cell.operands[: 2 * most])
-    largest = sorted(terms, key=lambda term: -abs(term.value))[:most]
-    return list(dict.fromkeys(operand for term in largest for operand in term.cells))
+        return _first_operands(expression, 2 * most)
+    largest = np.argsort(-np.abs(terms.values), kind="stable")[:most].tolist()
+    return list(dict.fromkeys(operand for place in largest for operand in terms[place].cells))
+
+
+def _first_operands(expression: Expression, most: int) -> list[Cell]:
+    """The first operands of a formula, without looking for the other thousands."""
+    found: dict[Cell, None] = {}
+    for cell in leaves(expression):
+        found.setdefault(cell)
+        if len(found) == most:
+            break
+    return list(found)
 
 
 def to_dict(cell: Cell, depth: int) -> dict[str, Any]:
@@ -119,8 +136,9 @@ def to_dict(cell: Cell, depth: int) -> dict[str, Any]:
         {"symbol": symbol, "formula": formula, "numbers": numbers, "value": value}
         for symbol, (formula, numbers, value) in cell.definitions.items()
     ]
-    data["recomputed"] = cell.recomputed
-    data["difference"] = cell.difference
+    again = Evaluation(expression)
+    data["recomputed"] = again.value
+    data["difference"] = again.relative_difference(float(cell.value))
     data["expression"] = expression_data(expression)
     data["terms"] = [
         {"value": term.value, "cells": [operand.name for operand in term.cells]}

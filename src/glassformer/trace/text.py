@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from glassformer.trace.evaluate import evaluate, gathered
+from glassformer.trace.evaluate import Evaluation, Floats, gathered
 from glassformer.trace.expressions import (
     Axis,
     Choose,
@@ -174,9 +174,10 @@ class _Symbols(_Writer):
 class _Numbers(_Writer):
     times = "×"
 
-    def __init__(self, digits: int, most: int) -> None:
+    def __init__(self, digits: int, most: int, named: dict[int, Floats] | None = None) -> None:
         self._digits = digits
         self._most = most
+        self._named = {} if named is None else named
 
     def constant(self, value: Scalar) -> tuple[str, int]:
         text = number(value, self._digits)
@@ -189,18 +190,21 @@ class _Numbers(_Writer):
         return self._value(lookup)
 
     def named(self, part: Named) -> tuple[str, int]:
-        return self._value(part.body)
+        return self._value(part)
 
     def _value(self, expression: Expression) -> tuple[str, int]:
-        text = number(evaluate(expression), self._digits)
+        text = number(self._evaluate(expression), self._digits)
         # A negative number needs brackets after any operator.
         return (text, _ATOM) if not text.startswith("-") else (f"({text})", _ATOM)
 
     def choose(self, choose: Choose) -> tuple[str, int]:
-        return self._piece(choose.yes if evaluate(choose.condition) else choose.no)
+        return self._piece(choose.yes if self._evaluate(choose.condition) else choose.no)
+
+    def _evaluate(self, expression: Expression) -> float:
+        return Evaluation(expression, named=self._named).value
 
     def reduce(self, reduce: Reduce) -> tuple[str, int]:
-        values = gathered(reduce)
+        values = gathered(reduce, self._named)
         shown = largest_terms(values, self._most, reduce.kind)
         joint = {"sum": " + ", "product": " × "}.get(reduce.kind, ", ")
         parts = [self.write(fix(reduce.body, places(reduce, place)), 3) for place in shown]
@@ -252,8 +256,16 @@ def largest_terms(
     known = np.nan_to_num(values, nan=np.inf)
     sizes = {"min": -known, "argmin": -known, "smallest": -known, "place smallest": -known}
     upwards = kind in ("max", "argmax", "largest", "place largest")
-    order = np.argsort(-(known if upwards else sizes.get(kind, np.abs(known))), kind="stable")
-    return sorted(int(place) for place in order[:most])
+    weights = known if upwards else sizes.get(kind, np.abs(known))
+    places: list[int] = np.sort(_first_largest(weights, most)).tolist()
+    return places
+
+
+def _first_largest(weights: npt.NDArray[np.float64], most: int) -> npt.NDArray[np.int64]:
+    """The places of the largest; of equal ones the first. (Sorting all would take milliseconds.)"""
+    least = np.partition(weights, len(weights) - most)[len(weights) - most]
+    above = np.flatnonzero(weights > least)
+    return np.concatenate([above, np.flatnonzero(weights == least)[: most - len(above)]])
 
 
 def places(reduce: Reduce, place: int) -> dict[str, int]:
@@ -310,9 +322,14 @@ def symbols(expression: Expression, rename: Callable[[str], str] = str) -> str:
     return _Symbols(rename).write(expression)
 
 
-def numbers(expression: Expression, digits: int = 4, most: int = MOST_TERMS) -> str:
-    """The formula with the operands' numbers in place."""
-    written = _Numbers(digits, most).write(expression)
+def numbers(
+    expression: Expression,
+    digits: int = 4,
+    most: int = MOST_TERMS,
+    named: dict[int, Floats] | None = None,
+) -> str:
+    """The formula with the operands' numbers in place; `named` as of `Evaluation`."""
+    written = _Numbers(digits, most, named).write(expression)
     alone = written.startswith("(-") and written.find(")") == len(written) - 1
     return written[1:-1] if alone else written
 

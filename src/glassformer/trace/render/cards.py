@@ -115,7 +115,7 @@ def _parts(cell: Cell, most: int, digits: int) -> tuple[tuple[Part, ...], int, f
     terms = cell.terms
     if len(terms) < 2:
         return (), 0, 0.0
-    values = np.array([term.value for term in terms])
+    values = terms.values
     shown = text.largest_terms(values, most)
     sizes = np.abs(values[np.isfinite(values)])
     whole = float(sizes.sum()) or 1.0
