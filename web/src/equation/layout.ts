@@ -25,6 +25,20 @@ export function allot(available: number, wishes: readonly number[]): number[] {
   return shared(available - (count - 1) * SIGN_WIDTH, wishes);
 }
 
+/** How many lines panels of these widths take. */
+export function countLines(available: number, widths: readonly number[]): number {
+  let lines = 1;
+  let used = 0;
+  for (const width of widths) {
+    const wanted = width + (used > 0 ? SIGN_WIDTH : 0);
+    if (used > 0 && used + wanted > available) {
+      lines += 1;
+      used = width;
+    } else used += wanted;
+  }
+  return lines;
+}
+
 /** Equal shares of a length, except for those who wish for less. */
 function shared(length: number, wishes: readonly number[]): number[] {
   const widths = wishes.map(() => 0);

@@ -43,3 +43,26 @@ export function drawnLabels(
   );
   return panel.transposed ? [labels[1], labels[0]] : [labels[0], labels[1]];
 }
+
+/** A panel with the signs that stand before it, and after the last one; they are never torn apart. */
+export interface Group {
+  before: string[];
+  panel: PanelInfo;
+  after: string[];
+}
+
+/** `softmax(`, S, `)`, `=`, A → `softmax( S )`, `= A`: a closing bracket belongs to what it closes. */
+export function grouped(parts: readonly (PanelInfo | string)[]): Group[] {
+  const groups: Group[] = [];
+  let waiting: string[] = [];
+  for (const part of parts) {
+    const last = groups.at(-1);
+    if (typeof part !== 'string') {
+      groups.push({ before: waiting, panel: part, after: [] });
+      waiting = [];
+    } else if (/^[)\],]/.test(part) && last !== undefined) last.after.push(part);
+    else waiting.push(part);
+  }
+  groups.at(-1)?.after.push(...waiting);
+  return groups;
+}

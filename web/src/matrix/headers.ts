@@ -3,7 +3,7 @@
 import { clamp, tickStep } from './viewport';
 
 const CHARACTER = 7;
-const ROOM_FOR_LABEL = 12;
+const ROOM_FOR_LABEL = 9;
 const ROOM_FOR_TICK = 34;
 const INDEX_HEIGHT = 20;
 
@@ -25,12 +25,12 @@ function longest(labels: readonly string[]): number {
 
 export function rowHeaderWidth(labels: readonly string[] | null, rows: number): number {
   if (labels === null) return String(Math.max(0, rows - 1)).length * CHARACTER + 14;
-  return clamp(longest(labels) * CHARACTER + 14, 28, 112);
+  return clamp(longest(labels) * CHARACTER + 14, 28, 100);
 }
 
 export function columnHeaderHeight(labels: readonly string[] | null, isUpright: boolean): number {
   if (labels === null || !isUpright) return INDEX_HEIGHT;
-  return clamp(longest(labels) * CHARACTER + 10, INDEX_HEIGHT, 88);
+  return clamp(longest(labels) * CHARACTER + 10, INDEX_HEIGHT, 76);
 }
 
 /** Whether labels over the columns are turned upright: too narrow to lie, wide enough to stand. */
@@ -38,19 +38,27 @@ export function areUpright(labels: readonly string[] | null, width: number): boo
   return labels !== null && width >= ROOM_FOR_LABEL && width < ROOM_FOR_TICK + 6;
 }
 
-/** The headers of the places `from` to `to`: labels where there is room, else numbered ticks. */
+/**
+ * The headers of the places `from` to `to`: labels where there is room, else numbered ticks.
+ *
+ * A tick whose number would run over the end of all `count` places is left out.
+ */
 export function headers(
   labels: readonly string[] | null,
   from: number,
   to: number,
   size: number,
+  count: number,
   roomForTick: number = ROOM_FOR_TICK,
 ): Header[] {
   const labelled = labels !== null && size >= ROOM_FOR_LABEL;
   const step = labelled ? 1 : tickStep(size, roomForTick);
   const found: Header[] = [];
   for (let at = Math.ceil(from / step) * step; at < to; at += step) {
-    found.push({ at, text: labelled ? (labels[at] ?? String(at)) : String(at) });
+    const text = labelled ? (labels[at] ?? String(at)) : String(at);
+    const isCut =
+      step > 1 && (count - at) * size < Math.min(roomForTick, text.length * CHARACTER + 5);
+    if (!isCut) found.push({ at, text });
   }
   return found;
 }

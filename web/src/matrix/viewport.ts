@@ -2,7 +2,7 @@
  * The arithmetic of a window onto a matrix: sizes of cells, what is visible, what is under a point.
  *
  * A zoom level is a rung of a ladder: pixels per cell, below 1 for a matrix seen from afar. Rows
- * are drawn taller than columns are wide where there is room, so that their labels can be read.
+ * and columns are drawn larger than that where there is room, so that their labels can be read.
  */
 
 /** Pixels per cell; the last rung is the exact level, whose width depends on the numbers. */
@@ -30,6 +30,8 @@ export const RUNGS = [
 ] as const;
 export const EXACT_RUNG = RUNGS.length - 1;
 const ROW_HEIGHT = 24;
+/** Cells grow to this size in the direction in which there is room for all of them. */
+const ROOMY = 22;
 
 export interface Sizes {
   rows: number;
@@ -67,8 +69,9 @@ export function cellSize(
 ): Sizes {
   if (rung === EXACT_RUNG) return { rows, columns, width: exact, height: ROW_HEIGHT };
   const side = RUNGS[rung];
-  const roomy = Math.min(ROW_HEIGHT - 2, Math.floor(box.height / Math.max(1, rows)));
-  return { rows, columns, width: side, height: Math.max(side, roomy) };
+  const roomy = (room: number, count: number) =>
+    Math.max(side, Math.min(ROOMY, Math.floor(room / Math.max(1, count))));
+  return { rows, columns, width: roomy(box.width, columns), height: roomy(box.height, rows) };
 }
 
 /** The highest rung on which the matrix fits its box; the lowest allowed one if none does. */

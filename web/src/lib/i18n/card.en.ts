@@ -21,7 +21,7 @@ export const cardEn = {
   'card.positive': 'Σ⁺',
   'card.negative': 'Σ⁻',
   'card.strips': 'The two factors and their products, term by term',
-  'card.running': 'Running sum',
+  'card.running': 'Running sum of the products',
   'card.largest': 'Largest',
   'card.allBySize': 'All by size',
   'card.allByIndex': 'All in order',

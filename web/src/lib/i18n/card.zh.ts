@@ -23,7 +23,7 @@ export const cardZh: Record<keyof typeof cardEn, string> = {
   'card.positive': 'Σ⁺',
   'card.negative': 'Σ⁻',
   'card.strips': '两个因子及其乘积，逐项排列',
-  'card.running': '累加过程',
+  'card.running': '乘积的累加过程',
   'card.largest': '最大的几项',
   'card.allBySize': '全部，按大小',
   'card.allByIndex': '全部，按次序',

@@ -1,6 +1,7 @@
 export const equationEn = {
   'equation.head': 'head',
   'equation.axis': 'axis {axis}',
+  'equation.of': 'of {count}',
   'equation.previous': 'previous {axis}',
   'equation.next': 'next {axis}',
   'equation.expanded':
