@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from glassformer.explorer.schemas import AttentionInfo
-from glassformer.trace import Step, Trace
+from glassformer.trace import Operand, Step, Trace
 
 __all__ = ["attention_layers"]
 
@@ -17,13 +17,13 @@ _SOFTMAX = ("softmax", "_softmax", "_safe_softmax")
 _PRODUCTS = ("matmul", "bmm")
 
 
-def attention_layers(trace: Trace) -> list[AttentionInfo]:
+def attention_layers(trace: Trace, operands: dict[int, tuple[Operand, ...]]) -> list[AttentionInfo]:
     """Every softmax over products whose result weighs something in another product."""
     weighing = {
         id(operand.step)
         for step in trace.steps
         if step.op in _PRODUCTS
-        for operand in step.operands[:1]
+        for operand in operands[step.number][:1]
         if operand.step is not None
     }
     found: list[AttentionInfo] = []

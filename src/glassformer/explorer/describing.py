@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import gzip
 from collections import defaultdict
+from dataclasses import dataclass
 
 from glassformer.explorer.answering import answer_of
 from glassformer.explorer.attention import attention_layers
 from glassformer.explorer.opened import OpenTrace
 from glassformer.explorer.references import source_info
 from glassformer.explorer.scales import scale_info
-from glassformer.explorer.schemas import AttentionInfo, OperandInfo, StepInfo, TraceInfo
+from glassformer.explorer.schemas import AttentionInfo, BranchInfo, OperandInfo, StepInfo, TraceInfo
 from glassformer.explorer.symbols import short_name, symbol_of
 from glassformer.explorer.tree import tree_of
-from glassformer.trace import Step, Trace
+from glassformer.trace import Operand, Step, Trace
 
 __all__ = ["describe", "described"]
 
@@ -39,12 +40,8 @@ def describe(opened: OpenTrace) -> TraceInfo:
 
 
 def _describe(opened: OpenTrace) -> TraceInfo:
-    trace, steps = opened.trace, opened.steps
-    before = opened.first
-    attention = attention_layers(trace)
-    labels = _Labels()
-    readers = _readers(steps)
-    first = _first(steps, attention, trace)
+    trace, steps, first = opened.trace, opened.steps, opened.first
+    layout = _Layout.like(first, opened) if _has_layout_of(opened) else _Layout.of(trace, steps)
     return TraceInfo(
         id=opened.id,
         model=opened.model,
@@ -52,21 +49,61 @@ def _describe(opened: OpenTrace) -> TraceInfo:
         target=opened.target,
         task=opened.task,
         answer=answer_of(opened),
-        before=None if before is None else answer_of(before),
+        before=None if first is None else answer_of(first),
         edits=list(opened.edits),
         parent=opened.parent,
         root=opened.root.id,
         reran=opened.reran,
-        steps=[_step(step, labels, readers[step.number]) for step in steps],
-        labels=labels.lists,
-        tree=tree_of(trace, steps, first),
+        steps=layout.steps,
+        labels=layout.labels,
+        tree=layout.tree,
         outputs=[step.number for step in trace.outputs.values()],
         inputs=[step.number for step in trace.inputs.values()],
-        attention=attention,
-        first=first,
+        attention=layout.attention,
+        first=layout.first,
         notes=trace.notes,
         n_bytes=opened.n_bytes,
     )
+
+
+def _has_layout_of(opened: OpenTrace) -> bool:
+    """Whether an edited trace has the very steps of the first one: the model was not rerun."""
+    return opened.first is not None and not opened.reran
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """What an edit leaves as it is, but for the colour scales."""
+
+    steps: list[StepInfo]
+    labels: list[list[str]]
+    tree: BranchInfo
+    attention: list[AttentionInfo]
+    first: int
+
+    @classmethod
+    def of(cls, trace: Trace, steps: list[Step]) -> _Layout:
+        operands = {step.number: step.operands for step in steps}
+        attention = attention_layers(trace, operands)
+        labels, readers = _Labels(), _readers(operands)
+        first = _first(steps, attention, trace)
+        told = [_step(step, operands[step.number], labels, readers) for step in steps]
+        return cls(told, labels.lists, tree_of(trace, steps, first), attention, first)
+
+    @classmethod
+    def like(cls, first: OpenTrace | None, opened: OpenTrace) -> _Layout:
+        assert first is not None
+        known = describe(first)
+        steps = [
+            told if _shares(old, new) else told.model_copy(update={"scale": scale_info(new)})
+            for told, old, new in zip(known.steps, first.steps, opened.steps, strict=True)
+        ]
+        return cls(steps, known.labels, known.tree, known.attention, known.first)
+
+
+def _shares(old: Step, new: Step) -> bool:
+    """Whether two steps hold the very same numbers."""
+    return old.view.version.storage.data_ptr() == new.view.version.storage.data_ptr()
 
 
 class _Labels:
@@ -85,7 +122,9 @@ class _Labels:
         return self._places[labels]
 
 
-def _step(step: Step, labels: _Labels, readers: list[int]) -> StepInfo:
+def _step(
+    step: Step, operands: tuple[Operand, ...], labels: _Labels, readers: dict[int, list[int]]
+) -> StepInfo:
     return StepInfo(
         number=step.number,
         name=step.name,
@@ -104,9 +143,9 @@ def _step(step: Step, labels: _Labels, readers: list[int]) -> StepInfo:
                 step=None if operand.step is None else operand.step.number,
                 shape=list(operand.view.shape),
             )
-            for operand in step.operands
+            for operand in operands
         ],
-        readers=readers,
+        readers=readers[step.number],
         source=source_info(step.line),
         is_view=step.is_view,
         is_expanded=step.expanded,
@@ -123,11 +162,12 @@ def _is_main(step: Step) -> bool:
     return counts and not step.trace.is_fixed(step)
 
 
-def _readers(steps: list[Step]) -> dict[int, list[int]]:
+def _readers(operands: dict[int, tuple[Operand, ...]]) -> dict[int, list[int]]:
+    """For each step the numbers of those that were made from it."""
     readers: dict[int, list[int]] = defaultdict(list)
-    for step in steps:
-        for writer in dict.fromkeys(o.step.number for o in step.operands if o.step is not None):
-            readers[writer].append(step.number)
+    for number, given in operands.items():
+        for writer in dict.fromkeys(o.step.number for o in given if o.step is not None):
+            readers[writer].append(number)
     return readers
 
 

@@ -10,7 +10,7 @@ from glassformer.trace.render.colours import scale_of
 
 __all__ = ["scale_info"]
 
-_EXACT = 1 << 16
+_EXACT = 1 << 12
 """Up to so many numbers the limit is exact; of more, a sample of about as many decides."""
 
 
@@ -31,10 +31,16 @@ def scale_info(step: Step) -> ScaleInfo | None:
     return ScaleInfo(kind="signed", limit=_limit(step))
 
 
+def _stride(count: int) -> int:
+    """An odd number, so that the sample does not meet the same few columns of each row."""
+    return max(1, count // _EXACT) | 1
+
+
 def _limit(step: Step) -> float:
     """The 99th percentile of the sizes, of a sample where there are many."""
-    flat = step.view.tensor().reshape(-1)[:: max(1, step.view.numel // _EXACT)]
-    sizes = np.abs(np.asarray(flat.double().numpy()))
+    places = np.arange(0, step.view.numel, _stride(step.view.numel))
+    sample = step.view.array[np.unravel_index(places, step.shape)]
+    sizes = np.abs(sample.astype(np.float64))
     finite = sizes[np.isfinite(sizes)]
     limit = float(np.percentile(finite, 99)) if finite.size else 0.0
     return limit or float(finite.max(initial=0.0)) or 1.0

@@ -15,7 +15,7 @@ __all__ = ["thumbnail"]
 
 SIDE = 32
 NOT_FINITE = 255
-_SAMPLED = 1024
+_SAMPLED = 256
 """Of longer sides, about so many positions are looked at."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from glassformer.trace.cells import Cell
@@ -83,6 +84,6 @@ def _compare(before: Step, after: Step) -> StepDifference | None:
     if not bool(mask.any()):
         return None
     gap = (new.double() - old.double()).abs_().nan_to_num_(nan=torch.inf).masked_fill_(~mask, 0.0)
-    place = torch.unravel_index(gap.argmax(), gap.shape)
-    index = tuple(int(part) for part in place)
+    # Not torch.unravel_index: it imports sympy, which takes a second.
+    index = tuple(int(part) for part in np.unravel_index(int(gap.argmax()), gap.shape))
     return StepDifference(before, after, mask, float(gap.max()), Cell(after, index))
