@@ -9,17 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from glassformer.errors import GlassformerError
+    from glassformer.explorer.embedding import explore
     from glassformer.nn import ModelConfig, build, presets
     from glassformer.tasks import load
 
 __version__ = "0.1.0"
 
-__all__ = ["GlassformerError", "ModelConfig", "__version__", "build", "load", "presets"]
+__all__ = ["GlassformerError", "ModelConfig", "__version__", "build", "explore", "load", "presets"]
 
 _HOMES = {
     "GlassformerError": "glassformer.errors",
     "ModelConfig": "glassformer.nn",
     "build": "glassformer.nn",
+    "explore": "glassformer.explorer.embedding",
     "load": "glassformer.tasks",
     "presets": "glassformer.nn",
 }

@@ -1,5 +1,6 @@
 """`glassformer explore`: the page on which any number can be clicked."""
 
+import os
 import sys
 import threading
 import webbrowser
@@ -41,13 +42,12 @@ def explore(
     """
     if port is not None and not 0 <= port < 2**16:
         raise ConfigError(f"a port is a number from 0 to 65535, got {port}")
+    from glassformer.explorer.missing import not_installed
+
     try:
         from glassformer.explorer.serving import DEFAULT_PORT, prepare
     except ModuleNotFoundError as error:
-        raise ConfigError(
-            f"the explorer needs {error.name}, which is not installed: "
-            "pip install 'glassformer[explorer]'"
-        ) from None
+        raise not_installed(error) from None
     serving = prepare(_loader(model), host, port)
     if port is None and serving.port != DEFAULT_PORT:
         sys.stderr.write(f"port {DEFAULT_PORT} is taken, so this is {serving.port}\n")
@@ -66,9 +66,13 @@ def _loader(model: str | None) -> "Callable[[], ASGIApp]":
         Catalogue(model)
 
     def load() -> "ASGIApp":
+        import torch
+
         from glassformer.explorer.api import create_api
         from glassformer.explorer.state import State
 
+        # Small tensors gain little from many threads, and several requests come at once.
+        torch.set_num_threads(max(1, (os.cpu_count() or 1) // 4))
         return create_api(State.of(model))
 
     return load

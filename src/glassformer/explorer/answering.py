@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from glassformer.decoding import Greedy
 from glassformer.explorer.opened import OpenTrace
 from glassformer.explorer.references import cell_ref
 from glassformer.explorer.schemas import Answer, AnswerPosition, Choice
@@ -22,6 +23,8 @@ __all__ = ["answer_of"]
 
 MOST_CHOICES = 5
 MOST_CLASSES = 20
+MOST_CONTINUED = 40
+"""Tokens of a continuation."""
 
 
 def answer_of(opened: OpenTrace) -> Answer:
@@ -64,12 +67,22 @@ def _written(opened: OpenTrace, model: Model, output: Step) -> Answer:
         _position(tokenizer, output, place, chances[place], read) for place in range(len(read))
     ]
     best = [int(row.argmax()) for row in chances]
+    continuation = None
     if opened.task == "generate":
         text = tokenizer.decode(best[-1:])
+        if not opened.edits:
+            said = model.generate(opened.text, max_new=MOST_CONTINUED, search=Greedy())
+            continuation = said.text
     else:
         end = tokenizer.special.end
         text = tokenizer.decode(best[: best.index(end)] if end in best else best)
-    return Answer(task=opened.task, text=text, positions=positions, output=output.number)
+    return Answer(
+        task=opened.task,
+        text=text,
+        continuation=continuation,
+        positions=positions,
+        output=output.number,
+    )
 
 
 def _position(

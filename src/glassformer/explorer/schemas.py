@@ -92,6 +92,8 @@ class ModelInfo(Message):
     """Texts that show what the model can do; the first is traced when the card is opened."""
     score: str | None
     """What its card says it reaches, such as `accuracy 88.3 %`."""
+    trace: str | None = None
+    """For a module of the user's, which reads no text: the trace that is open already."""
 
 
 # --- traces ---
@@ -224,7 +226,11 @@ class Answer(Message):
 
     task: Task
     text: str
-    """The class, the translation, the continuation, or the shape of a module's output."""
+    """The class; the translation, read off the most probable token of each place; the most probable
+    next token of a language model; or the shape of a module's output."""
+    continuation: str | None = None
+    """What a language model goes on to write, greedily; None after an edit, which would have to
+    be made again for every further token."""
     classes: list[Choice] = []
     positions: list[AnswerPosition] = []
     output: int | None = None

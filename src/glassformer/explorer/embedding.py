@@ -1,0 +1,158 @@
+"""`glassformer.explore(module, *inputs)`: the page on any module, from a script or a notebook.
+
+    import glassformer, torch
+    module = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    glassformer.explore(module, torch.randn(1, 4, 8))
+
+The server runs in a thread of this process. A script that comes to its end waits for Ctrl+C, so
+that the page does not go away under its reader; a notebook shows the page in its output.
+"""
+
+from __future__ import annotations
+
+import atexit
+import sys
+import threading
+import webbrowser
+from collections.abc import Callable
+from html import escape
+from typing import TYPE_CHECKING, Any, Self
+
+from torch import Tensor, nn
+
+from glassformer.explorer.missing import not_installed
+from glassformer.trace import Trace, trace
+from glassformer.trace.recording import Labels
+
+if TYPE_CHECKING:
+    from glassformer.explorer.serving import Serving
+    from glassformer.explorer.state import State
+
+__all__ = ["Exploration", "explore"]
+
+_HEIGHT = 760
+
+
+class Exploration:
+    """A page that is open on a trace; `close()` ends it, and so does the end of a `with` block."""
+
+    def __init__(self, recorded: Trace, serving: Serving, link: str) -> None:
+        self.trace = recorded
+        self.address = f"{serving.address}{link}"
+        self._serving = serving
+        self._thread = threading.Thread(target=serving.run, name="explorer", daemon=True)
+        self._thread.start()
+
+    def __repr__(self) -> str:
+        return f"<explorer on {self.address}>"
+
+    def _repr_html_(self) -> str:
+        """The page itself, for a notebook."""
+        return (
+            f'<iframe src="{escape(self.address)}" width="100%" height="{_HEIGHT}" '
+            'style="border: 0" title="Glassformer explorer" allow="clipboard-write"></iframe>'
+        )
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the page can still be reached."""
+        return self._thread.is_alive()
+
+    def close(self) -> None:
+        """End the server and free its port."""
+        self._serving.server.should_exit = True
+        self._thread.join(10)
+        atexit.unregister(self._wait_at_exit)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def stay_until_interrupted(self) -> None:
+        """Keep a script that ends from taking the page with it."""
+        atexit.register(self._wait_at_exit)
+
+    def _wait_at_exit(self) -> None:
+        if hasattr(sys, "last_type"):  # the script failed: it should not hang, too
+            return
+        sys.stderr.write("the page stays open until Ctrl+C\n")
+        try:
+            self._thread.join()
+        except KeyboardInterrupt:
+            self._serving.server.should_exit = True
+            self._thread.join(2)
+
+
+def explore(
+    module_or_function: Callable[..., Any],
+    /,
+    *inputs: Any,
+    labels: Labels | Tensor | None = None,
+    host: str = "127.0.0.1",
+    port: int | None = None,
+    open_page: bool = True,
+    **keywords: Any,
+) -> Exploration:
+    """Run a module or a function once, and open a page on which every number can be clicked.
+
+    `labels` names the positions of an input: `{"input_ids": ["I", "am"]}`. Other keywords are the
+    module's own. `open_page=False` starts no browser; in a notebook the page is the cell's output.
+    """
+    try:
+        from glassformer.explorer.api import create_api
+        from glassformer.explorer.serving import prepare
+        from glassformer.explorer.state import State
+    except ModuleNotFoundError as error:
+        raise not_installed(error) from None
+    recorded = trace(module_or_function, *inputs, labels=labels, **keywords)
+    state = State.of()
+    link = _open(state, recorded, module_or_function)
+    notebook = _in_notebook()
+    serving = prepare(lambda: create_api(state), host, port, framed=notebook)
+    page = Exploration(recorded, serving, link)
+    sys.stdout.write(f"{page.address}\n")
+    if open_page and not notebook:
+        webbrowser.open(page.address)
+    if not notebook and not _is_interactive():
+        page.stay_until_interrupted()
+    return page
+
+
+def _open(state: State, recorded: Trace, function: Callable[..., Any]) -> str:
+    """Put the trace on a card of its own; answers the page's link to it."""
+    from glassformer.explorer.opened import OpenTrace
+    from glassformer.explorer.schemas import Bilingual, ModelInfo
+
+    is_module = isinstance(function, nn.Module)
+    name = type(function).__name__ if is_module else getattr(function, "__name__", "function")
+    opened = state.store.keep(OpenTrace(recorded, name, "module"))
+    parameters = {id(step): step.view.numel for step in recorded.parameters.values()}
+    state.own.append(
+        ModelInfo(
+            name=name,
+            task="module",
+            title=Bilingual(en=name, zh=name),
+            summary=Bilingual(
+                en="Your module, with the inputs that you gave it.",
+                zh="你的模块,以及你给它的输入。",
+            ),
+            n_parameters=sum(parameters.values()),
+            max_tokens=None,
+            examples=[],
+            score=None,
+            trace=opened.id,
+        )
+    )
+    return f"#/trace/{opened.id}"
+
+
+def _in_notebook() -> bool:
+    """Whether IPython runs a kernel, whose page shows what a cell returns."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return type(shell).__name__ == "ZMQInteractiveShell"
+
+
+def _is_interactive() -> bool:
+    return hasattr(sys, "ps1") or bool(sys.flags.interactive) or "IPython" in sys.modules
