@@ -29,7 +29,7 @@ export interface Summary {
 }
 
 /** Below this share a habit would say more than the weights do. */
-const WORTH_SAYING = 0.4;
+const WORTH_SAYING = 0.5;
 
 export function weightAt(weights: Weights, query: number, key: number): number {
   return weights.values[query * weights.columns + key];

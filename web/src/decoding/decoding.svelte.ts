@@ -56,8 +56,10 @@ export class Decoding {
   follow(trace: TraceInfo | null): void {
     if (trace === null || trace.root === this.followed) return;
     this.followed = trace.root;
-    if (trace.task !== 'translate' && trace.task !== 'generate') return;
-    this.model = trace.model;
+    const isWriter = trace.task === 'translate' || trace.task === 'generate';
+    this.model = isWriter ? trace.model : null;
+    this.answer = null;
+    if (!isWriter) return;
     this.text = trace.text;
     this.ask(0);
   }
