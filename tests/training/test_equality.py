@@ -5,12 +5,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from glassformer.training import train
+from glassformer.training import RunConfig, train
 from glassformer.training.settings import to_json
 from tests.training.made import tiny
 from tests.training.runs import At, make_trainer, weights
@@ -53,17 +54,23 @@ def test_trap_21_one_batch_of_eight_is_four_of_two(name: str, tmp_path: Path) ->
         assert torch.allclose(gradient, fourfold[key], rtol=1e-4, atol=1e-8), key
 
 
-def test_trap_21_two_processes_are_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize("sharding", ["none", "fsdp"])
+def test_trap_21_two_processes_are_one(sharding: str, tmp_path: Path) -> None:
     """Losses, gradient norms and scores agree; either goes on where the other stopped."""
     table = tmp_path / "t.csv"
     rows = [f"{'good ' * (i % 7 + 1)}{i},{'ab'[i % 2]}" for i in range(60)]
     table.write_text("text,label\n" + "\n".join(rows) + "\n", encoding="utf-8")
-    config = tiny("csv", **NO_DROPOUT, data__file=str(table), data__cache=str(tmp_path / "tokens"))
-    config_file = tmp_path / "config.json"
-    config_file.write_text(to_json(config), encoding="utf-8")
+    changes: dict[str, Any] = {
+        **NO_DROPOUT,
+        "data__file": str(table),
+        "data__cache": str(tmp_path / "tokens"),
+        "loop__average": 0.9,
+        "loop__accumulate": 2,
+    }
+    config = tiny("csv", **changes)
     train(config, tmp_path / "alone")
 
-    run_two(config_file, tmp_path / "both")
+    run_two(tiny("csv", **changes, loop__sharding=sharding), tmp_path, "both")
     alone, both = (records(tmp_path / name) for name in ("alone", "both"))
     assert len(alone) == len(both)
     for one, two in zip(alone, both, strict=True):
@@ -73,23 +80,25 @@ def test_trap_21_two_processes_are_one(tmp_path: Path) -> None:
         # Adam divides by a gradient's size: rounding moves a parameter without one by up to lr.
         assert torch.allclose(tensor, weights(tmp_path / "both")[name], atol=2e-3), name
 
-    longer = tiny(
-        "csv",
-        **NO_DROPOUT,
-        data__file=str(table),
-        data__cache=str(tmp_path / "tokens"),
-        loop__steps=6,
-    )
     said = At()
-    train(longer, tmp_path / "both", resume=True, reporter=said)
+    train(tiny("csv", **changes, loop__steps=6), tmp_path / "both", resume=True, reporter=said)
     assert "going on at step 4 of 6" in said.lines
+    if sharding == "fsdp":  # and the other way round
+        longer = tiny("csv", **changes, loop__steps=6, loop__sharding=sharding)
+        run_two(longer, tmp_path, "alone", "--resume")
+        assert records(tmp_path / "alone")[-1]["step"] == 6
+        last = [records(tmp_path / name)[-1]["valid_loss"] for name in ("alone", "both")]
+        assert last[0] == pytest.approx(last[1], rel=1e-4)
 
 
-def run_two(config: Path, out: Path) -> None:
+def run_two(config: RunConfig, folder: Path, name: str, *options: str) -> None:
     """The same command, twice, joined by gloo."""
+    file = folder / "config.json"
+    file.write_text(to_json(config), encoding="utf-8")
+    out = str(folder / name)
     command = [
         *(sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"),
-        *("-m", "glassformer.training", "csv", "--config", str(config), "--out", str(out)),
+        *("-m", "glassformer.training", "csv", "--config", str(file), "--out", out, *options),
     ]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLASSFORMER_CHECK_SHAPES": ""}
     done = subprocess.run(

@@ -47,7 +47,7 @@ def choose_acceleration(
     loop = config.loop
     recordable = config.kind not in _READS_LENGTHS
     if loop.graphs == "on":
-        _check_graphs(device, config.kind, recordable)
+        _check_graphs(device, config, recordable)
     graphs = loop.graphs == "on" or (
         loop.graphs == "auto"
         and device.type == "cuda"
@@ -79,8 +79,10 @@ def loss_function(acceleration: Acceleration) -> Callable[..., Loss]:
     return torch.compile(model_loss, mode="reduce-overhead", dynamic=False)
 
 
-def _check_graphs(device: torch.device, kind: str, recordable: bool) -> None:
+def _check_graphs(device: torch.device, config: RunConfig, recordable: bool) -> None:
     if device.type != "cuda":
         raise ConfigError(f"loop.graphs = on needs an NVIDIA GPU, this run is on {device.type}")
     if not recordable:
-        raise ConfigError(f"loop.graphs = on is not for models of kind {kind}: choose off or auto")
+        raise ConfigError(f"loop.graphs = on is not for models of kind {config.kind}")
+    if config.loop.sharding == "fsdp":
+        raise ConfigError("loop.graphs = on does not go with loop.sharding = fsdp: set one to off")

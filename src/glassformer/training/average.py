@@ -6,6 +6,8 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
+from glassformer.training.sharding import cut_like, local
+
 __all__ = ["WeightAverage"]
 
 
@@ -19,8 +21,11 @@ class WeightAverage:
     def __init__(self, model: nn.Module, decay: float) -> None:
         self.decay = decay
         self._names = [name for name, _ in model.named_parameters()]
-        self._parameters: list[Tensor] = [parameter for _, parameter in model.named_parameters()]
-        self._average = [parameter.detach().clone() for parameter in self._parameters]
+        parameters = [parameter.detach() for _, parameter in model.named_parameters()]
+        self._whole_average = [parameter.clone() for parameter in parameters]
+        # Of sharded parameters, this process's shares.
+        self._parameters = [local(parameter) for parameter in parameters]
+        self._average = [local(average) for average in self._whole_average]
 
     @torch.no_grad()
     def update(self, n_updates: int) -> None:
@@ -39,16 +44,16 @@ class WeightAverage:
 
     def tensors(self) -> dict[str, Tensor]:
         """The averaged weights by name."""
-        return dict(zip(self._names, self._average, strict=True))
+        return dict(zip(self._names, self._whole_average, strict=True))
 
     @torch.no_grad()
     def load(self, tensors: dict[str, Tensor]) -> None:
         """Take up averaged weights."""
-        for name, average in zip(self._names, self._average, strict=True):
-            average.copy_(tensors[name])
+        for name, average in zip(self._names, self._whole_average, strict=True):
+            average.copy_(cut_like(tensors[name], average))
 
     @torch.no_grad()
     def _swap(self) -> None:
-        kept = [parameter.detach().clone() for parameter in self._parameters]
+        kept = [parameter.clone() for parameter in self._parameters]
         torch._foreach_copy_(self._parameters, self._average)
         torch._foreach_copy_(self._average, kept)

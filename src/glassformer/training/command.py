@@ -22,6 +22,7 @@ from glassformer.errors import ConfigError, GlassformerError, UnknownNameError
 from glassformer.training.config import RunConfig
 from glassformer.training.folder import RunFolder
 from glassformer.training.plot import plot_run
+from glassformer.training.processes import Processes
 from glassformer.training.progress import make_reporter
 from glassformer.training.recipes import RECIPES, recipe
 from glassformer.training.run import train
@@ -90,6 +91,8 @@ def execute(arguments: Sequence[str], watcher: Watcher | None = None) -> None:
             f"glassformer: to go on: glassformer train {request.recipe} --out {folder} --resume\n"
         )
         raise
+    if not Processes.from_environment().is_first:
+        return
     if "--plot" in request.flags:
         plot_run(folder)
     sys.stdout.write(json.dumps(asdict(result) | {"folder": str(result.folder)}) + "\n")

@@ -227,6 +227,13 @@ class RunConfig:
     first: "RunConfig | None" = None
     """A run before this one: its tokenizer and the weights that both models have are kept."""
 
+    def __post_init__(self) -> None:
+        if self.loop.sharding == "fsdp" and self.optimiser.kind == "muon":
+            raise ConfigError(
+                "muon works on whole matrices, and loop.sharding = fsdp cuts them: "
+                "set optimiser.kind to adamw"
+            )
+
 
 def _at_least_one(config: object, section: str, *names: str) -> None:
     for name in names:

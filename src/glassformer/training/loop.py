@@ -7,6 +7,7 @@ not been. This file knows neither data sets nor which model it trains, nor how a
 import math
 import time
 from contextlib import nullcontext
+from copy import deepcopy
 from typing import Any
 
 import torch
@@ -25,6 +26,7 @@ from glassformer.training.problems import Problem
 from glassformer.training.processes import Processes
 from glassformer.training.progress import Reporter
 from glassformer.training.schedule import learning_rate_share
+from glassformer.training.sharding import all_whole, cut_like, fill
 from glassformer.training.state import (
     State,
     capture_random,
@@ -54,9 +56,9 @@ class Trainer:
     ) -> None:
         self.config, self.problem, self.folder = config, problem, folder
         self.device, self.processes, self.reporter = device, processes, reporter
+        is_sharded = config.loop.sharding == "fsdp" and processes.n > 1
+        self._unsharded = deepcopy(model) if is_sharded else None
         self.model = model.to(device)
-        decay = config.loop.average
-        self.average = WeightAverage(self.model, decay) if decay else None
         self.best: dict[str, Tensor] = {}
         self.position = Position()
         data = config.data
@@ -83,6 +85,8 @@ class Trainer:
             acceleration=acceleration,
         )
         self.optimiser = self.updater.optimiser
+        decay = config.loop.average
+        self.average = WeightAverage(self.model, decay) if decay else None
         self.loader = Loader(
             problem.train,
             order,
@@ -144,23 +148,32 @@ class Trainer:
                 self.save()
                 break
 
-    def chosen(self) -> dict[str, Tensor]:
-        """The weights to keep: the best by validation, or the last (averaged if so configured)."""
+    def final_model(self) -> nn.Module:
+        """With the weights to keep: the best by validation, or the last (averaged, if so set)."""
         if self.best and self.config.loop.select == "best":
-            return self.best
-        return self.average.tensors() if self.average else dict(self.model.named_parameters())
+            fill(self.model, self.best)
+        elif self.average:
+            fill(self.model, self.average.tensors())
+        return self._whole_model()
+
+    def _whole_model(self) -> nn.Module:
+        """The model as it is now, to be used by each process alone."""
+        if self._unsharded is None:
+            return self.model
+        unsharded = self._unsharded.to(self.device)
+        fill(unsharded, all_whole(dict(self.model.named_parameters())))
+        return unsharded
 
     def save(self) -> None:
         """Write a state to resume from."""
+        sections: dict[str, dict[str, Tensor]] = {
+            "model": all_whole(dict(self.model.named_parameters())),
+            "optimiser": all_whole(self.optimiser.tensors()),
+            "average": all_whole(self.average.tensors() if self.average else {}),
+            "best": all_whole(self.best),
+        }
         if self.processes.is_first:
-            random, random_facts = capture_random(self.device)
-            sections: dict[str, dict[str, Tensor]] = {
-                "model": dict(self.model.named_parameters()),
-                "optimiser": self.optimiser.tensors(),
-                "average": self.average.tensors() if self.average else {},
-                "best": self.best,
-                "random": random,
-            }
+            sections["random"], random_facts = capture_random(self.device)
             tensors = {
                 f"{section}.{name}": tensor
                 for section, named in sections.items()
@@ -176,11 +189,15 @@ class Trainer:
         state = newest_state(self.folder.states, self.reporter.line)
         if state is None:
             return False
-        _fill(self.model, state.section("model"))
+        fill(self.model, state.section("model"))
         self.optimiser.load(state.section("optimiser"))
         if self.average:
             self.average.load(state.section("average"))
-        self.best = {n: t.to(self.device) for n, t in state.section("best").items()}
+        parameters = dict(self.model.named_parameters())
+        self.best = {
+            name: cut_like(tensor.to(self.device), parameters[name])
+            for name, tensor in state.section("best").items()
+        }
         self.position = Position(**state.facts["position"])
         restore_random(state.section("random"), state.facts["random"], self.device)
         if self.processes.n > 1:  # one state was saved; the processes' dropout must differ
@@ -251,10 +268,11 @@ class Trainer:
             return
         started = time.perf_counter()
         with self.average.in_place() if self.average else nullcontext():
-            scores = self.evaluator(self.model, self.problem.valid)
+            model = self._whole_model()
+            scores = self.evaluator(model, self.problem.valid)
             self._compare(scores)
             if self.watch:
-                self.watch.look(self.model, self.position.step)
+                self.watch.look(model, self.position.step)
         if self.processes.is_first:
             record = {f"valid_{name}": value for name, value in scores.values.items()}
             seconds = time.perf_counter() - started
@@ -273,15 +291,3 @@ class Trainer:
                 self.best = {n: p.detach().clone() for n, p in self.model.named_parameters()}
         else:
             position.n_worse += 1
-
-
-@torch.no_grad()
-def _fill(model: nn.Module, tensors: dict[str, Tensor]) -> None:
-    """Copy named tensors into a model's parameters."""
-    parameters = dict(model.named_parameters())
-    if parameters.keys() != tensors.keys() or any(
-        parameters[name].shape != tensor.shape for name, tensor in tensors.items()
-    ):
-        raise TrainingError("the saved state belongs to another model; start in another folder")
-    for name, parameter in parameters.items():
-        parameter.copy_(tensors[name])

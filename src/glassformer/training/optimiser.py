@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from glassformer.errors import TrainingError
 from glassformer.training.config import OptimiserConfig
 from glassformer.training.muon import Muon
+from glassformer.training.sharding import cut_like, whole
 
 __all__ = ["Optimiser"]
 
@@ -36,6 +37,7 @@ class Optimiser:
         }
         rest = {name: parameter for name, parameter in named.items() if name not in hidden}
         self.parameters = list(named.values())
+        self._named = named
         self._parts: dict[str, tuple[torch.optim.Optimizer, list[str]]] = {
             "adamw": _adamw(rest, config)
         }
@@ -60,7 +62,7 @@ class Optimiser:
                 group["lr"] = self._peaks[kind] * share
             part.step()
         self.zero_grad()
-        return norm
+        return whole(norm)
 
     def zero_grad(self) -> None:
         """Forget the gradient."""
@@ -86,7 +88,7 @@ class Optimiser:
             for index, name in enumerate(names):
                 prefix = f"{kind}.{name}."
                 entry = {
-                    key.removeprefix(prefix): value
+                    key.removeprefix(prefix): self._cut(value, name)
                     for key, value in tensors.items()
                     if key.startswith(prefix)
                 }
@@ -99,6 +101,11 @@ class Optimiser:
                     f"the saved state has {len(state)} parameters for {kind}, expected "
                     f"{len(names)}; it belongs to another model or optimiser"
                 )
+
+    def _cut(self, value: Tensor, name: str) -> Tensor:
+        """A parameter's state, cut as the parameter is; the number of steps has no shape."""
+        parameter = self._named[name]
+        return cut_like(value, parameter) if value.shape == parameter.shape else value
 
 
 def _adamw(

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from glassformer.errors import ConfigError
+from glassformer.training.sharding import shard
 
 __all__ = ["Processes", "choose_device", "precision"]
 
@@ -102,9 +103,12 @@ class Processes:
         dist.all_gather_object(lists, mine)
         return [item for part in lists for item in part]
 
-    def wrap(self, model: nn.Module, device: torch.device) -> nn.Module:
+    def wrap(self, model: nn.Module, device: torch.device, *, sharded: bool = False) -> nn.Module:
         """The model with gradients shared among processes (their mean)."""
         if self.n == 1:
+            return model
+        if sharded:
+            shard(model, device, self.n)
             return model
         ids = [device.index] if device.type == "cuda" else None
         return DistributedDataParallel(model, device_ids=ids)

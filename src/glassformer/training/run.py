@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 from safetensors.torch import save
-from torch import Tensor, nn
+from torch import nn
 
 from glassformer import __version__, checkpoint
 from glassformer.errors import TrainingError
@@ -198,14 +198,14 @@ def _finish(
     trainer: Trainer, about: dict[str, Any], started: float, say: Reporter
 ) -> dict[str, dict[str, float]]:
     """Test the chosen weights once, and save them."""
-    _load(trainer.model, trainer.chosen())
+    model = trainer.final_model()
     held_out = dict(trainer.problem.tests)
     if trainer.problem.valid is not None:
         held_out = {"validation": trainer.problem.valid, **held_out}
     scores: dict[str, dict[str, float]] = {}
     signatures: dict[str, str] = {}
     for name, part in held_out.items():
-        result = trainer.evaluator(trainer.model, part, beam=trainer.config.loop.beam)
+        result = trainer.evaluator(model, part, beam=trainer.config.loop.beam)
         scores[name] = result.values
         signatures |= result.signatures
         numbers = "  ".join(f"{key} {value:.4f}" for key, value in result.values.items())
@@ -222,13 +222,13 @@ def _finish(
         "seconds": round(time.perf_counter() - started, 2),
     }
     trainer.folder.write_about(facts)
-    _save(trainer, facts)
+    _save(trainer, model, facts)
     return scores
 
 
-def _save(trainer: Trainer, facts: dict[str, Any]) -> None:
+def _save(trainer: Trainer, model: nn.Module, facts: dict[str, Any]) -> None:
     """A model folder; of what is no Transformer, which no other part can use, the weights alone."""
-    model, problem = trainer.model, trainer.problem
+    problem = trainer.problem
     if trainer.config.kind != "transformer":
         tensors = {name: p.detach().cpu().contiguous() for name, p in model.named_parameters()}
         write_whole(trainer.folder.path / "weights.safetensors", save(tensors))
@@ -244,9 +244,3 @@ def _save(trainer: Trainer, facts: dict[str, Any]) -> None:
         ),
         card=model_card(facts, model),
     )
-
-
-@torch.no_grad()
-def _load(model: nn.Module, tensors: dict[str, Tensor]) -> None:
-    for name, parameter in model.named_parameters():
-        parameter.copy_(tensors[name])

@@ -4,11 +4,13 @@ Each batch adds its sum of losses, divided by the number of labels of the whole 
 update is the same whether its examples come in one batch, in several, or in several processes.
 """
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.distributed.fsdp import FSDPModule
 from torch.nn.parallel import DistributedDataParallel
 
 from glassformer.data import Batch, Update
@@ -54,7 +56,11 @@ class Updater:
         self._loss = loss_function(acceleration)
         join_projections(model, device.type == "cuda")
         # In recorded steps gradients are summed after the backward pass, not during it.
-        self._wrapped = model if acceleration.recorded else processes.wrap(model, device)
+        self._wrapped = (
+            model
+            if acceleration.recorded
+            else processes.wrap(model, device, sharded=config.loop.sharding == "fsdp")
+        )
         keeps_gradients = acceleration.graphs and (
             acceleration.recorded or config.loop.accumulate > 1
         )
@@ -67,16 +73,22 @@ class Updater:
 
     def __call__(self, update: Update, learning_rate_share: float) -> Done:
         """One step of the optimiser."""
-        averages = isinstance(self._wrapped, DistributedDataParallel)  # the sum is wanted
+        averages = isinstance(self._wrapped, DistributedDataParallel | FSDPModule)
+        # The sum over processes is wanted.
         factor = (self.processes.n if averages else 1) / self._all_scored(update)
         nll = torch.zeros((), device=self.device)
-        for batch in update.batches:
-            with self._exchange(is_last=batch is update.batches[-1]):
-                here = batch.to(self.device)
-                nll += self._work(here, torch.full((), factor, device=self.device))
+        *others, last = update.batches
+        for batch in others:
+            with self._kept_apart():
+                nll += self._add(batch, factor)
+        nll += self._add(last, factor)
         if not averages:
             self.processes.sum_gradients(self.optimiser.parameters)
         return Done(nll, self.optimiser.step(learning_rate_share))
+
+    def _add(self, batch: Batch, factor: float) -> Tensor:
+        here = batch.to(self.device)
+        return self._work(here, torch.full((), factor, device=self.device))
 
     def _learn(self, batch: Batch, factor: Tensor) -> Tensor:
         """Add a batch's gradient to the parameters'; returns its summed loss."""
@@ -87,11 +99,18 @@ class Updater:
         (loss.objective * factor).backward()
         return loss.nll
 
-    def _exchange(self, *, is_last: bool) -> AbstractContextManager[object]:
-        """Gradients go from process to process with the last batch alone."""
-        if isinstance(self._wrapped, DistributedDataParallel) and not is_last:
-            return self._wrapped.no_sync()
-        return nullcontext()
+    @contextmanager
+    def _kept_apart(self) -> Iterator[None]:
+        """Gradients stay in their processes here: they are exchanged with the last batch alone."""
+        if isinstance(self._wrapped, DistributedDataParallel):
+            with self._wrapped.no_sync():
+                yield
+        elif isinstance(self._wrapped, FSDPModule):
+            self._wrapped.set_requires_gradient_sync(False)
+            yield
+            self._wrapped.set_requires_gradient_sync(True)
+        else:
+            yield
 
     def _all_scored(self, update: Update) -> int:
         """Labels of the whole update, over all its batches and processes."""

@@ -96,8 +96,10 @@ class Watch:
 
     @torch.no_grad()
     def look(self, model: nn.Module, step: int) -> None:
-        """Keep the attention that the sample gets now. Several processes look together."""
-        if not any(isinstance(part, MultiHeadAttention) for part in model.modules()):
+        """Keep the attention that the sample gets now."""
+        if not self._writes or not any(
+            isinstance(part, MultiHeadAttention) for part in model.modules()
+        ):
             return
         was_training = model.training
         model.eval()
@@ -105,8 +107,6 @@ class Watch:
         with record_attention(model) as recorded:
             model(*(x.to(device) for x in self._inputs))
         model.train(was_training)
-        if not self._writes:
-            return
         weights = _by_kind({name: calls[0][0] for name, calls in recorded.items()})
         sample = Sample(self._recipe, self._total, self._attending(weights))
         self._write("sample.json", json.dumps(asdict(sample), ensure_ascii=False).encode())
