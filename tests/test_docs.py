@@ -13,8 +13,8 @@ PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 READMES = [ROOT / "README.md", ROOT / "README.zh-CN.md"]
 
 
-def blocks(page: Path, language: str) -> list[str]:
-    text = page.read_text(encoding="utf-8")
+def blocks(guide: Path, language: str) -> list[str]:
+    text = guide.read_text(encoding="utf-8")
     return re.findall(rf"^```{language}\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
 
 
@@ -30,42 +30,42 @@ def test_the_readmes_have_an_example() -> None:
     assert all(blocks(readme, "python") for readme in READMES)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_the_python_examples_run(page: Path) -> None:
-    for example in blocks(page, "python"):
+@pytest.mark.parametrize("guide", PAGES, ids=lambda guide: guide.name)
+def test_the_python_examples_run(guide: Path) -> None:
+    for example in blocks(guide, "python"):
         run([sys.executable, "-W", "error", "-c", example])
 
 
-def shown_commands(page: Path) -> list[tuple[str, str]]:
+def shown_commands(guide: Path) -> list[tuple[str, str]]:
     """Commands shown with `$ …`, each with the output shown below it."""
     found = []
-    for block in blocks(page, ""):
+    for block in blocks(guide, ""):
         for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             command, _, output = part.partition("\n")
             found.append((command, output.rstrip("\n")))
     return found
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_the_output_shown_is_the_output(page: Path) -> None:
-    for command, output in shown_commands(page):
+@pytest.mark.parametrize("guide", PAGES, ids=lambda guide: guide.name)
+def test_the_output_shown_is_the_output(guide: Path) -> None:
+    for command, output in shown_commands(guide):
         words = shlex.split(command)
         assert words[0] in ("glassformer", "python")
         command_line = ["-m", *words] if words[0] == "glassformer" else words[1:]
         assert run([sys.executable, *command_line]).rstrip("\n") == output
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_lead_somewhere(page: Path) -> None:
-    text = page.read_text(encoding="utf-8")
+@pytest.mark.parametrize("guide", PAGES, ids=lambda guide: guide.name)
+def test_links_lead_somewhere(guide: Path) -> None:
+    text = guide.read_text(encoding="utf-8")
     for target in re.findall(r"\]\(([^)#\s]+)", text):
         if "://" not in target:
-            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+            assert (guide.parent / target).exists(), f"{guide.name} links to {target}"
 
 
 def test_both_readmes_show_the_same_code() -> None:
-    def code(page: Path) -> list[str]:
-        everything = "".join(blocks(page, "python")) + "".join(blocks(page, ""))
+    def code(guide: Path) -> list[str]:
+        everything = "".join(blocks(guide, "python")) + "".join(blocks(guide, ""))
         return [line.partition("#")[0].rstrip() for line in everything.splitlines()]
 
     assert code(READMES[0]) == code(READMES[1])
