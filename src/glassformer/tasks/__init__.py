@@ -22,6 +22,7 @@ from glassformer.tasks.results import (
     Generated,
     Translated,
 )
+from glassformer.tasks.weights import Weights, check_weights, store
 
 __all__ = [
     "Alternative",
@@ -32,6 +33,7 @@ __all__ = [
     "Model",
     "Task",
     "Translated",
+    "Weights",
     "load",
 ]
 
@@ -41,7 +43,15 @@ def load(
     *,
     device: torch.device | str = "cpu",
     attention: Implementation = "fused",
+    weights: Weights = "float32",
 ) -> Model:
-    """A model that ships, by its name, or one of yours, by its folder."""
+    """A model that ships, by its name, or one of yours, by its folder.
+
+    `weights` says how its numbers are stored: int8 is faster and smaller on a CPU, bfloat16 where
+    the machine has it, each with a small loss (docs/inference.md).
+    """
     folder = checkpoint.find(name_or_folder)
-    return Model(checkpoint.load(folder, attention=attention, device=device), folder.name)
+    check_weights(weights, device)
+    loaded = checkpoint.load(folder, attention=attention, device=device)
+    store(loaded.model, weights)
+    return Model(loaded, folder.name)

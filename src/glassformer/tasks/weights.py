@@ -1,0 +1,136 @@
+"""The numbers of a model in fewer bits: int8 or bfloat16 instead of float32.
+
+    store(model, "int8")
+
+In int8, every row of a matrix is whole numbers from −127 to 127 and one scale; a vector that comes
+in is rounded the same way, and the product is one of whole numbers. Norms, biases, attention and
+softmax stay in float32. In bfloat16, everything is. What either loses in score and gains in speed
+is measured in docs/inference.md.
+Dims: N rows of vectors, I inputs, O outputs, V vocabulary, D model width.
+"""
+
+import subprocess
+import sys
+from functools import cache
+from typing import Literal, get_args
+
+import torch
+from torch import nn
+
+from glassformer.errors import ConfigError
+from glassformer.nn.layers import TokenEmbedding
+from glassformer.nn.shapes import Float, Int, Tensor
+
+__all__ = ["Int8Embedding", "Int8Linear", "Weights", "check_weights", "store", "to_int8"]
+
+Weights = Literal["float32", "int8", "bfloat16"]
+
+_MULTIPLY = """
+import torch
+ones = torch.ones(64, 64, dtype=torch.bfloat16)
+assert float((ones @ ones)[0, 0]) == 64
+"""
+
+
+def check_weights(weights: str, device: torch.device | str) -> None:
+    """Refuse what there is not, and what this machine cannot compute, before a model is read."""
+    if weights not in get_args(Weights):
+        names = ", ".join(get_args(Weights))
+        raise ConfigError(f"weights must be one of {names}, got {weights!r}")
+    kind = torch.device(device).type
+    if weights == "int8" and kind != "cpu":
+        raise ConfigError(f"int8 weights are for the CPU, got device {kind!r}; use bfloat16 there")
+    if weights == "bfloat16" and kind == "cpu" and not _multiplies_bfloat16():
+        raise ConfigError("this CPU cannot multiply bfloat16 matrices; use int8 or float32 weights")
+
+
+def store(model: nn.Module, weights: Weights) -> nn.Module:
+    """Change how a model's numbers are stored, in place; returns the model."""
+    if weights == "bfloat16":
+        return model.to(torch.bfloat16)
+    if weights == "int8":
+        _store_int8(model)
+    return model
+
+
+def to_int8(
+    rows: Float[Tensor, "N I"],
+) -> tuple[Int[Tensor, "N I"], Float[Tensor, " N"]]:
+    """Whole numbers and the scale of each row: rows ≈ numbers · scale, off by half a scale at most.
+
+    A row of zeros has the scale 1, since any would do.
+    """
+    largest = rows.abs().amax(dim=-1)
+    scales = torch.where(largest > 0, largest / 127, 1.0)
+    return (rows / scales.unsqueeze(-1)).round().to(torch.int8), scales
+
+
+class Int8Linear(nn.Module):
+    """A linear map whose matrix is int8; its inputs are rounded to int8 as they come."""
+
+    weight: Tensor
+    scales: Tensor
+
+    def __init__(self, matrix: Tensor, scales: Tensor, bias: Tensor | None) -> None:
+        super().__init__()
+        self.register_buffer("weight", matrix)
+        self.register_buffer("scales", scales)
+        self.bias = bias
+
+    def forward(self, x: Float[Tensor, "... I"]) -> Float[Tensor, "... O"]:
+        """(numbers of x · numbers of W) · scale of x · scale of W + b."""
+        numbers, scales = to_int8(x.reshape(-1, x.size(-1)))
+        sums = torch._int_mm(numbers, self.weight.t())
+        product = sums * scales.unsqueeze(-1) * self.scales
+        output = product if self.bias is None else product + self.bias
+        return output.view(*x.shape[:-1], -1)
+
+    def extra_repr(self) -> str:
+        """Shown by print(module)."""
+        n_outputs, n_inputs = self.weight.shape
+        return f"in_features={n_inputs}, out_features={n_outputs}, int8"
+
+
+class Int8Embedding(TokenEmbedding):
+    """A token table of int8 rows; an output map that was tied to it still is."""
+
+    scales: Tensor
+
+    def __init__(self, table: TokenEmbedding, matrix: Tensor, scales: Tensor) -> None:
+        nn.Module.__init__(self)
+        self.vocab_size, self.what, self.factor = table.vocab_size, table.what, table.factor
+        self.register_buffer("weight", matrix)
+        self.register_buffer("scales", scales)
+
+    def _look_up(self, ids: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
+        numbers = nn.functional.embedding(ids, self.weight)
+        return numbers * self.scales[ids].unsqueeze(-1)
+
+
+@torch.no_grad()
+def _store_int8(model: nn.Module) -> None:
+    stored: dict[int, tuple[Tensor, Tensor]] = {}  # by parameter, so that what is tied stays tied
+    made: dict[nn.Module, nn.Module] = {}
+    for parent in list(model.modules()):
+        for name, child in list(parent.named_children()):
+            if type(child) not in (nn.Linear, TokenEmbedding):
+                continue
+            assert isinstance(child, nn.Linear | TokenEmbedding)
+            if id(child.weight) not in stored:
+                stored[id(child.weight)] = to_int8(child.weight)
+            matrix, scales = stored[id(child.weight)]
+            if child not in made:
+                made[child] = (
+                    Int8Linear(matrix, scales, child.bias)
+                    if isinstance(child, nn.Linear)
+                    else Int8Embedding(child, matrix, scales)
+                )
+            setattr(parent, name, made[child])
+
+
+@cache
+def _multiplies_bfloat16() -> bool:
+    """Tried in another process: some machines claim the instruction and are killed by it."""
+    command = [sys.executable, "-c", _MULTIPLY]
+    tried = subprocess.run(command, capture_output=True, check=False)  # noqa: S603  our own text
+    return tried.returncode == 0
