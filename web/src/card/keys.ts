@@ -1,11 +1,11 @@
-/** Keys that act on the open card, wherever the focus is. */
+/** Keys that act on the open card, wherever the focus is; Backspace and Escape are the page's. */
 
 import { editing } from '../edit/editing.svelte';
 import { toNumber, type CardInfo, type CellRef } from '../lib/api';
 import { isFree } from '../lib/keys';
 import type { Session } from '../lib/session.svelte';
 
-/** `[` to the largest precedent, `]` to a dependent, Backspace back, F2 edit, Escape close. */
+/** `[` to the largest precedent, `]` to the first dependent, F2 to edit. */
 export function cardKey(event: KeyboardEvent, session: Session, card: CardInfo): void {
   if (!isFree(event) || editing.card !== null) return;
   const action = actionFor(event.key, session, card);
@@ -20,12 +20,8 @@ function actionFor(key: string, session: Session, card: CardInfo): (() => void) 
       return goTo(session, largestPrecedent(card));
     case ']':
       return goTo(session, session.dependents?.[0]?.cells[0]);
-    case 'Backspace':
-      return () => void session.back();
     case 'F2':
       return () => void editing.start(session, card.cell);
-    case 'Escape':
-      return () => session.closeCard();
     default:
       return null;
   }

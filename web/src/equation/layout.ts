@@ -6,23 +6,35 @@ const NARROWEST = 232;
 /**
  * Widths for panels that would like to be `wishes` wide, in lines of `available` pixels.
  *
- * All side by side at full width if they fit; otherwise as many to a line as can be read, each
- * with an equal share, and what small ones leave over goes to the large ones of a single line.
+ * All side by side at full width if they fit; otherwise as many to a line as can be read. On a
+ * line all get the same share, and what small ones leave over goes to the large ones.
  */
 export function allot(available: number, wishes: readonly number[]): number[] {
-  const count = wishes.length;
-  const perLine = Math.floor((available + SIGN_WIDTH) / (NARROWEST + SIGN_WIDTH));
-  const narrow = wishes.filter((wish) => wish <= NARROWEST).length;
-  const total = sum(wishes) + (count - 1) * SIGN_WIDTH;
-  if (total <= available) return [...wishes];
-  if (perLine + Math.floor(narrow / 2) < count) {
-    const abreast = Math.max(1, Math.min(perLine, count));
-    const share = (available - (abreast - 1) * SIGN_WIDTH) / abreast;
-    return wishes.map((wish) =>
-      Math.floor(Math.min(wish, Math.max(share, Math.min(NARROWEST, available)))),
-    );
+  const perLine = Math.max(1, mostAbreast(available, wishes));
+  const widths: number[] = [];
+  for (let first = 0; first < wishes.length; first += perLine) {
+    const line = wishes.slice(first, first + perLine);
+    widths.push(...shared(available - leadingSign(first) - (line.length - 1) * SIGN_WIDTH, line));
   }
-  return shared(available - (count - 1) * SIGN_WIDTH, wishes);
+  return widths;
+}
+
+/** So many that each has what it wishes for, or enough to be read. */
+function mostAbreast(available: number, wishes: readonly number[]): number {
+  for (let count = wishes.length; count > 1; count--) {
+    const lines: (readonly number[])[] = [];
+    for (let at = 0; at < wishes.length; at += count) lines.push(wishes.slice(at, at + count));
+    const fits = (line: readonly number[]) =>
+      sum(line.map((wish) => Math.min(wish, NARROWEST))) + (line.length - 1) * SIGN_WIDTH <=
+      available;
+    if (lines.every(fits)) return count;
+  }
+  return 1;
+}
+
+/** A line that goes on begins with a sign. */
+function leadingSign(first: number): number {
+  return first > 0 ? SIGN_WIDTH : 0;
 }
 
 /** How many lines panels of these widths take. */

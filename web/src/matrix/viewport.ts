@@ -30,6 +30,8 @@ export const RUNGS = [
 ] as const;
 export const EXACT_RUNG = RUNGS.length - 1;
 const ROW_HEIGHT = 24;
+/** The part of a matrix that must be in sight for it to start with exact numbers. */
+const MOST_OF_THEM = 0.85;
 /** Cells grow to this size in the direction in which there is room for all of them. */
 const ROOMY = 22;
 
@@ -100,7 +102,7 @@ export function startingRung(
   const shown =
     (Math.min(rows, box.height / ROW_HEIGHT) * Math.min(columns, box.width / exact)) /
     Math.max(1, rows * columns);
-  if (shown >= 0.6) return EXACT_RUNG;
+  if (shown >= MOST_OF_THEM) return EXACT_RUNG;
   return fittingRung(rows, columns, box, exact, lowest);
 }
 

@@ -1,5 +1,4 @@
 export const cardEn = {
-  'card.label': 'Where this number comes from',
   'card.close': 'Close',
   'card.back': 'Back',
   'card.edit': 'Change this number (F2)',

@@ -1,7 +1,6 @@
 import type { cardEn } from './card.en';
 
 export const cardZh: Record<keyof typeof cardEn, string> = {
-  'card.label': '这个数的来历',
   'card.close': '关闭',
   'card.back': '返回',
   'card.edit': '修改这个数（F2）',
