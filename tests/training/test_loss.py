@@ -4,12 +4,13 @@ import math
 
 import pytest
 import torch
-from torch import Tensor
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 from glassformer.data import IGNORED
 from glassformer.nn import build
 from glassformer.training.evaluation import Evaluator
-from glassformer.training.loss import cross_entropy
+from glassformer.training.loss import cross_entropy, disagreement, model_loss
 from glassformer.training.problems import prepare
 from glassformer.training.processes import Processes
 from tests.training.made import tiny
@@ -81,3 +82,54 @@ def test_a_language_model_is_scored_by_the_bytes_of_its_text() -> None:
     total = values["loss"] * n_tokens
     assert values["loss_per_byte"] == pytest.approx(total / problem.valid.n_bytes)
     assert values["bits_per_byte"] == pytest.approx(total / problem.valid.n_bytes / math.log(2))
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_nothing_to_score_gives_no_loss_and_no_gradient(logits: Tensor, smoothing: float) -> None:
+    """A mean over no labels would be NaN, and one such part would spoil a whole update."""
+    logits.requires_grad_()
+    loss = cross_entropy(logits, torch.full_like(LABELS, IGNORED), smoothing)
+    loss.objective.backward()
+    assert (loss.objective.item(), loss.nll.item()) == (0.0, 0.0)
+    assert logits.grad is not None
+    assert not logits.grad.any()
+
+
+@pytest.mark.parametrize("size", [1e2, 1e6, 1e30])
+def test_certain_answers_have_finite_losses_and_gradients(logits: Tensor, size: float) -> None:
+    large = (logits * size).requires_grad_()
+    other = (logits.flip(-1) * size).requires_grad_()
+    for smoothing in (0.0, 0.1):
+        loss = cross_entropy(large, LABELS, smoothing).objective + disagreement(
+            large, other, LABELS
+        )
+        (gradient,) = torch.autograd.grad(loss, large)
+        assert loss.isfinite()
+        assert gradient.isfinite().all()
+
+
+def test_disagreement_is_the_mean_of_both_divergences(logits: Tensor) -> None:
+    others = torch.randn(2, 5, 7, generator=torch.Generator().manual_seed(1))
+    log_p, log_q = logits.log_softmax(-1), others.log_softmax(-1)
+    there = (
+        F.kl_div(log_p, log_q, reduction="none", log_target=True)
+        + F.kl_div(log_q, log_p, reduction="none", log_target=True)
+    ).sum(-1) / 2
+    expected = there[LABELS != IGNORED].sum()
+    assert torch.allclose(disagreement(logits, others, LABELS), expected, rtol=1e-5)
+    assert disagreement(logits, logits, LABELS) == 0
+
+
+def test_two_passes_agree_without_dropout_and_cost_the_more_they_differ() -> None:
+    torch.manual_seed(0)
+    x, labels = torch.randn(4, 6), torch.tensor([0, 1, 2, IGNORED])
+    maps = nn.Linear(6, 3)
+    one = model_loss(maps, (x,), labels)
+    assert torch.allclose(one.objective, model_loss(maps, (x,), labels, agreement=5.0).objective)
+    dropped = nn.Sequential(nn.Dropout(0.5), maps)
+    losses = []
+    for agreement in (1e-9, 1.0):
+        torch.manual_seed(1)
+        losses.append(model_loss(dropped, (x,), labels, agreement=agreement))
+    assert losses[1].objective > losses[0].objective
+    assert torch.equal(losses[0].nll, losses[1].nll)  # what is reported is plain

@@ -6,15 +6,16 @@ import os
 import signal
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 from glassformer.errors import ConfigError, DataError, GlassformerError, TrainingError
-from glassformer.training import command, loop, train
+from glassformer.training import acceleration, command, train
 from glassformer.training.command import main
-from glassformer.training.loss import Loss, Measure, model_loss
+from glassformer.training.loss import Loss, model_loss
 from glassformer.training.processes import Processes, choose_device
 from glassformer.training.settings import to_json
 from tests.training.made import tiny
@@ -32,19 +33,15 @@ def test_a_loss_that_is_no_number_stops_with_the_last_good_state(
     calls = 0
 
     def spoilt(
-        model: nn.Module,
-        inputs: Sequence[Tensor | None],
-        labels: Tensor,
-        smoothing: float,
-        measure: Measure,
+        model: nn.Module, inputs: Sequence[Tensor | None], labels: Tensor, *rest: Any
     ) -> Loss:
         nonlocal calls
         calls += 1
-        objective, nll = model_loss(model, inputs, labels, smoothing, measure)
+        objective, nll = model_loss(model, inputs, labels, *rest)
         return Loss(objective * torch.nan, nll) if calls == 4 else Loss(objective, nll)
 
     with monkeypatch.context() as patch:
-        patch.setattr(loop, "model_loss", spoilt)
+        patch.setattr(acceleration, "model_loss", spoilt)
         with pytest.raises(TrainingError, match="not a number at step 4; the last good state"):
             train(config, tmp_path / "run")
     assert states(tmp_path / "run") == ["00000002", "00000003"]

@@ -31,7 +31,7 @@ def test_a_watched_run_leaves_attention_that_sums_to_one(name: str, tmp_path: Pa
     train(config, tmp_path)
     watched = read_watch(tmp_path)
     assert watched.state == "finished"
-    assert watched.snapshots == [2, 4]
+    assert watched.snapshots == [0, 2, 4]
     assert watched.sample is not None
     assert (watched.sample.recipe, watched.sample.total) == (name, 4)
     assert {a.kind for a in watched.sample.attending} == KINDS[name]

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.checkpoint import Checkpoint
+from glassformer.decoding import Beam
 from glassformer.errors import ConfigError, UnknownNameError
 from glassformer.training.config import RunConfig
 from glassformer.training.evaluation import Evaluator, Scores
@@ -41,7 +42,8 @@ def assess(
         problem, where, Processes(), precision(config.loop.precision, where), max_tokens=_AT_ONCE
     )
     moved = model.model.to(where)
-    return {name: evaluator(moved, parts[name], beam=config.loop.beam) for name in wanted}
+    beam = Beam(size=config.loop.beam, length_penalty=config.loop.length_penalty)
+    return {name: evaluator(moved, parts[name], beam=beam) for name in wanted}
 
 
 def _config_of(model: Checkpoint) -> RunConfig:

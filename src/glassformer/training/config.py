@@ -123,6 +123,8 @@ class OptimiserConfig:
     """Longest gradient; 0: not clipped."""
     label_smoothing: float = 0.0
     """Share of the probability that the target gives to all tokens alike."""
+    agreement: float = 0.0
+    """Weight of the disagreement between two passes with other dropout (R-Drop); 0: one pass."""
 
     def __post_init__(self) -> None:
         for name in ("lr", "muon_lr", "eps"):
@@ -131,7 +133,7 @@ class OptimiserConfig:
         for name in ("beta1", "beta2", "label_smoothing"):
             if not 0 <= getattr(self, name) < 1:
                 raise ConfigError(f"optimiser.{name} must be in [0, 1), got {getattr(self, name)}")
-        for name in ("weight_decay", "clip"):
+        for name in ("weight_decay", "clip", "agreement"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"optimiser.{name} must not be negative")
 
@@ -194,6 +196,8 @@ class LoopConfig:
     """Keep the attention of a sample at each evaluation, for the explorer to show."""
     beam: int = 4
     """Beams of the final translation; validation is greedy."""
+    length_penalty: float = 1.0
+    """Of the beams: 0 ranks translations by their probability, 1 by its mean over the tokens."""
 
     def __post_init__(self) -> None:
         _at_least_one(self, "loop", "steps", "accumulate", "evaluate_every", "patience")
@@ -202,6 +206,8 @@ class LoopConfig:
             raise ConfigError(f"loop.epochs must be above 0, got {self.epochs}")
         if not 0 <= self.average < 1:
             raise ConfigError(f"loop.average must be in [0, 1), got {self.average}")
+        if self.length_penalty < 0:
+            raise ConfigError(f"loop.length_penalty must not be negative: {self.length_penalty}")
         if self.seed < 0:
             raise ConfigError(f"loop.seed must not be negative, got {self.seed}")
 
@@ -228,6 +234,8 @@ class RunConfig:
     """A run before this one: its tokenizer and the weights that both models have are kept."""
 
     def __post_init__(self) -> None:
+        if self.optimiser.agreement and self.data.problem == "rate-movielens":
+            raise ConfigError("optimiser.agreement is for probabilities; ratings are numbers")
         if self.loop.sharding == "fsdp" and self.optimiser.kind == "muon":
             raise ConfigError(
                 "muon works on whole matrices, and loop.sharding = fsdp cuts them: "

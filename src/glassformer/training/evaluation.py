@@ -14,11 +14,11 @@ from torch import Tensor, nn
 
 from glassformer.data import Batch, Order, evaluation_batches
 from glassformer.data.store import Ids
-from glassformer.decoding import metrics
+from glassformer.decoding import Beam, metrics
 from glassformer.training.moses import lowercase_tokenised
 from glassformer.training.problems import HeldOut, Problem
 from glassformer.training.processes import Processes
-from glassformer.training.translation import translate
+from glassformer.training.translation import GREEDY, translate
 
 __all__ = ["Evaluator", "Scores", "is_better"]
 
@@ -59,8 +59,11 @@ class Evaluator:
     max_tokens: int
 
     @torch.no_grad()
-    def __call__(self, model: nn.Module, held_out: HeldOut, *, beam: int = 1) -> Scores:
-        """All scores that the problem has. Dropout is off meanwhile."""
+    def __call__(self, model: nn.Module, held_out: HeldOut, *, beam: Beam = GREEDY) -> Scores:
+        """All scores that the problem has; translations are greedy unless a beam is given.
+
+        Dropout is off meanwhile.
+        """
         was_training = model.training
         model.eval()
         try:
@@ -69,7 +72,7 @@ class Evaluator:
         finally:
             model.train(was_training)
 
-    def _scores(self, model: nn.Module, held_out: HeldOut, beam: int) -> Scores:
+    def _scores(self, model: nn.Module, held_out: HeldOut, beam: Beam) -> Scores:
         nll, n_scored, n_right = self._totals(model, held_out)
         values = {"loss": nll / n_scored}
         if self.problem.task == "rate":
@@ -102,7 +105,7 @@ class Evaluator:
         return evaluation_batches(held_out.examples, order, self.processes.rank, self.processes.n)
 
     def _translation(
-        self, model: nn.Module, held_out: HeldOut, beam: int, values: dict[str, float]
+        self, model: nn.Module, held_out: HeldOut, beam: Beam, values: dict[str, float]
     ) -> Scores:
         """BLEU as sacrebleu counts it, and in the form of the Multi30k papers where possible."""
         language, references = self.problem.language, held_out.references

@@ -118,6 +118,8 @@ class Trainer:
 
     def _run(self, interruption: Interruption) -> None:
         self.model.train()
+        if self.watch and self.position.step == 0:  # what chance gave, to compare with
+            self.watch.look(self._whole_model(), 0)
         self.reporter.start(self.position.step, self.total)
         tally = self._new_tally()
         for update in self.loader.updates(self.position.step, self.total):
@@ -264,15 +266,15 @@ class Trainer:
 
     def _look(self) -> None:
         """Evaluate on validation data, and keep the weights if they are the best so far."""
-        if self.problem.valid is None:
-            return
         started = time.perf_counter()
         with self.average.in_place() if self.average else nullcontext():
             model = self._whole_model()
-            scores = self.evaluator(model, self.problem.valid)
-            self._compare(scores)
             if self.watch:
                 self.watch.look(model, self.position.step)
+            if self.problem.valid is None:
+                return
+            scores = self.evaluator(model, self.problem.valid)
+            self._compare(scores)
         if self.processes.is_first:
             record = {f"valid_{name}": value for name, value in scores.values.items()}
             seconds = time.perf_counter() - started

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from glassformer.data import IGNORED
 
-__all__ = ["Loss", "Measure", "cross_entropy", "model_loss", "squared_error"]
+__all__ = ["Loss", "Measure", "cross_entropy", "disagreement", "model_loss", "squared_error"]
 
 
 class Loss(NamedTuple):
@@ -35,12 +35,34 @@ def model_loss(
     labels: Tensor,
     smoothing: float = 0.0,
     measure: Measure | None = None,
+    agreement: float = 0.0,
 ) -> Loss:
     """The loss of a model's answers: one function, so that model and loss are compiled as one.
 
-    Compiled apart, the logits would be written to memory in float32 between the two.
+    Compiled apart, the logits would be written to memory in float32 between the two. With
+    `agreement` α the model answers twice, with other dropout, and α/2 of the disagreement is added
+    to the mean of both losses: R-Drop (Liang et al. 2021), divided by 2.
     """
-    return (measure or cross_entropy)(model(*inputs), labels, smoothing)
+    measured = measure or cross_entropy
+    answers = model(*inputs)
+    loss = measured(answers, labels, smoothing)
+    if not agreement:
+        return loss
+    again = model(*inputs)
+    second = measured(again, labels, smoothing)
+    objective = (loss.objective + second.objective) / 2
+    apart = disagreement(answers, again, labels)
+    return Loss(objective + agreement / 2 * apart, (loss.nll + second.nll) / 2)
+
+
+def disagreement(logits: Tensor, others: Tensor, labels: Tensor) -> Tensor:
+    """(KL(p‖q) + KL(q‖p)) / 2 of two (…, V) answers, summed over the labels that are scored.
+
+    The two divergences together are Σ (p − q) · (log p − log q).
+    """
+    log_p, log_q = logits.float().log_softmax(dim=-1), others.float().log_softmax(dim=-1)
+    both = ((log_p.exp() - log_q.exp()) * (log_p - log_q)).sum(dim=-1)
+    return torch.where(labels == IGNORED, 0.0, both).sum() / 2
 
 
 def squared_error(answers: Tensor, labels: Tensor, smoothing: float = 0.0) -> Loss:

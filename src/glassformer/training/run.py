@@ -16,6 +16,7 @@ from safetensors.torch import save
 from torch import nn
 
 from glassformer import __version__, checkpoint
+from glassformer.decoding import Beam
 from glassformer.errors import TrainingError
 from glassformer.nn import count_parameters
 from glassformer.text import Tokenizer
@@ -199,13 +200,15 @@ def _finish(
 ) -> dict[str, dict[str, float]]:
     """Test the chosen weights once, and save them."""
     model = trainer.final_model()
+    loop = trainer.config.loop
+    beam = Beam(size=loop.beam, length_penalty=loop.length_penalty)
     held_out = dict(trainer.problem.tests)
     if trainer.problem.valid is not None:
         held_out = {"validation": trainer.problem.valid, **held_out}
     scores: dict[str, dict[str, float]] = {}
     signatures: dict[str, str] = {}
     for name, part in held_out.items():
-        result = trainer.evaluator(model, part, beam=trainer.config.loop.beam)
+        result = trainer.evaluator(model, part, beam=beam)
         scores[name] = result.values
         signatures |= result.signatures
         numbers = "  ".join(f"{key} {value:.4f}" for key, value in result.values.items())
@@ -229,7 +232,7 @@ def _finish(
 def _save(trainer: Trainer, model: nn.Module, facts: dict[str, Any]) -> None:
     """A model folder; of what is no Transformer, which no other part can use, the weights alone."""
     problem = trainer.problem
-    if trainer.config.kind != "transformer":
+    if trainer.config.kind not in ("transformer", "factors"):
         tensors = {name: p.detach().cpu().contiguous() for name, p in model.named_parameters()}
         write_whole(trainer.folder.path / "weights.safetensors", save(tensors))
         return

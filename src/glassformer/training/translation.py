@@ -10,15 +10,22 @@ from glassformer.nn import Seq2Seq
 from glassformer.text import Tokenizer
 from glassformer.training.others.translator import Translator, translate_others
 
-__all__ = ["translate"]
+__all__ = ["GREEDY", "translate"]
+
+GREEDY = Beam(size=1)
 
 _AT_ONCE = 512  # sentences: enough to fill a GPU, few enough for the caches of a beam
 
 
 def translate(
-    model: nn.Module, tokenizer: Tokenizer, texts: Sequence[str], *, max_len: int, beam: int = 1
+    model: nn.Module,
+    tokenizer: Tokenizer,
+    texts: Sequence[str],
+    *,
+    max_len: int,
+    beam: Beam = GREEDY,
 ) -> list[str]:
-    """One translation for each text, in their order; 1 beam is greedy."""
+    """One translation for each text, in their order."""
     start, end = tokenizer.special.start, tokenizer.special.end
     assert start is not None
     sources = tokenizer.encode_batch(texts, end=True, max_len=max_len)
@@ -28,7 +35,7 @@ def translate(
         )
     else:
         assert isinstance(model, Seq2Seq)
-        search: Search = Greedy() if beam == 1 else Beam(size=beam)
+        search: Search = Greedy() if beam.size == 1 else beam
         decoded = translate_ids(
             model, sources, start=start, end=end, search=search, batch_size=_AT_ONCE
         )

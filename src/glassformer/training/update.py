@@ -53,6 +53,7 @@ class Updater:
         self.precision = precision(config.loop.precision, device)
         self._measure = measure
         self._smoothing = config.optimiser.label_smoothing
+        self._agreement = config.optimiser.agreement
         self._loss = loss_function(acceleration)
         join_projections(model, device.type == "cuda")
         # In recorded steps gradients are summed after the backward pass, not during it.
@@ -94,7 +95,12 @@ class Updater:
         """Add a batch's gradient to the parameters'; returns its summed loss."""
         with self.precision:
             loss = self._loss(
-                self._wrapped, batch.inputs, batch.labels, self._smoothing, self._measure
+                self._wrapped,
+                batch.inputs,
+                batch.labels,
+                self._smoothing,
+                self._measure,
+                self._agreement,
             )
         (loss.objective * factor).backward()
         return loss.nll

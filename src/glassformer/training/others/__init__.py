@@ -7,10 +7,9 @@ from collections.abc import Callable
 
 from torch import nn
 
-from glassformer.nn import ModelConfig, build
+from glassformer.nn import MatrixFactorisation, ModelConfig, build
 from glassformer.training.config import Kind
 from glassformer.training.others.convolutional import ConvolutionalTranslator
-from glassformer.training.others.factors import MatrixFactorisation
 from glassformer.training.others.recurrent import RecurrentClassifier, RecurrentTranslator
 from glassformer.training.others.translator import Translator
 

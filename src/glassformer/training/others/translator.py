@@ -80,7 +80,7 @@ def translate_others(
     *,
     start: int,
     end: int | None,
-    beam: int,
+    beam: Beam,
     batch_size: int,
 ) -> list[Decoded]:
     """Translations by beam search; a beam of one is greedy."""
@@ -88,5 +88,5 @@ def translate_others(
     for at in range(0, len(sources), batch_size):
         some = sources[at : at + batch_size]
         stop = Stop(end, tuple(len(source) + 50 for source in some))
-        results += beam_search(_Prefixes(model, some, start), Beam(size=beam), stop)
+        results += beam_search(_Prefixes(model, some, start), beam, stop)
     return results

@@ -1,7 +1,7 @@
 """People, films, and the stars they gave: MovieLens."""
 
 from glassformer.data import find
-from glassformer.data.ratings import RatingExamples, read_ratings, split_ratings
+from glassformer.data.ratings import RatingExamples, read_ratings, read_titles, split_ratings
 from glassformer.text import Tokenizer
 from glassformer.training.config import RunConfig
 from glassformer.training.loss import squared_error
@@ -28,6 +28,7 @@ def rate_movielens(config: RunConfig, tokenizer: Tokenizer | None = None) -> Pro
             target_vocab_size=int(ratings.films.max()) + 1,
         ),
         tokenizer=None,
+        labels=read_titles(found),
         checksums=dict(found.corpus.files),
         measure=squared_error,
         about=about_corpora(["movielens"]),
