@@ -1,6 +1,7 @@
 """A run's folder as the explorer's API tells it."""
 
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, cast
@@ -15,6 +16,8 @@ from glassformer.training.watching import Sample, read_attention, read_watch
 __all__ = ["WatchedRun"]
 
 Part = Literal["encoder", "decoder", "cross"]
+_QUIET_S = 0.7
+"""A page that has asked for nothing for so long has all that it wants."""
 
 
 class WatchedRun:
@@ -23,13 +26,13 @@ class WatchedRun:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._n_heads: dict[str, int] = {}
-        self._is_looked_at = False
+        self._last_look: float | None = None
         self._end_was_seen = threading.Event()
 
     def info(self, since: int) -> WatchInfo:
         """The metrics from an offset on, and the pictures there are."""
         found = read_watch(self._folder, since)
-        self._is_looked_at = True
+        self._last_look = time.monotonic()
         sample = found.sample
         has_pictures = sample is not None and bool(found.snapshots)
         answer = WatchInfo(
@@ -49,6 +52,7 @@ class WatchedRun:
 
     def attention(self, update: int, layer: int) -> NDArray[np.float32]:
         """The weights of one layer after an update: heads × queries × keys."""
+        self._last_look = time.monotonic()
         sample = read_watch(self._folder).sample
         places = list(_places(sample)) if sample else []
         if layer >= len(places):
@@ -58,9 +62,12 @@ class WatchedRun:
         return weights
 
     def wait_for_farewell(self, seconds: float) -> None:
-        """Wait until the page has heard that the run is over, if one looks on."""
-        if self._is_looked_at:
-            self._end_was_seen.wait(seconds)
+        """Wait until the page, if there is one, knows that the run is over and has its pictures."""
+        deadline = time.monotonic() + seconds
+        if self._last_look is None or not self._end_was_seen.wait(seconds):
+            return
+        while time.monotonic() < min(deadline, self._last_look + _QUIET_S):
+            time.sleep(0.05)
 
     def _layers(self, sample: Sample, update: int) -> Iterator[WatchLayer]:
         for attending in sample.attending:

@@ -15,14 +15,12 @@ from typing import TYPE_CHECKING
 from glassformer.errors import GlassformerError
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp
-
     from glassformer.cli.watched_run import WatchedRun
 
 __all__ = ["watch"]
 
-_FAREWELL_S = 3.0
-"""How long a page that looks on may take to notice that the run is over; it asks every second."""
+_FAREWELL_S = 5.0
+"""How long a page that looks on may take to fetch the end of the run; it asks every second."""
 
 
 @contextmanager
@@ -48,19 +46,16 @@ def watch(folder: Path) -> Iterator[None]:
 
 def _serve(folder: Path) -> "tuple[WatchedRun, str]":
     from glassformer.cli.watched_run import WatchedRun
+    from glassformer.explorer.api import create_api
     from glassformer.explorer.serving import prepare
+    from glassformer.explorer.state import State
 
     run = WatchedRun(folder)
-
-    def load() -> "ASGIApp":
-        from glassformer.explorer.api import create_api
-        from glassformer.explorer.state import State
-
-        state = State.of()
-        state.watched = run
-        return create_api(state)
-
-    serving = prepare(load)
+    state = State.of()
+    state.watched = run
+    # Loaded before the run starts: afterwards the two would fight over the interpreter's lock.
+    api = create_api(state)
+    serving = prepare(lambda: api)
     threading.Thread(target=serving.run, name="watch", daemon=True).start()
     return run, serving.address
 
