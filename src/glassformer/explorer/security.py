@@ -29,9 +29,9 @@ _NOTEBOOKS = (
     "'self' http://localhost:* http://127.0.0.1:* http://[::1]:* "
     "https://localhost:* https://127.0.0.1:* vscode-webview:"
 )
-_POLICY = (
-    "default-src 'self'; img-src 'self' data: blob:; object-src 'none'; base-uri 'none'; "
-    "form-action 'none'; frame-ancestors "
+_POLICY = (  # style attributes are what KaTeX draws tall brackets with; no text becomes markup
+    "default-src 'self'; style-src-attr 'unsafe-inline'; img-src 'self' data: blob:; "
+    "object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors "
 )
 
 
