@@ -16,15 +16,18 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import BrowserContext, ConsoleMessage, Page, Request
+from playwright.sync_api import BrowserContext, ConsoleMessage, Page, Request, expect
+from starlette.testclient import TestClient
 
 from glassformer.explorer.api import create_api
+from glassformer.explorer.security import Access, Guard
 from glassformer.explorer.serving import prepare
 from glassformer.explorer.state import State
 
 AXE = Path(__file__).parents[2] / "web" / "node_modules" / "axe-core" / "axe.min.js"
 PATIENCE = 20_000
 """Milliseconds until a page that does not show what it should has failed: two cores, many tests."""
+expect.set_options(timeout=PATIENCE)
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,20 @@ def live() -> Iterator[Live]:
     yield Live(serving.address, state)
     serving.server.should_exit = True
     thread.join(10)
+
+
+@pytest.fixture(scope="session")
+def held() -> State:
+    """What a server without a page holds."""
+    return State.of()
+
+
+@pytest.fixture(scope="session")
+def client(held: State) -> Iterator[TestClient]:
+    """The API behind its guard, without a browser; a fault of the server fails the test."""
+    app = Guard(create_api(held), Access())
+    with TestClient(app, base_url="http://localhost") as opened:
+        yield opened
 
 
 @pytest.fixture(scope="session")

@@ -69,7 +69,7 @@ def _apply(trace: Trace, values: dict[tuple[str, tuple[int, ...]], float | int])
         return trace.edit(values)
     except GlassformerError:
         raise
-    except (IndexError, OverflowError, RuntimeError) as error:
+    except (IndexError, OverflowError, RuntimeError, ValueError) as error:
         # An id beyond the vocabulary, a size that no tensor has: the operator says so.
         first = str(error).partition("\n")[0]
         raise InputError(f"the model cannot compute with this number: {first}") from None

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -52,7 +53,15 @@ class Front:
         elif scope["path"] == "/api" or scope["path"].startswith("/api/"):
             await (await self._loaded())(scope, receive, send)
         else:
-            await self._files(scope, receive, send)
+            await self._file(scope, receive, send)
+
+    async def _file(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            answer = await self._files.get_response(self._files.get_path(scope), scope)
+        except (HTTPException, ValueError) as error:  # a name that no file can have
+            status = error.status_code if isinstance(error, HTTPException) else 404
+            answer = JSONResponse({"detail": "there is no such page"}, status)
+        await answer(scope, receive, send)
 
     async def _loaded(self) -> ASGIApp:
         if not self._ready.is_set():

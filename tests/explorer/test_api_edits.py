@@ -1,0 +1,134 @@
+"""What if: an edit over the API gives what running the edited model gives."""
+
+import numpy as np
+import pytest
+import torch
+from starlette.testclient import TestClient
+
+from glassformer import load
+from glassformer.passes import forward_pass
+from tests.explorer.asking import Json, card, get, named, run, values
+
+TEXT = "I am not happy"
+
+
+def edit(client: TestClient, trace: Json, step: str, index: list[int], value: float | str) -> Json:
+    asked = {"edits": [{"step": step, "index": index, "value": value}]}
+    answer = client.post(f"/api/traces/{trace['id']}/edits", json=asked)
+    assert answer.status_code == 201, answer.text
+    found: Json = answer.json()
+    return found
+
+
+def changed(client: TestClient, trace: Json, number: int, **query: int | str) -> list[int]:
+    answer = client.get(f"/api/traces/{trace['id']}/steps/{number}/changed", params=query)
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["x-dtype"] == "uint8"
+    return list(answer.content)
+
+
+@pytest.fixture(scope="module")
+def toy(client: TestClient) -> Json:
+    return run(client, "toy", TEXT)
+
+
+def test_an_edited_weight_gives_what_the_edited_model_gives(client: TestClient, toy: Json) -> None:
+    name = "encoder.blocks.0.attention.to_keys.weight"
+    edited = edit(client, toy, name, [0, 1], 0.0)
+    model = load("toy", attention="written").checkpoint
+    with torch.no_grad():
+        model.model.get_parameter(name)[0, 1] = 0.0
+    reading = forward_pass(model, TEXT)
+    wanted = model.model(*reading.arguments).softmax(-1)[0].tolist()
+    assert edited["answer"]["text"] != toy["answer"]["text"]
+    assert edited["before"] == toy["answer"]
+    for choice in edited["answer"]["classes"]:
+        place = choice["cell"]["index"][1]
+        assert choice["probability"] == pytest.approx(wanted[place], abs=1e-6)
+    assert load("toy").classify([TEXT])[0].label == toy["answer"]["text"]  # ours is untouched
+
+
+def test_undo_and_reset_lead_back(client: TestClient, toy: Json) -> None:
+    once = edit(client, toy, "to_classes.weight", [0, 0], 3.0)
+    twice = edit(client, once, "encoder.blocks.0.attention.weights", [0, 0, 3, 2], 0.0)
+    assert (twice["parent"], twice["root"]) == (once["id"], toy["id"])
+    weights = values(client, toy, named(toy, "encoder.blocks.0.attention.weights"), lead="0,0")
+    assert [one["before"] for one in twice["edits"]] == [
+        values(client, toy, named(toy, "to_classes.weight"))[0, 0],
+        pytest.approx(float(weights[3, 2])),
+    ]
+    assert get(client, f"/api/traces/{twice['parent']}") == once
+    assert get(client, f"/api/traces/{twice['root']}") == toy
+
+
+def test_changes_name_what_differs_and_where(client: TestClient, toy: Json) -> None:
+    name = "encoder.blocks.0.feed_forward.activated"
+    edited = edit(client, toy, name, [0, 2, 1], 5.0)
+    found = get(client, f"/api/traces/{edited['id']}/changes")["steps"]
+    names = [edited["steps"][one["step"]]["name"] for one in found]
+    assert names[0] == name and found[0]["changed"] == 1
+    assert "logits" in names and "encoder.blocks.0.attention.scores" not in names
+    for one in found:
+        before = values(client, toy, one["step"]).astype(float)
+        after = values(client, edited, one["step"]).astype(float)
+        assert changed(client, edited, one["step"]) == list((before != after).astype(int).flat)
+        assert one["changed"] == int((before != after).sum())
+        assert one["largest"] == pytest.approx(np.abs(after - before).max())
+
+
+def test_changed_cells_of_an_operand_and_of_a_window(client: TestClient, toy: Json) -> None:
+    name = "encoder.blocks.0.attention.projected_keys"
+    edited = edit(client, toy, name, [0, 2, 0], 7.0)
+    scores = named(toy, "encoder.blocks.0.attention.scores")
+    assert changed(client, edited, scores, operand=1) == [0, 0, 1, 0]
+    assert changed(client, edited, scores, operand=1, columns="2:4") == [1, 0]
+    assert changed(client, toy, scores) == [0] * 16  # nothing was edited here
+
+
+def test_a_cell_that_was_set_says_so(client: TestClient, toy: Json) -> None:
+    name = "encoder.blocks.0.attention.scores"
+    edited = edit(client, toy, name, [0, 0, 1, 1], -2.5)
+    told = card(client, edited, named(toy, name), 0, 0, 1, 1)
+    assert told["is_edited"] and told["is_given"] and told["cell"]["value"] == -2.5
+    assert told["before"] == 0.0
+    assert told["cell"]["labels"] == [None, "head 0", "am", "am"]
+    neighbour = card(client, edited, named(toy, name), 0, 0, 1, 2)
+    assert not neighbour["is_edited"] and neighbour["before"] is None
+    below = card(client, edited, named(toy, "encoder.blocks.0.attention.scaled"), 0, 0, 1, 1)
+    assert not below["is_edited"] and below["before"] == 0.0
+
+
+def test_another_token(client: TestClient, toy: Json) -> None:
+    """The id of a word is a number like any other."""
+    other = run(client, "toy", "I am not sad")
+    sad = values(client, other, named(other, "ids"))[0, 3]
+    edited = edit(client, toy, "ids", [0, 3], float(sad))
+    for one, two in zip(edited["answer"]["classes"], other["answer"]["classes"], strict=True):
+        assert one["text"] == two["text"]
+        assert one["probability"] == pytest.approx(two["probability"], abs=1e-6)
+
+
+def test_infinity_may_be_set_and_is_answered(client: TestClient, toy: Json) -> None:
+    edited = edit(client, toy, "logits", [0, 0], "-Infinity")
+    assert edited["answer"]["classes"][0]["probability"] == 1.0
+    broken = edit(client, toy, "pooled", [0, 0], "NaN")
+    assert broken["answer"]["classes"][0]["probability"] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("step", "index", "value", "status", "says"),
+    [
+        ("scores", [0], 1.0, 404, "unknown step 'scores'"),
+        ("logits", [0, 9], 1.0, 400, "has no cell"),
+        ("ids", [0, 0], 0.5, 400, "holds whole numbers"),
+        ("ids", [0, 0], "NaN", 400, "holds whole numbers"),
+        ("ids", [0, 0], 999_999, 400, "cannot compute with this number"),
+        ("ids", [0, 0], 1e300, 400, "cannot compute with this number"),
+    ],
+)
+def test_edits_that_cannot_be(
+    client: TestClient, toy: Json, step: str, index: list[int], value: float, status: int, says: str
+) -> None:
+    asked = {"edits": [{"step": step, "index": index, "value": value}]}
+    answer = client.post(f"/api/traces/{toy['id']}/edits", json=asked)
+    assert answer.status_code == status and says in answer.json()["detail"], answer.text

@@ -1,0 +1,121 @@
+"""Steps as equations of matrices: which matrices, which slices, and that they hold."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from starlette.testclient import TestClient
+
+from tests.explorer.asking import Json, get, named, run, values
+
+Floats = npt.NDArray[np.float64]
+
+
+@pytest.fixture(scope="module")
+def trace(client: TestClient) -> Json:
+    return run(client, "en-de", "A dog runs.")
+
+
+def equation(client: TestClient, trace: Json, name: str, lead: str = "") -> tuple[str, list[Any]]:
+    number = named(trace, name)
+    found = get(client, f"/api/traces/{trace['id']}/steps/{number}/equation", lead=lead)
+    return found["tex"], found["parts"]
+
+
+def matrix(client: TestClient, trace: Json, step: int, panel: Json) -> Floats:
+    """The numbers of a panel as the page draws them."""
+    query: dict[str, Any] = {"lead": ",".join(map(str, panel["lead"]))}
+    if panel["operand"] is not None:
+        query["operand"] = panel["operand"]
+    found = values(client, trace, step, **query).astype(np.float64)
+    return found.T if panel["transposed"] else found
+
+
+@pytest.mark.parametrize("lead", ["0,0", "0,4"])
+@pytest.mark.parametrize("name", ["scores", "context"])
+def test_a_product_holds_for_the_slices_shown(
+    client: TestClient, trace: Json, name: str, lead: str
+) -> None:
+    step = named(trace, f"decoder.blocks.1.cross_attention.{name}")
+    _, (left, times, right, equals, made) = equation(
+        client, trace, f"decoder.blocks.1.cross_attention.{name}", lead
+    )
+    assert (times, equals) == ("×", "=")
+    product = matrix(client, trace, step, left) @ matrix(client, trace, step, right)
+    np.testing.assert_allclose(product, matrix(client, trace, step, made), atol=1e-5)
+
+
+def test_a_linear_layer_holds_and_is_written_as_in_the_paper(
+    client: TestClient, trace: Json
+) -> None:
+    name = "encoder.blocks.0.attention.projected_queries"
+    tex, (x, _, weight, _, bias, _, made) = equation(client, trace, name)
+    assert tex == r"Q = \mathrm{attention\_in} W_Q^\top + b_Q"
+    step = named(trace, name)
+    computed = matrix(client, trace, step, x) @ matrix(client, trace, step, weight)
+    computed = computed + matrix(client, trace, step, bias)
+    np.testing.assert_allclose(computed, matrix(client, trace, step, made), atol=1e-5)
+
+
+def test_headers_are_the_tokens_on_both_sides(client: TestClient, trace: Json) -> None:
+    _, (queries, _, keys, _, scores) = equation(
+        client, trace, "decoder.blocks.0.cross_attention.scores"
+    )
+    source = next(n for n, texts in enumerate(trace["labels"]) if texts[0] == "A")
+    target = next(n for n, texts in enumerate(trace["labels"]) if texts[0] == "<start>")
+    assert (queries["rows"], queries["columns"]) == (target, None)
+    assert (keys["rows"], keys["columns"]) == (None, source)
+    assert (scores["rows"], scores["columns"]) == (target, source)
+    assert keys["symbol"] == r"K^\top" and queries["symbol"] == "Q"
+
+
+@pytest.mark.parametrize(
+    ("name", "tex", "signs"),
+    [
+        ("encoder.blocks.0.attention.scaled", r"\tilde{S} = S / 5.65685", ["÷ 5.65685", "="]),
+        (
+            "encoder.blocks.0.attention.weights",
+            r"A = \operatorname{softmax}(M)",
+            ["softmax(", ")", "="],
+        ),
+        (
+            "encoder.blocks.0.attention_in",
+            r"\mathrm{attention\_in} = \operatorname{LayerNorm}(\mathrm{summed}, \gamma, \beta)",
+            ["layer_norm(", ",", ",", ")", "="],
+        ),
+        (
+            "encoder.embedding.looked_up",
+            r"\mathrm{looked\_up} = E[\mathrm{source}]",
+            ["[", "]", "="],
+        ),
+        (
+            "decoder.blocks.0.attention.masked",
+            r"M = \operatorname{fill}(\tilde{S}, \mathrm{hidden}, -\infty)",
+            ["−∞ ⟵", "="],
+        ),
+        (
+            "encoder.blocks.0.attention_sum",
+            r"\mathrm{attention\_sum} = \mathrm{summed} + \mathrm{output}",
+            ["+", "="],
+        ),
+        ("encoder.embedding.weight", "E", []),
+    ],
+)
+def test_what_stands_between_the_matrices(
+    client: TestClient, trace: Json, name: str, tex: str, signs: list[str]
+) -> None:
+    written, parts = equation(client, trace, name)
+    assert written == tex
+    assert [part for part in parts if isinstance(part, str)] == signs
+
+
+def test_every_step_has_an_equation_whose_panels_can_be_fetched(
+    client: TestClient, trace: Json
+) -> None:
+    for step in trace["steps"]:
+        found = get(client, f"/api/traces/{trace['id']}/steps/{step['number']}/equation")
+        panels = [part for part in found["parts"] if not isinstance(part, str)]
+        assert panels[-1]["operand"] is None and panels[-1]["step"] == step["number"]
+        for panel in panels:
+            assert matrix(client, trace, step["number"], panel).ndim == 2

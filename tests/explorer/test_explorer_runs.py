@@ -1,0 +1,133 @@
+"""Long work: a few at once, the rest waits or is told to come back, and it ends with its caller."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from starlette.requests import Request
+from torch import Tensor, nn
+
+from glassformer.errors import CancelledError
+from glassformer.explorer.runs import BusyError, Runs
+from glassformer.trace import trace
+
+SOON = 10.0
+
+
+class Caller:
+    """One who asks, and may go away."""
+
+    def __init__(self) -> None:
+        self.gone = asyncio.Event()
+        self.request = Request({"type": "http", "headers": []}, self._receive)
+
+    async def _receive(self) -> dict[str, Any]:
+        await self.gone.wait()
+        return {"type": "http.disconnect"}
+
+
+class Gate:
+    """Work that waits until it is let go, and counts how many do so at once."""
+
+    def __init__(self) -> None:
+        self.open = threading.Event()
+        self.inside = 0
+        self.most = 0
+        self._lock = threading.Lock()
+
+    def work(self) -> str:
+        with self._lock:
+            self.inside += 1
+            self.most = max(self.most, self.inside)
+        assert self.open.wait(SOON)
+        with self._lock:
+            self.inside -= 1
+        return "done"
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(SOON):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+def test_so_many_at_once_others_wait_and_the_rest_is_told_to_come_back() -> None:
+    async def scenario() -> None:
+        runs, gate = Runs(at_once=2, most_waiting=3), Gate()
+        tasks = [asyncio.create_task(runs.do(Caller().request, gate.work)) for _ in range(5)]
+        await until(lambda: gate.inside == 2)
+        with pytest.raises(BusyError, match="3 runs are waiting already"):
+            await runs.do(Caller().request, gate.work)
+        gate.open.set()
+        assert await asyncio.gather(*tasks) == ["done"] * 5
+        assert gate.most == 2
+        assert await runs.do(Caller().request, gate.work) == "done"  # there is room again
+
+    asyncio.run(scenario())
+
+
+class Endless(nn.Module):
+    """A model that takes far too long, one small operator after another."""
+
+    def __init__(self, started: threading.Event) -> None:
+        super().__init__()
+        self.started = started
+
+    def forward(self, x: Tensor) -> Tensor:
+        for _ in range(10_000_000):
+            x = x + 1
+            self.started.set()
+        return x
+
+
+def test_a_run_ends_when_its_caller_has_gone() -> None:
+    async def scenario() -> None:
+        runs, caller, started = Runs(), Caller(), threading.Event()
+        run = asyncio.create_task(
+            runs.do(caller.request, lambda: trace(Endless(started), torch.ones(1)))
+        )
+        await until(started.is_set)
+        caller.gone.set()
+        with pytest.raises(CancelledError):
+            async with asyncio.timeout(SOON):
+                await run
+        assert await runs.do(Caller().request, lambda: "the next") == "the next"
+
+    asyncio.run(scenario())
+
+
+def test_what_waits_for_a_caller_who_has_gone_is_never_begun() -> None:
+    async def scenario() -> None:
+        runs, gate, caller = Runs(at_once=1), Gate(), Caller()
+        first = asyncio.create_task(runs.do(Caller().request, gate.work))
+        await until(lambda: gate.inside == 1)
+        begun = threading.Event()
+        second = asyncio.create_task(runs.do(caller.request, begun.set))
+        await asyncio.sleep(0.05)
+        caller.gone.set()
+        await asyncio.sleep(0.05)
+        gate.open.set()
+        await first
+        with pytest.raises(CancelledError):
+            await second
+        assert not begun.is_set()
+
+    asyncio.run(scenario())
+
+
+def test_an_error_in_one_run_leaves_room_for_the_next() -> None:
+    async def scenario() -> None:
+        runs = Runs(at_once=1)
+
+        def broken() -> None:
+            raise ZeroDivisionError
+
+        for _ in range(3):
+            with pytest.raises(ZeroDivisionError):
+                await runs.do(Caller().request, broken)
+        assert await runs.do(Caller().request, lambda: 1) == 1
+
+    asyncio.run(scenario())
