@@ -7,7 +7,7 @@ axis of the output moves one place along an axis of an operand, the two axes sha
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from glassformer.errors import TraceError, UnknownNameError
 from glassformer.trace.expressions import Axis, Entry, Lookup, walk
@@ -17,7 +17,22 @@ from glassformer.trace.steps import Step
 if TYPE_CHECKING:
     from glassformer.trace.trace import Trace
 
-__all__ = ["AxisLabels", "check_labels", "find_labels"]
+__all__ = ["AxisLabels", "Head", "check_labels", "find_labels"]
+
+
+class Head(str):
+    """The label of a head: `head 2`. Its number is kept, for other languages."""
+
+    __slots__ = ("number",)
+
+    number: int
+
+    def __new__(cls, number: int) -> Self:
+        """The label in English, as text."""
+        label = super().__new__(cls, f"head {number}")
+        label.number = number
+        return label
+
 
 AxisLabels = tuple[tuple[str, ...] | None, ...]
 _ATTENTION = ("matmul", "softmax", "_safe_softmax")
@@ -43,7 +58,7 @@ def find_labels(trace: Trace, step: Step, known: dict[int, AxisLabels]) -> AxisL
         return tuple(tuple(given) if a == axis else None for a in range(len(step.shape)))
     found = [_along(step, axis, known) for axis in range(len(step.shape))]
     if len(found) == 4 and found[1] is None and (step.expanded or step.op in _ATTENTION):
-        found[1] = tuple(f"head {number}" for number in range(step.shape[1]))
+        found[1] = tuple(Head(number) for number in range(step.shape[1]))
     return tuple(found)
 
 

@@ -15,6 +15,7 @@ from glassformer.trace import forecast
 from glassformer.trace.budget import DEFAULT_BYTES, Budget
 from glassformer.trace.modules import ModulePaths
 from glassformer.trace.names import join
+from glassformer.trace.notes import Note
 from glassformer.trace.recorder import Overrides, Recorder
 from glassformer.trace.recording import Labels, Program, Recording, Source
 from glassformer.trace.switches import collection_paused, recording
@@ -73,10 +74,7 @@ def run(
             "there is nothing to trace"
         )
     if any(call.expanded for call in recorder.calls):
-        notes.append(
-            "fused attention was written out as scores, scaled, masked, weights, context: "
-            "its result may differ from the fused kernel's in the last digits"
-        )
+        notes.append(Note("expanded"))
     return Recording(
         program, sources, recorder.found, recorder.calls, recorder.views, outputs, labels, notes
     )
@@ -118,7 +116,7 @@ def _evaluating(root: nn.Module | None, notes: list[str]) -> Iterator[None]:
     """Evaluation mode for the run; every module's own mode afterwards."""
     training = [m for m in root.modules() if m.training] if root is not None else []
     if training:
-        notes.append("the module was in training mode; it was traced in evaluation mode")
+        notes.append(Note("evaluation"))
     for module in training:
         module.training = False
     try:

@@ -22,6 +22,7 @@ from glassformer.trace.cancel import stop_if_cancelled
 from glassformer.trace.cells import Cell
 from glassformer.trace.expressions import Scalar
 from glassformer.trace.memory import Index, Version, View
+from glassformer.trace.notes import Note
 from glassformer.trace.recorder import Found, Recorder
 from glassformer.trace.recording import Recording, Source
 from glassformer.trace.switches import collection_paused, without_onednn
@@ -49,6 +50,10 @@ class _Edit:
 class _ControlFlowChangedError(Exception):
     """The recorded operators are not what the model would now do."""
 
+    def __init__(self, note: Note) -> None:
+        super().__init__("{place}: {before} → {after}".format(**note.values))
+        self.note = note
+
 
 def edit(trace: Trace, edits: Mapping[Where, Scalar]) -> Trace:
     """A new trace with these cells changed and everything downstream recomputed."""
@@ -64,7 +69,7 @@ def _edited(trace: Trace, edits: Mapping[Where, Scalar]) -> Recording:
     pins = [pin for pin in _pins(trace) if not any(pin.is_at(item) for item in wanted)]
     try:
         recording, recomputed = _Replay(trace.recording, wanted, pins).run()
-        notes = [f"edited: {recomputed} of {len(recording.calls)} operators recomputed"]
+        notes = [Note("edited", count=recomputed, all=len(recording.calls))]
     except _ControlFlowChangedError as change:
         if not trace.recording.program.reruns:
             raise TraceError(
@@ -72,7 +77,7 @@ def _edited(trace: Trace, edits: Mapping[Where, Scalar]) -> Recording:
                 "is not run again: edit the model and trace another step"
             ) from None
         recording = _rerun(trace, [*pins, *wanted])
-        notes = [f"the edit changes the model's own control flow ({change}): the model was rerun"]
+        notes = [change.note]
     recording.notes = [*trace.recording.notes, *notes]
     for item in (*pins, *wanted):
         if item.step.call is not None:
@@ -248,13 +253,15 @@ class _Replay:
 def _check_guard(call: Call, result: Any) -> None:
     same = result == call.result or (result != result and call.result != call.result)
     if not same:
-        raise _ControlFlowChangedError(f"{_place(call)} read {call.result}, now {result}")
+        said = {"place": _place(call), "before": call.result, "after": result}
+        raise _ControlFlowChangedError(Note("another number", **said))
 
 
 def _check_layout(call: Call, view: View, made: Tensor) -> None:
     now = (tuple(made.shape), made.stride(), made.storage_offset(), made.dtype)
     if now != (view.shape, view.strides, view.offset, view.dtype):
-        raise _ControlFlowChangedError(f"{_place(call)} made {view.shape}, now {now[0]}")
+        said = {"place": _place(call), "before": view.shape, "after": now[0]}
+        raise _ControlFlowChangedError(Note("another shape", **said))
 
 
 def _place(call: Call) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -34,7 +35,9 @@ from glassformer.trace.expressions import (
 from glassformer.trace.memory import Index
 
 __all__ = [
+    "ENGLISH",
     "MOST_TERMS",
+    "Phrases",
     "definitions",
     "entry_name",
     "largest_terms",
@@ -67,10 +70,22 @@ def number(value: Scalar, digits: int = 4) -> str:
     return f"{value:.{digits}g}"
 
 
+@dataclass(frozen=True, slots=True)
+class Phrases:
+    """The words inside formulas, which a language may replace."""
+
+    others: str = "{count} others"
+    choice: str = "if {condition}: {yes}, else {no}"
+
+
+ENGLISH = Phrases()
+
+
 class _Writer:
     """The walk that both texts share; they differ in how leaves and sums are written."""
 
     times = "·"
+    phrases = ENGLISH
 
     def write(self, expression: Expression, outer: int = 0) -> str:
         """The text, in brackets where it binds weaker than what stands around it."""
@@ -136,8 +151,9 @@ class _Writer:
 
 
 class _Symbols(_Writer):
-    def __init__(self, rename: Callable[[str], str]) -> None:
+    def __init__(self, rename: Callable[[str], str], phrases: Phrases) -> None:
         self._rename = rename
+        self.phrases = phrases
 
     def entry(self, entry: Entry) -> tuple[str, int]:
         return entry_name(entry, self._rename), _ATOM
@@ -165,7 +181,7 @@ class _Symbols(_Writer):
     def choose(self, choose: Choose) -> tuple[str, int]:
         condition = self.write(choose.condition)
         yes, no = self.write(choose.yes), self.write(choose.no)
-        return f"if {condition}: {yes}, else {no}", 0
+        return self.phrases.choice.format(condition=condition, yes=yes, no=no), 0
 
     def named(self, part: Named) -> tuple[str, int]:
         return part.symbol, _ATOM
@@ -210,11 +226,12 @@ class _Numbers(_Writer):
         parts = [self.write(fix(reduce.body, places(reduce, place)), 3) for place in shown]
         if len(shown) < len(values):
             rest = np.delete(values, shown)
+            others = self.phrases.others.format(count=len(rest))
             if reduce.kind == "sum":
                 with np.errstate(invalid="ignore"):  # ∞ − ∞ is NaN, and is shown as such
-                    parts.append(f"({len(rest)} others: {number(float(rest.sum()), self._digits)})")
+                    parts.append(f"({others}: {number(float(rest.sum()), self._digits)})")
             else:
-                parts.append(f"… {len(rest)} others")
+                parts.append(f"… {others}")
         text = joint.join(parts)
         if reduce.kind in ("sum", "product"):
             return text, 2 if len(parts) > 1 else 3
@@ -317,9 +334,11 @@ def _at(entry: Entry, places: dict[str, int]) -> Index:
     )
 
 
-def symbols(expression: Expression, rename: Callable[[str], str] = str) -> str:
+def symbols(
+    expression: Expression, rename: Callable[[str], str] = str, phrases: Phrases = ENGLISH
+) -> str:
     """The formula in symbols; `rename` shortens the names of steps."""
-    return _Symbols(rename).write(expression)
+    return _Symbols(rename, phrases).write(expression)
 
 
 def numbers(
@@ -327,9 +346,12 @@ def numbers(
     digits: int = 4,
     most: int = MOST_TERMS,
     named: dict[int, Floats] | None = None,
+    phrases: Phrases = ENGLISH,
 ) -> str:
     """The formula with the operands' numbers in place; `named` as of `Evaluation`."""
-    written = _Numbers(digits, most, named).write(expression)
+    writer = _Numbers(digits, most, named)
+    writer.phrases = phrases
+    written = writer.write(expression)
     alone = written.startswith("(-") and written.find(")") == len(written) - 1
     return written[1:-1] if alone else written
 

@@ -142,6 +142,27 @@ def test_what_does_not_fit_is_left_out_and_named() -> None:
     assert by_name["0.weight"]["values"] is None and by_name["0"]["cells"] is None
 
 
+def test_the_page_opens_on_the_last_attention_or_the_output() -> None:
+    def opened(t: Trace, steps: list[str] | None = None) -> str:
+        data = data_of(page_text(t, steps=steps))
+        return str(data["steps"][data["start"]]["name"])
+
+    assert opened(traced("illustrated")) == "weights"
+    assert opened(traced("decoder")) == "decoder.blocks.0.attention.weights"
+    assert opened(trace(lambda x: (x + 1) * 2, torch.ones(3))) == "mul"
+    assert opened(traced("illustrated"), ["scaled"]) == "scaled"
+
+
+def test_heads_and_notes_are_said_in_both_languages() -> None:
+    layer = torch.nn.TransformerEncoderLayer(4, 2, 4, batch_first=True)
+    data = data_of(page_text(trace(layer, torch.ones(1, 3, 4))))
+    by_name = {step["name"]: step for step in data["steps"]}
+    assert by_name["self_attn.scores"]["labels"][1] == [{"number": 0}, {"number": 1}]
+    assert data["words"]["zh"]["head"] == "头 {number}"
+    assert data["notes"]["en"][0].startswith("the module was in training mode")
+    assert data["notes"]["zh"][0] == "模块处于训练模式，追踪时使用评估模式"
+
+
 def test_chosen_steps_bring_what_they_read() -> None:
     t = traced("illustrated")
     data = data_of(page_text(t, steps=["weights"]))
@@ -161,7 +182,8 @@ const plain = (parts) => parts.map((part) => part.text ?? part).join("");
 const explained = (data) => {
   const tensors = new Tensors(data.steps);
   const look = (step, at) => tensors.values(step)[at];
-  const words = (key, values) => data.words.en[key].replace("{count}", values.count);
+  const filled = (text, values) => text.replace(/{(\\w+)}/g, (_, name) => values[name]);
+  const words = (key, values) => filled(data.words.en[key], values);
   const own = new Expressions(look, (step) => data.steps[step], words);
   return data.steps.map((step, number) => {
     if (!step || !step.cells) return null;
@@ -185,7 +207,7 @@ document.body.textContent = JSON.stringify(all.map(explained));
 def harness(traces: list[Trace]) -> str:
     """A page that explains every cell in JavaScript and writes down what it says."""
     assets = files("glassformer.trace.render.html")
-    names = ("tensors.js", "expressions.js")
+    names = ("tensors.js", "numbers.js", "expressions.js", "writing.js")
     scripts = "".join(assets.joinpath(name).read_text("utf-8") for name in names)
     data = json.dumps([data_of(page_text(t, max_bytes=1 << 26)) for t in traces])
     inert = data.replace("<", "\\u003c")

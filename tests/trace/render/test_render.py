@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import string
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -83,6 +85,39 @@ def test_chinese_uses_the_terms_of_the_field() -> None:
     assert "变压器" not in "".join(chinese.values())
 
 
+@pytest.mark.parametrize("to", ["terminal", "md", "tex", "xlsx"])
+def test_nothing_english_is_left_in_chinese(to: str) -> None:
+    """Notes, long sums, choices and heads: what the trace itself says, not names or source."""
+
+    class Attention(torch.nn.Module):
+        def forward(self, x: torch.Tensor, keep: torch.Tensor) -> torch.Tensor:
+            scores = x @ x.mT
+            masked = scores.masked_fill(~keep, -1e9)
+            return masked.softmax(-1) @ x
+
+    t = trace(Attention(), torch.randn(1, 2, 3, 12), torch.ones(3, 3, dtype=torch.bool).tril())
+    t = t.edit({("x", (0, 0, 0, 0)): 1.0})
+    made = render(t, to=to, lang="zh")
+    cells = [t[name][0, 1, 0, 2] for name in ("scores", "masked")]
+    shown = [made, *(render(cell, to=to, lang="zh") for cell in cells)]
+    pages = ["".join(texts_of(page)) if isinstance(page, bytes) else str(page) for page in shown]
+    said = "\n".join(pages)
+    assert re.findall(r"\d+ others|\bif \b|\belse \b|\bhead \d|edited:|otherwise", said) == []
+    if to != "tex":
+        assert "已修改" in said
+    if to in ("terminal", "md"):
+        assert "其余 4 项" in said
+        assert "若 " in said
+    if to == "xlsx":
+        assert "头 1" in said
+
+
+def texts_of(workbook: bytes) -> list[str]:
+    """The text cells of a workbook."""
+    with zipfile.ZipFile(io.BytesIO(workbook)) as archive:
+        return re.findall(r"<t[^>]*>([^<]*)</t>", archive.read("xl/sharedStrings.xml").decode())
+
+
 def test_every_word_is_used() -> None:
     folder = Path(__file__).parents[3] / "src/glassformer/trace/render"
     source = "".join(
@@ -90,7 +125,7 @@ def test_every_word_is_used() -> None:
         for file in folder.rglob("*.*")
         if file.suffix in (".py", ".js") and file.name != "words.py"
     )
-    plain = {key for key in LANGUAGES["en"] if not key.startswith("term: ")}
+    plain = {key for key in LANGUAGES["en"] if not key.startswith(("term: ", "note: "))}
     roles = {"parameter", "input", "activation", "constant"}
     assert {key for key in plain - roles if not re.search(rf"""["']{key}["']""", source)} == set()
 

@@ -74,7 +74,12 @@ def short_names(cell: Cell) -> str:
     return f"{cell.step.module}." if cell.step.module else ""
 
 
-def card(cell: Cell, most: int = text.MOST_TERMS, digits: int = 4) -> Card:
+def card(
+    cell: Cell,
+    most: int = text.MOST_TERMS,
+    digits: int = 4,
+    phrases: text.Phrases = text.ENGLISH,
+) -> Card:
     """The card of a cell, with the `most` largest terms of a long sum."""
     expression = cell.expression
     inside = short_names(cell)
@@ -82,14 +87,14 @@ def card(cell: Cell, most: int = text.MOST_TERMS, digits: int = 4) -> Card:
     def rename(name: str) -> str:
         return name.removeprefix(inside)
 
-    parts, others, rest = _parts(cell, most, digits)
+    parts, others, rest = _parts(cell, most, digits, phrases)
     definitions: tuple[Definition, ...] = ()
     if expression is not None:
         definitions = tuple(
             Definition(
                 part.symbol,
-                text.symbols(part.body, rename),
-                text.numbers(part.body, digits, most),
+                text.symbols(part.body, rename, phrases),
+                text.numbers(part.body, digits, most, phrases=phrases),
                 cell.definitions[part.symbol][2],
                 part.body,
             )
@@ -98,8 +103,10 @@ def card(cell: Cell, most: int = text.MOST_TERMS, digits: int = 4) -> Card:
     return Card(
         cell=cell,
         expression=expression,
-        formula="" if expression is None else text.symbols(expression, rename),
-        numbers="" if expression is None else text.numbers(expression, digits, most),
+        formula="" if expression is None else text.symbols(expression, rename, phrases),
+        numbers=(
+            "" if expression is None else text.numbers(expression, digits, most, phrases=phrases)
+        ),
         definitions=definitions,
         parts=parts,
         others=others,
@@ -111,8 +118,14 @@ def card(cell: Cell, most: int = text.MOST_TERMS, digits: int = 4) -> Card:
     )
 
 
-def _parts(cell: Cell, most: int, digits: int) -> tuple[tuple[Part, ...], int, float]:
-    terms = cell.terms
+def _parts(
+    cell: Cell, most: int, digits: int, phrases: text.Phrases
+) -> tuple[tuple[Part, ...], int, float]:
+    terms, inside = cell.terms, short_names(cell)
+
+    def rename(name: str) -> str:
+        return name.removeprefix(inside)
+
     if len(terms) < 2:
         return (), 0, 0.0
     values = terms.values
@@ -122,8 +135,8 @@ def _parts(cell: Cell, most: int, digits: int) -> tuple[tuple[Part, ...], int, f
     parts = tuple(
         Part(
             terms[place].value,
-            text.symbols(terms[place].expression, lambda n: n.removeprefix(short_names(cell))),
-            text.numbers(terms[place].expression, digits, most),
+            text.symbols(terms[place].expression, rename, phrases),
+            text.numbers(terms[place].expression, digits, most, phrases=phrases),
             min(1.0, abs(terms[place].value) / whole),
             terms[place].cells,
             terms[place].expression,

@@ -19,7 +19,7 @@ from glassformer.trace.render.latex_math import (
     math_symbol,
 )
 from glassformer.trace.render.matrices import Matrix, matrices, shape_text
-from glassformer.trace.render.words import Words, meaning, words_in
+from glassformer.trace.render.words import Words, meaning, phrases_in, words_in
 from glassformer.trace.steps import Step
 from glassformer.trace.trace import Trace
 
@@ -75,7 +75,7 @@ def latex_text(
 
 def _cell(cell: Cell, words: Words, digits: int, terms: int) -> str:
     """Name, symbols, numbers, value; the named parts; both precisions; the source line."""
-    shown = card(cell, terms, digits)
+    shown = card(cell, terms, digits, phrases_in(words))
     inside = short_names(cell)
     name = math_name(cell.name.removeprefix(inside))
     value = math_number(cell.value, digits)

@@ -12,7 +12,7 @@ from glassformer.trace.render.cards import Card, card, short_names
 from glassformer.trace.render.files import source_place
 from glassformer.trace.render.latex_math import MathWriter, NumbersWriter, math_name, math_symbol
 from glassformer.trace.render.matrices import Matrix, matrices, shape_text
-from glassformer.trace.render.words import Words, meaning, words_in
+from glassformer.trace.render.words import Words, meaning, note_in, phrases_in, words_in
 from glassformer.trace.steps import Step
 from glassformer.trace.trace import Trace
 
@@ -84,7 +84,7 @@ class _Writer:
             ]
             for step in trace.steps
         ]
-        notes = "".join(f"\n\n> {_escaped(note)}" for note in trace.notes)
+        notes = "".join(f"\n\n> {_escaped(note_in(words, note))}" for note in trace.notes)
         return f"# {_escaped(words['title'])}{notes}\n\n{_table(heads, rows, 'llll')}"
 
     def step(self, step: Step) -> str:
@@ -128,7 +128,8 @@ class _Writer:
 
     def cell(self, cell: Cell) -> str:
         """Formula in symbols and numbers, largest terms, both precisions, source line."""
-        words, shown = self._words, card(cell, self._terms, self._digits)
+        words = self._words
+        shown = card(cell, self._terms, self._digits, phrases_in(words))
         value = text.number(cell.value, self._digits)
         parts = [f"### {_code(cell.name)} = {value}"]
         if shown.expression is None:

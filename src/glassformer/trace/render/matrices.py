@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from glassformer.errors import TraceError
 from glassformer.trace.memory import Index
+from glassformer.trace.render.words import Words, label_in, words_in
 from glassformer.trace.steps import Step
 
 __all__ = ["Matrix", "axis_labels", "matrices", "matrix", "row_labels", "shape_text"]
@@ -77,10 +78,11 @@ def matrices(step: Step) -> Iterator[Matrix]:
         yield matrix(step, lead)
 
 
-def row_labels(step: Step) -> list[str]:
-    """A label for each row when all slices stand one below another."""
+def row_labels(step: Step, words: Words | None = None) -> list[str]:
+    """A label for each row when all slices stand one below another; heads in the language."""
+    said = words_in("en") if words is None else words
     axes = range(max(0, len(step.shape) - 1))
     telling = [axis for axis in axes if step.shape[axis] > 1]
     labels = [axis_labels(step, axis) for axis in telling]
-    rows = [" · ".join(parts) for parts in product(*labels)]
+    rows = [" · ".join(label_in(said, part) for part in parts) for parts in product(*labels)]
     return rows if 0 not in step.shape else []

@@ -24,7 +24,7 @@ from glassformer.trace.render.colours import (
     scale_of,
 )
 from glassformer.trace.render.matrices import Matrix, matrix, shape_text
-from glassformer.trace.render.words import Words, meaning, words_in
+from glassformer.trace.render.words import Words, meaning, note_in, phrases_in, words_in
 from glassformer.trace.steps import Step
 from glassformer.trace.trace import Branch, Trace
 
@@ -197,7 +197,7 @@ def cell_card(
     from rich.panel import Panel
     from rich.table import Table
 
-    shown = card(cell, terms, digits)
+    shown = card(cell, terms, digits, phrases_in(words))
     title = _plain(f"{cell.name} = {text.number(cell.value, digits)}", "bold")
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="dim", no_wrap=True)
@@ -277,7 +277,7 @@ def step_tree(trace: Trace, words: Words) -> RenderableType:
     outputs = ", ".join(step.name for step in trace.outputs.values())
     root.add(_plain(f"{words['output']}: {outputs}"))
     for note in trace.notes:
-        root.add(_plain(note, "italic"))
+        root.add(_plain(note_in(words, note), "italic"))
     return root
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from glassformer.errors import UnknownNameError
+from glassformer.trace.labels import Head
+from glassformer.trace.notes import NOTES, Note
+from glassformer.trace.text import Phrases
 
-__all__ = ["LANGUAGES", "Words", "meaning", "words_in"]
+__all__ = ["LANGUAGES", "Words", "label_in", "meaning", "note_in", "phrases_in", "words_in"]
 
 Words = Mapping[str, str]
 
@@ -51,6 +54,8 @@ _ENGLISH = {
     "more slices": "… {count} more slices",
     "empty": "no numbers: a size is 0",
     "otherwise": "otherwise",
+    "choice": "if {condition}: {yes}, else {no}",
+    "head": "head {number}",
     # the page
     "title": "Every number of a model",
     "left out cells": (
@@ -137,6 +142,8 @@ _ENGLISH = {
     "term: cat": "joined",
     "term: mean": "mean",
     "term: sum": "sum",
+    # how the trace was made: said there
+    **{f"note: {kind}": sentence for kind, sentence in NOTES.items()},
 }
 
 _CHINESE = {
@@ -177,6 +184,8 @@ _CHINESE = {
     "more slices": "…… 还有 {count} 个切片",
     "empty": "没有数：某一维的大小为 0",
     "otherwise": "否则",
+    "choice": "若 {condition} 则 {yes}，否则 {no}",
+    "head": "头 {number}",
     "title": "模型里的每一个数",
     "left out cells": "{steps} 个步骤中 {count} 个单元格的算式：矩阵仍在本页，卡片上会注明。",
     "left out values": "{steps} 个张量的数值（共 {count} 个数）：{names}",
@@ -253,6 +262,26 @@ _CHINESE = {
     "term: cat": "拼接",
     "term: mean": "平均值",
     "term: sum": "求和",
+    "note: expanded": (
+        "融合的注意力已展开为 scores、scaled、masked、weights、context；"
+        "结果的末几位可能与融合算子不同"
+    ),
+    "note: evaluation": "模块处于训练模式，追踪时使用评估模式",
+    "note: edited": "已修改：共 {all} 个算子，重新计算了 {count} 个",
+    "note: another number": (
+        "这次修改改变了模型自身的控制流（{place} 原为 {before}，现为 {after}），因此重新运行了模型"
+    ),
+    "note: another shape": (
+        "这次修改改变了模型自身的控制流（{place} 的形状原为 {before}，现为 {after}），"
+        "因此重新运行了模型"
+    ),
+    "note: same gradients": "梯度与 autograd 的结果逐位相同",
+    "note: close gradients": "梯度与 autograd 的结果相差不超过各张量最大值的 {worst}",
+    "note: same weights": "新权重与优化器的结果逐位相同",
+    "note: close weights": "新权重与优化器的结果相差不超过各张量最大值的 {worst}",
+    "note: rounding": (
+        "有的梯度只是舍入误差，Adam 仍会按整步更新；换一种求和次序（融合注意力），这些更新也会不同"
+    ),
 }
 
 LANGUAGES: dict[str, Words] = {"en": _ENGLISH, "zh": _CHINESE}
@@ -263,6 +292,21 @@ def words_in(lang: str) -> Words:
     if lang not in LANGUAGES:
         raise UnknownNameError("language", lang, LANGUAGES)
     return LANGUAGES[lang]
+
+
+def note_in(words: Words, note: str) -> str:
+    """A trace's note in a language; a sentence of another's stays what it is."""
+    return words[f"note: {note.kind}"].format(**note.values) if isinstance(note, Note) else note
+
+
+def label_in(words: Words, label: str) -> str:
+    """The label of a position: a head's in the language, a token's as it is."""
+    return words["head"].format(number=label.number) if isinstance(label, Head) else label
+
+
+def phrases_in(words: Words) -> Phrases:
+    """The words that stand inside formulas."""
+    return Phrases(others=words["others"], choice=words["choice"])
 
 
 def meaning(words: Words, name: str) -> str:

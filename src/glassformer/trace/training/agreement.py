@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.errors import TraceError
+from glassformer.trace.notes import Note
 
 __all__ = ["Agreement"]
 
@@ -50,7 +51,7 @@ class Agreement:
                 )
             worst = max(worst, gap / scale if scale else 0.0)
         self._same_gradients = worst == 0
-        self._note("gradients", worst, "autograd's")
+        self._note("gradients", worst)
 
     def compare_weights(self, shown: Mapping[str, Tensor]) -> None:
         """The recorded new weights against those that the optimiser made."""
@@ -65,16 +66,13 @@ class Agreement:
                 f"the recorded update of {where} differs from the optimiser's by {worst:.1e}: "
                 "was the optimiser changed by hooks?"
             )
-        self._note("new weights", worst, "the optimiser's")
+        self._note("weights", worst)
         if worst > _WEIGHT:
-            self.notes.append(
-                "where a gradient is nothing but rounding, Adam still makes whole steps of it, and "
-                "another order of summing (fused attention) makes other ones"
-            )
+            self.notes.append(Note("rounding"))
 
-    def _note(self, what: str, worst: float, whose: str) -> None:
-        close = "to the bit" if worst == 0 else f"to {worst:.0e} of the largest of each tensor"
-        self.notes.append(f"{what} equal {whose} {close}")
+    def _note(self, what: str, worst: float) -> None:
+        close = Note(f"close {what}", worst=f"{worst:.0e}")
+        self.notes.append(Note(f"same {what}") if worst == 0 else close)
 
 
 def _gap(one: Tensor, other: Tensor) -> float:

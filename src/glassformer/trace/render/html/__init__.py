@@ -1,7 +1,7 @@
 """A trace as one self-contained page: read-only, offline, in two languages.
 
 `page` gathers what goes onto it, `encoding` turns expressions into what `expressions.js` walks,
-`page.js` draws. The page asks for nothing outside itself, and its policy forbids it to.
+the other scripts draw. The page asks for nothing outside itself, and its policy forbids it to.
 """
 
 from __future__ import annotations

@@ -16,20 +16,35 @@ from typing import Any
 
 import torch
 
+from glassformer.trace.labels import Head
 from glassformer.trace.render.addresses import Addresses, all_steps
 from glassformer.trace.render.colours import CIVIDIS, DIVERGING, scale_of
 from glassformer.trace.render.data import little_endian
 from glassformer.trace.render.files import source_place
 from glassformer.trace.render.html.encoding import Encoder, encode_step
-from glassformer.trace.render.words import LANGUAGES, words_in
+from glassformer.trace.render.words import LANGUAGES, note_in, words_in
 from glassformer.trace.steps import Step
 from glassformer.trace.trace import Branch, Trace
 
-__all__ = ["MOST_BYTES", "page_text"]
+__all__ = ["MOST_BYTES", "SCRIPTS", "page_text"]
 
+SCRIPTS = (
+    "tensors.js",
+    "numbers.js",
+    "expressions.js",
+    "writing.js",
+    "state.js",
+    "colours.js",
+    "list.js",
+    "matrix.js",
+    "card.js",
+    "page.js",
+)
+"""In this order, and in one scope: the last one draws the page."""
 MOST_BYTES = 8 << 20
 MOST_CELLS = 100_000
 """The arithmetic of so many cells takes some seconds to write down."""
+_WEIGHTS = ("softmax", "_softmax", "_safe_softmax")
 _CELL_BYTES = 32
 """A guess at what a cell's arithmetic takes, to decide before it is written."""
 
@@ -52,12 +67,16 @@ def page_text(
         "title": title,
         "words": {name: dict(table) for name, table in LANGUAGES.items()},
         "colours": {"signed": DIVERGING, "probability": CIVIDIS},
-        "notes": list(trace.notes),
+        "notes": {
+            name: [note_in(table, note) for note in trace.notes]
+            for name, table in LANGUAGES.items()
+        },
+        "start": _start(trace, chosen).number,
         "steps": contents.steps,
         "groups": contents.groups(),
         "left": contents.left,
     }
-    script = "".join(_asset(name) for name in ("tensors.js", "expressions.js", "page.js"))
+    script = f'(() => {{\n"use strict";\n{"".join(map(_asset, SCRIPTS))}}})();\n'
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
     parts = {
         "lang": "zh-CN" if lang == "zh" else lang,
@@ -69,6 +88,14 @@ def page_text(
         "script": script,
     }
     return _filled(_asset("page.html"), parts)
+
+
+def _start(trace: Trace, chosen: list[Step] | None) -> Step:
+    """The step that the page opens on: what was chosen, the last attention weights, the output."""
+    if chosen:
+        return chosen[-1]
+    weights = [step for step in trace.steps if step.op in _WEIGHTS and len(step.shape) > 2]
+    return weights[-1] if weights else next(iter(trace.outputs.values()))
 
 
 def _asset(name: str) -> str:
@@ -188,7 +215,7 @@ def _facts(step: Step) -> dict[str, Any]:
         "module": step.module,
         "shape": list(step.shape),
         "dtype": str(step.dtype).removeprefix("torch."),
-        "labels": [None if labels is None else list(labels) for labels in step.labels],
+        "labels": [None if texts is None else list(map(_label, texts)) for texts in step.labels],
         "place": source_place(step.line),
         "line": step.line.text if step.line is not None else "",
         "expanded": step.expanded,
@@ -197,6 +224,11 @@ def _facts(step: Step) -> dict[str, Any]:
         "scale": None if scale is None else [scale.kind, scale.limit],
         "cells": None,
     }
+
+
+def _label(text: str) -> str | dict[str, int]:
+    """A position's text; of a head its number, which the page says in the reader's language."""
+    return {"number": text.number} if isinstance(text, Head) else text
 
 
 def _values(step: Step) -> tuple[str, str]:

@@ -19,7 +19,7 @@ from glassformer.trace.expressions import Expression, Number, Scalar
 from glassformer.trace.render.addresses import Addresses, index_of
 from glassformer.trace.render.files import source_place
 from glassformer.trace.render.matrices import row_labels, shape_text
-from glassformer.trace.render.words import Words, meaning
+from glassformer.trace.render.words import Words, meaning, note_in
 from glassformer.trace.render.workbook.formats import Formats
 from glassformer.trace.render.workbook.formulas import (
     INFINITY,
@@ -167,7 +167,7 @@ class _BlockWriter:
         for column in range(self._block.columns):
             label = labels[column] if labels else str(column)
             self._sheet.write_string(top - 1, LEFT + column, label, formats.column)
-        for row, label in enumerate(row_labels(step)):
+        for row, label in enumerate(row_labels(step, self._setting.words)):
             self._sheet.write_string(top + row, 0, label, formats.row)
 
     def _number(self, row: int, column: int, number: Scalar, format_: Any) -> None:
@@ -243,7 +243,7 @@ def _write_index(
         sheet.write_string(row, 0, words[role], formats.by_role[role])
         row += 1
     for note in trace.notes:
-        sheet.write_string(row, 0, note, formats.quiet)
+        sheet.write_string(row, 0, note_in(words, note), formats.quiet)
         row += 1
     heads = ("step", "shape", "operator", "role", "sheet", "source")
     for column, head in enumerate(heads):

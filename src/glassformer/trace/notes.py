@@ -1,0 +1,58 @@
+"""What a reader should know about how a trace was made.
+
+A note is its English sentence. It keeps its kind and its numbers, so that others can say it in
+another language.
+"""
+
+from __future__ import annotations
+
+from typing import Self
+
+__all__ = ["NOTES", "Note"]
+
+NOTES = {
+    "expanded": (
+        "fused attention was written out as scores, scaled, masked, weights, context: "
+        "its result may differ from the fused kernel's in the last digits"
+    ),
+    "evaluation": "the module was in training mode; it was traced in evaluation mode",
+    "edited": "edited: {count} of {all} operators recomputed",
+    "another number": (
+        "the edit changes the model's own control flow ({place} read {before}, now {after}): "
+        "the model was rerun"
+    ),
+    "another shape": (
+        "the edit changes the model's own control flow ({place} made {before}, now {after}): "
+        "the model was rerun"
+    ),
+    "same gradients": "gradients equal autograd's to the bit",
+    "close gradients": "gradients equal autograd's to {worst} of the largest of each tensor",
+    "same weights": "new weights equal the optimiser's to the bit",
+    "close weights": "new weights equal the optimiser's to {worst} of the largest of each tensor",
+    "rounding": (
+        "where a gradient is nothing but rounding, Adam still makes whole steps of it, and "
+        "another order of summing (fused attention) makes other ones"
+    ),
+}
+
+
+class Note(str):
+    """One of `NOTES`, filled in."""
+
+    __slots__ = ("kind", "values")
+
+    kind: str
+    values: dict[str, object]
+
+    def __new__(cls, kind: str, **values: object) -> Self:
+        """The sentence of that kind, with these values in it."""
+        note = super().__new__(cls, NOTES[kind].format(**values))
+        note.kind, note.values = kind, values
+        return note
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _note, (self.kind, self.values)
+
+
+def _note(kind: str, values: dict[str, object]) -> Note:
+    return Note(kind, **values)
