@@ -1,7 +1,7 @@
 """Training steps beside those of torch.nn and of GPT-2: same sizes, same run; ratio last.
 
     python benchmarks/training_speed.py [translator] [classifier] [lengths] [gpt2] [--small]
-        [--sides theirs recorded …] [--separate] [--attention default|cudnn|flash|efficient]
+        [--sides theirs recorded …] [--separate] [--attention auto|cudnn|flash|efficient]
 
 All sides: bfloat16 by autocast, float32 parameters, fused AdamW, output tied to the token table,
 random ids, dropout 0.1 in the same places (GPT-2: none). Theirs and ours: eager, and model and
@@ -19,31 +19,26 @@ import json
 import math
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import median
+from typing import get_args
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from glassformer.data import IGNORED, Batch, Order, PairBatch, WindowBatch
 from glassformer.nn import ModelConfig, build, join_projections, presets
-from glassformer.training.acceleration import Acceleration, loss_function
+from glassformer.training.acceleration import Acceleration, attention_kernels, loss_function
+from glassformer.training.config import AttentionKernel
 from glassformer.training.recording import CudaRecorder, RecordedWork
 
 Step = Callable[[], None]
 LENGTHS = Path(__file__).with_name("imdb_lengths.json")
 WIDTHS = (128, 192, 256, 384, 512)
-KERNELS = {
-    "cudnn": SDPBackend.CUDNN_ATTENTION,
-    "flash": SDPBackend.FLASH_ATTENTION,
-    "efficient": SDPBackend.EFFICIENT_ATTENTION,
-}
 
 
 @dataclass(frozen=True)
@@ -53,7 +48,7 @@ class Device:
     small: bool
     sides: tuple[str, ...] = ()
     separate: bool = False
-    attention: str = "default"
+    attention: AttentionKernel = "auto"
 
     @property
     def is_cuda(self) -> bool:
@@ -65,13 +60,6 @@ class Device:
 
     def precision(self) -> torch.autocast:
         return torch.autocast(self.name, torch.bfloat16, enabled=self.is_cuda)
-
-    def kernels(self) -> AbstractContextManager[object]:
-        """Our preferred attention first, the others after it."""
-        if self.attention == "default":
-            return nullcontext()
-        rest = [kernel for kernel in KERNELS.values() if kernel != KERNELS[self.attention]]
-        return sdpa_kernel([KERNELS[self.attention], *rest, SDPBackend.MATH], set_priority=True)
 
     def wait(self) -> None:
         if self.is_cuda:
@@ -293,7 +281,7 @@ def compare(
         model = (theirs if side == "theirs" else ours)().to(device.name).train()
         if side == "ours":
             join_projections(model, not device.separate)
-        with device.kernels() if side == "ours" else nullcontext():
+        with attention_kernels(device.attention if side == "ours" else "auto"):
             step = make(model, batches[side])
             n_steps = len(batches[side]) if n_shapes > 1 else (2 if device.small else 20)
             taken = seconds(device, step, n_steps, max(4, 2 * len(batches[side])))
@@ -397,7 +385,7 @@ def main() -> None:
     parser.add_argument("--small", action="store_true", help="tiny sizes: does it run?")
     parser.add_argument("--sides", nargs="+", default=[], help="only those named so")
     parser.add_argument("--separate", action="store_true", help="three products for q, k, v")
-    parser.add_argument("--attention", choices=["default", *KERNELS], default="default")
+    parser.add_argument("--attention", choices=get_args(AttentionKernel), default="auto")
     options = parser.parse_args()
     device = Device(
         options.small or not torch.cuda.is_available(),

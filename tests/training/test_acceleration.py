@@ -163,3 +163,16 @@ def test_what_was_asked_for_is_done_or_refused() -> None:
         choice(tiny("imdb", loop__graphs="on"), CPU)
     with pytest.raises(ConfigError, match="not for models of kind lstm"):
         choice(tiny("imdb-lstm", loop__graphs="on"))
+
+
+@pytest.mark.parametrize("kernel", ["cudnn", "flash", "efficient"])
+def test_a_preferred_kernel_changes_no_result(kernel: str, tmp_path: Path) -> None:
+    """Where it is not to be had, as on this machine, another one serves."""
+    plain, preferred = (
+        parameters_after(
+            make_trainer(tiny("shakespeare", **NO_DROPOUT, loop__attention=name), tmp_path), 2
+        )
+        for name in ("auto", kernel)
+    )
+    for key, tensor in plain.items():
+        assert torch.allclose(tensor, preferred[key], rtol=1e-5, atol=1e-6), key

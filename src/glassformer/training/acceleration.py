@@ -6,19 +6,27 @@ shape. Both want few shapes: the loader then fills up every batch of a bucket to
 """
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from glassformer.errors import ConfigError
-from glassformer.training.config import RunConfig
+from glassformer.training.config import AttentionKernel, RunConfig
 from glassformer.training.loss import Loss, model_loss
 
-__all__ = ["Acceleration", "choose_acceleration", "loss_function"]
+__all__ = ["Acceleration", "attention_kernels", "choose_acceleration", "loss_function"]
 
 _MOST_SHAPES = 48
 _LONG_RUN = 10_000  # updates
 _READS_LENGTHS = ("lstm", "rnn")  # on the CPU, in the middle of a step: nothing can be recorded
+
+_KERNELS: dict[AttentionKernel, SDPBackend] = {
+    "cudnn": SDPBackend.CUDNN_ATTENTION,
+    "flash": SDPBackend.FLASH_ATTENTION,
+    "efficient": SDPBackend.EFFICIENT_ATTENTION,
+}
 
 
 @dataclass(frozen=True)
@@ -77,6 +85,14 @@ def loss_function(acceleration: Acceleration) -> Callable[..., Loss]:
     limits = torch._dynamo.config
     limits.recompile_limit = max(limits.recompile_limit, 4 * acceleration.n_shapes)
     return torch.compile(model_loss, mode="reduce-overhead", dynamic=False)
+
+
+def attention_kernels(preferred: AttentionKernel) -> AbstractContextManager[object]:
+    """A block in which fused attention uses a kernel wherever it can; auto: as torch chooses."""
+    if preferred == "auto":
+        return nullcontext()
+    rest = [kernel for name, kernel in _KERNELS.items() if name != preferred]
+    return sdpa_kernel([_KERNELS[preferred], *rest, SDPBackend.MATH], set_priority=True)
 
 
 def _check_graphs(device: torch.device, config: RunConfig, recordable: bool) -> None:

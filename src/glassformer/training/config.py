@@ -11,6 +11,7 @@ from glassformer.errors import ConfigError
 from glassformer.nn import ModelConfig
 
 __all__ = [
+    "AttentionKernel",
     "DataConfig",
     "Kind",
     "LoopConfig",
@@ -39,6 +40,8 @@ Problem = Literal[
 Kind = Literal["transformer", "lstm", "rnn", "conv", "factors"]
 
 Switch = Literal["auto", "on", "off"]
+
+AttentionKernel = Literal["auto", "cudnn", "flash", "efficient"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,6 +179,8 @@ class LoopConfig:
     """Compile model and loss: auto: on CUDA, for long runs whose batches have one shape."""
     graphs: Switch = "auto"
     """Record steps as CUDA graphs, one a batch shape; auto: on CUDA, where shapes are few."""
+    attention: AttentionKernel = "auto"
+    """The kernel that fused attention prefers on CUDA; auto: as torch chooses."""
     sharding: Literal["none", "fsdp"] = "none"
     """Of several processes: each has the whole model (DDP), or a share of it (FSDP2)."""
     evaluate_every: int | None = None

@@ -230,7 +230,7 @@ def _finish(
 
 
 def _save(trainer: Trainer, model: nn.Module, facts: dict[str, Any]) -> None:
-    """A model folder; of what is no Transformer, which no other part can use, the weights alone."""
+    """A model folder; of what no other part can use (others.KINDS), the weights alone."""
     problem = trainer.problem
     if trainer.config.kind not in ("transformer", "factors"):
         tensors = {name: p.detach().cpu().contiguous() for name, p in model.named_parameters()}

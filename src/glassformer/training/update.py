@@ -15,7 +15,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from glassformer.data import Batch, Update
 from glassformer.nn import join_projections
-from glassformer.training.acceleration import Acceleration, loss_function
+from glassformer.training.acceleration import Acceleration, attention_kernels, loss_function
 from glassformer.training.config import RunConfig
 from glassformer.training.loss import Measure
 from glassformer.training.optimiser import Optimiser
@@ -54,6 +54,7 @@ class Updater:
         self._measure = measure
         self._smoothing = config.optimiser.label_smoothing
         self._agreement = config.optimiser.agreement
+        self._kernel = config.loop.attention
         self._loss = loss_function(acceleration)
         join_projections(model, device.type == "cuda")
         # In recorded steps gradients are summed after the backward pass, not during it.
@@ -93,7 +94,7 @@ class Updater:
 
     def _learn(self, batch: Batch, factor: Tensor) -> Tensor:
         """Add a batch's gradient to the parameters'; returns its summed loss."""
-        with self.precision:
+        with self.precision, attention_kernels(self._kernel):
             loss = self._loss(
                 self._wrapped,
                 batch.inputs,
