@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.lessons.claims import GROUPS, Claim, Rule, claims, find, outcomes
+from glassformer.lessons.claims.catalogue import PROPERTIES
 from glassformer.lessons.claims.report import VERDICTS, to_markdown
 from tests.lessons.claim_runs import QUICK, outcome_of
 
@@ -134,6 +135,12 @@ def test_with_slow_a_slow_claim_is_run() -> None:
 def test_a_claim_is_found_in_any_case() -> None:
     assert [claim.id for claim in find(["c02", "C01"])] == ["C02", "C01"]
     assert len(find([])) == len(IDS)
+
+
+def test_a_property_stands_for_its_claims() -> None:
+    assert [claim.id for claim in find(["b09", "B06", "C39"])] == ["C46", "C38", "C39"]
+    assert list(PROPERTIES) == ["A06", *(f"B{number:02}" for number in range(1, 17))]
+    assert {id_ for ids in PROPERTIES.values() for id_ in ids} <= set(IDS)
 
 
 def test_markdown_keeps_its_columns() -> None:

@@ -23,7 +23,7 @@ def test_chinese(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_json_has_one_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["claims", "C33", "C69", "C71", "--json"]) == 0
+    assert run(["claims", "C33", "C69", "C70", "--json"]) == 0
     fresh, stored, open_ = map(json.loads, capsys.readouterr().out.splitlines())
     assert (fresh["id"], fresh["verdict"], fresh["stored"]) == ("C33", "holds", None)
     assert fresh["figures"]["error"] < 1e-5 and fresh["seconds"] >= 0

@@ -24,7 +24,7 @@ from glassformer.lessons.walks import (
     Table,
     make_lesson,
 )
-from glassformer.lessons.walks.by_hand import by_hand_model
+from glassformer.lessons.walks.by_hand_model import by_hand_model
 from glassformer.lessons.walks.naming import cell_name, shown_formula
 from glassformer.lessons.walks.phrases import ROLES, TITLES, WORDS
 from glassformer.lessons.walks.switches import SWITCHES, Switched, switches
@@ -113,7 +113,7 @@ def test_a_lesson_is_data(name: str) -> None:
     data = json.loads(json.dumps(lesson(name).to_dict(), allow_nan=False))
     assert list(data) == ["name", "title", "summary", "language", "steps"]
     kinds = {part["kind"] for step in data["steps"] for part in step["parts"]}
-    assert kinds <= {"text", "remark", "formula", "matrix", "table"}
+    assert kinds <= {"text", "remark", "formula", "matrix", "table", "figure"}
     assert all(step["title"] and step["parts"] for step in data["steps"])
 
 

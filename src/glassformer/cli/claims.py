@@ -31,7 +31,7 @@ def claims(
     Parameters
     ----------
     ids:
-        Claims to run, such as C31 C32; all of them if none is named.
+        Claims to run, such as C31 C32, or properties, such as B09; all claims if none is named.
     as_json:
         Write one object a line, with all figures.
     lang:

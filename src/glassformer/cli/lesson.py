@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["lesson"]
 
-Format = Literal["terminal", "md", "tex", "html", "xlsx", "json"]
+Format = Literal["terminal", "md", "tex", "html", "xlsx", "json", "svg"]
 _SUFFIXES: dict[str, Format] = {
     ".txt": "terminal", ".md": "md", ".tex": "tex", ".html": "html", ".xlsx": "xlsx",
     ".json": "json",
@@ -34,13 +34,15 @@ def lesson(
     Parameters
     ----------
     name:
-        illustrated, by-hand, masked, thrones, multi-head, roses, roles, switches or training-step.
+        illustrated, by-hand, masked, thrones, multi-head, roles, films, roses, classifier,
+        switches or training-step.
     lang:
         English or Chinese.
     to:
-        The format; by default what the file's ending says, else the terminal.
+        The format; by default what the file's ending says, else the terminal. With svg the
+        figures alone are written, those of all lessons if none is named.
     output:
-        A file to write to instead of the screen (a workbook needs one).
+        A file to write to instead of the screen (a workbook needs one); with svg a folder.
     off:
         In the lesson switches: a switch to leave off (width, bias, embedding, position,
         truncating, masking, heads, stacking, linear, norm); may be given several times.
@@ -49,6 +51,9 @@ def lesson(
     from glassformer.lessons.walks.rendering import write_lesson
     from glassformer.lessons.walks.switches import switches
 
+    if to == "svg" or (output is not None and output.suffix == ".svg"):
+        _write_figures([name] if name is not None else list(LESSONS), lang, output)
+        return
     if name is None:
         if to is not None or output is not None:
             raise ConfigError("expected the name of a lesson beside --to or -o")
@@ -69,6 +74,18 @@ def lesson(
         sys.stderr.write(f"{output}: {len(made.steps)} steps\n")
     else:
         _print(made, chosen or "terminal")
+
+
+def _write_figures(names: list[str], lang: Literal["en", "zh"], output: Path | None) -> None:
+    """The figures of these lessons as files: `FOLDER/LESSON-FIGURE.svg`."""
+    from glassformer.lessons.walks import make_lesson
+    from glassformer.lessons.walks.rendering import write_figures
+
+    if output is None or output.suffix:
+        raise ConfigError("figures need a folder: --to svg -o FOLDER")
+    for name in names:
+        for file in write_figures(make_lesson(name, lang), output, prefix=f"{name}-"):
+            sys.stderr.write(f"{file}\n")
 
 
 def _print(made: "Lesson", chosen: Format) -> None:

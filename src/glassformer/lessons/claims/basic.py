@@ -15,7 +15,6 @@ from glassformer.lessons.claims.made import (
     permutation,
     vectors,
 )
-from glassformer.lessons.claims.taste import content_recovered
 from glassformer.nn import TokenEmbedding, attention_weights, basic_self_attention, presets
 from glassformer.nn.attention import basic_self_attention_loop, softmax_over_keys
 from glassformer.nn.properties import (
@@ -27,7 +26,14 @@ from glassformer.nn.properties import (
     shuffle_words,
     weighted_sum,
 )
-from glassformer.nn.properties.studies import NOUNS, PLACES, SENTENCE, VERBS, learn_relatedness
+from glassformer.nn.properties.studies import (
+    NOUNS,
+    PLACES,
+    SENTENCE,
+    VERBS,
+    content_recovered,
+    learn_relatedness,
+)
 from glassformer.nn.properties.studies.training import seeded
 
 __all__ = ["group"]

@@ -18,7 +18,28 @@ from glassformer.lessons.claims import (
 from glassformer.lessons.claims.claim import Claim, Outcome
 from glassformer.lessons.claims.group import Group
 
-__all__ = ["GROUPS", "claims", "find", "outcomes"]
+__all__ = ["GROUPS", "PROPERTIES", "claims", "find", "outcomes"]
+
+PROPERTIES: dict[str, tuple[str, ...]] = {
+    "A06": ("C17",),
+    "B01": ("C04", "C05"),
+    "B02": ("C06", "C60"),
+    "B03": ("C09",),
+    "B04": ("C12", "C03"),
+    "B05": ("C13",),
+    "B06": ("C38", "C39"),
+    "B07": ("C42",),
+    "B08": ("C40", "C41"),
+    "B09": ("C46",),
+    "B10": ("C91", "C92"),
+    "B11": ("C10",),
+    "B12": ("C56",),
+    "B13": ("C53",),
+    "B14": ("C54",),
+    "B15": ("C67",),
+    "B16": ("C96",),
+}
+"""Properties that the texts describe, and the claims whose experiments demonstrate them."""
 
 GROUPS: tuple[Group, ...] = tuple(
     module.group
@@ -43,13 +64,17 @@ def claims() -> dict[str, Claim]:
 
 
 def find(ids: Iterable[str]) -> list[Claim]:
-    """The claims of these ids, in any case; all of them where none is named."""
+    """The claims of these ids, in any case; all of them where none is named.
+
+    A property such as B09 stands for the claims that demonstrate it.
+    """
     known = claims()
-    wanted = [id_.upper() for id_ in ids]
-    for id_ in wanted:
-        if id_ not in known:
-            raise UnknownNameError("claim", id_, known)
-    return [known[id_] for id_ in wanted] or list(known.values())
+    wanted: list[str] = []
+    for id_ in map(str.upper, ids):
+        if id_ not in known and id_ not in PROPERTIES:
+            raise UnknownNameError("claim", id_, [*known, *PROPERTIES])
+        wanted += PROPERTIES.get(id_, (id_,))
+    return [known[id_] for id_ in dict.fromkeys(wanted)] or list(known.values())
 
 
 def outcomes(chosen: Iterable[Claim], *, slow: bool = False) -> Iterator[Outcome]:

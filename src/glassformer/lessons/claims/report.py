@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from glassformer.lessons.claims.catalogue import GROUPS
+from glassformer.lessons.claims.catalogue import GROUPS, PROPERTIES
 from glassformer.lessons.claims.claim import Outcome, Verdict
 from glassformer.lessons.example import Bilingual, Language
 
@@ -47,16 +47,22 @@ _COLUMNS = (
     Bilingual("measured", "测得"),
 )
 
+_PROPERTIES_TITLE = Bilingual("Properties", "性质")
+_PROPERTY = Bilingual("property", "性质")
+_COMMAND = Bilingual("command", "命令")
+
 _TITLE = Bilingual("The claims of the texts, run", "各篇文章的说法，逐条运行")
 
 _INTRODUCTION = Bilingual(
     "Written by `glassformer claims --to md`. Each claim is stated in our words and decided by an "
-    "experiment; `glassformer claims C31` runs one again. Slow ones show a stored result with the "
-    "command that made it. Texts: 000 Transformers from scratch, 001 illustrated self-attention, "
+    "experiment; `glassformer claims C31` runs one again, `glassformer claims B09` those behind a "
+    "property (listed at the end). Slow ones show a stored result with the command that made it. "
+    "Texts: 000 Transformers from scratch, 001 illustrated self-attention, "
     "002 notes on “Attention is all you need”, 003 notes on Transformers from scratch, "
     "004 Transformer by hand.",
     "由 `glassformer claims --to md --lang zh` 生成。每条说法都用我们自己的话转述，并由实验判定；"
-    "`glassformer claims C31` 可重新运行一条。耗时的实验给出已存结果及其命令。文章：000 从零实现 "
+    "`glassformer claims C31` 可重新运行一条，`glassformer claims B09` 运行一项性质背后的各条（见文"
+    "末）。耗时的实验给出已存结果及其命令。文章：000 从零实现 "
     "Transformer，001 图解自注意力，002《Attention is all you need》笔记，003 从零实现 Transformer "
     "的笔记，004 手算 Transformer。",
 )
@@ -129,7 +135,22 @@ def to_markdown(outcomes: Sequence[Outcome], language: Language) -> str:
             )
             for outcome in members
         ]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *_properties(outcomes, language)]) + "\n"
+
+
+def _properties(outcomes: Sequence[Outcome], language: Language) -> list[str]:
+    """Which of these claims demonstrate which property of the texts."""
+    known = {outcome.claim.id: outcome.claim for outcome in outcomes}
+    shown = {id_: ids for id_, ids in PROPERTIES.items() if set(ids) <= set(known)}
+    if not shown:
+        return []
+    heads = [_PROPERTY.say(language), _COMMAND.say(language), _COLUMNS[1].say(language)]
+    lines = ["", f"## {_PROPERTIES_TITLE.say(language)}", "", _pipes(heads), _pipes(["---"] * 3)]
+    between = "; " if language == "en" else "；"
+    for id_, ids in shown.items():
+        said = between.join(f"{one}: {known[one].says.say(language)}" for one in ids)
+        lines.append(_pipes([id_, f"`glassformer claims {id_}`", said]))
+    return lines
 
 
 def _pipes(cells: list[str]) -> str:

@@ -1,6 +1,7 @@
 """The whole model: layers, sizes, the printed tree, and what it replaces."""
 
 import math
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -17,7 +18,7 @@ from glassformer.lessons.claims.made import (
 )
 from glassformer.nn import Block, FeedForward, MultiHeadAttention, Seq2Seq, attend_written, presets
 from glassformer.nn.blocks import Stack
-from glassformer.nn.properties import layer_cost, make_layer, path_lengths
+from glassformer.nn.properties import layer_cost, make_layer, path_lengths, seconds_per_call
 from glassformer.nn.properties.connectivity import RecurrentLayer
 from glassformer.nn.properties.studies.training import accuracy, fit, seeded
 
@@ -105,12 +106,31 @@ def recurrence_waits_and_attention_does_not() -> Figures:
         joined, recurrent = make_layer("attention", n, 4), make_layer("recurrence", n, 4)
     assert isinstance(recurrent, RecurrentLayer)
     x = vectors(n, 4)
+    length = 512
+    ours, theirs = _milliseconds_of_a_step(length)
     return {
         "positions": n,
         "attention": float(path_lengths(joined, x, n).max()),
         "recurrence": float(path_lengths(recurrent.step, x, n)[-1, 0]),
         "steps": layer_cost("recurrence", n, 4).sequential_steps - 1,
+        "length": length,
+        "ours": ours,
+        "lstm": theirs,
     }
+
+
+def _milliseconds_of_a_step(length: int) -> tuple[float, float]:
+    """There and back through two blocks, and through two LSTM layers of that width."""
+    with seeded(0):
+        config = presets.bloem_2024(d_model=64, n_heads=4)
+        blocks = nn.Sequential(*(Block(config) for _ in range(2)))
+        recurrent = nn.LSTM(64, 64, num_layers=2, batch_first=True)
+    x = vectors(1, length, 64)
+
+    def there_and_back(output: Callable[[], Tensor]) -> float:
+        return 1000 * seconds_per_call(lambda: output().square().mean().backward(), repeats=3)
+
+    return there_and_back(lambda: blocks(x)), there_and_back(lambda: recurrent(x)[0])
 
 
 @group.claim("C92", lambda f: f["recurrent"] > 0 or f["order_gap"] > ROUNDING)

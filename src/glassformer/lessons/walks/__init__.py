@@ -7,11 +7,13 @@
 A lesson holds no arithmetic: its numbers are cells of traces. The files, in reading order: `lesson`
 (what a lesson is), `naming` (a cell's arithmetic as readers see it), `phrases` (what each role
 says, in both languages), `steps` and `attending` (from cells to steps), `remarks` (what a text
-printed, from its audit), one file a lesson, and `rendering/`.
+printed, from its audit), one file a lesson, `figures/` (drawings from the same numbers), and
+`rendering/`.
 """
 
 from glassformer.lessons.walks.catalogue import LESSONS, Entry, make_lesson
 from glassformer.lessons.walks.lesson import (
+    Figure,
     Formula,
     HeatMap,
     Lesson,
@@ -25,6 +27,7 @@ from glassformer.lessons.walks.lesson import (
 __all__ = [
     "LESSONS",
     "Entry",
+    "Figure",
     "Formula",
     "HeatMap",
     "Lesson",

@@ -1,24 +1,27 @@
-"""The Transformer by hand: encoder, decoder and prediction with consistent, right numbers.
-
-Embedding, attention matrices and epsilon are the text's. It prints neither its feed-forward
-parameters nor the decoder's; those are numbers between 0 and 1 with two decimals, as it uses, from
-a seed that leads to the word it predicts. Where it departs from its own formulas, the formulas win.
-"""
+"""The Transformer by hand: encoder, decoder and prediction with consistent, right numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import torch
-from torch import nn
 
 from glassformer.lessons.example import Bilingual, Digits, Example, Language
 from glassformer.lessons.formulas.values import Words
 from glassformer.lessons.reading import load_example
 from glassformer.lessons.walks.attending import AttentionWalk, feed_forward_step, norm_step
-from glassformer.lessons.walks.illustrated import printed_matrix, set_maps
+from glassformer.lessons.walks.by_hand_model import (
+    SEED,
+    START,
+    WIDTH,
+    Names,
+    by_hand_trace,
+    names_of,
+)
+from glassformer.lessons.walks.figures.architecture import Stage, architecture_figure
+from glassformer.lessons.walks.figures.strip import Played, strip_figure
 from glassformer.lessons.walks.lesson import (
+    Figure,
     Formula,
     HeatMap,
     Lesson,
@@ -28,16 +31,13 @@ from glassformer.lessons.walks.lesson import (
     Table,
 )
 from glassformer.lessons.walks.phrases import Phrases, Speaker
-from glassformer.lessons.walks.predicting import Predictor, prediction_steps
+from glassformer.lessons.walks.predicting import prediction_steps
 from glassformer.lessons.walks.remarks import Remarker
 from glassformer.lessons.walks.steps import heat_map, role_step
-from glassformer.nn import Seq2Seq, build, presets
-from glassformer.nn.blocks import Block
-from glassformer.nn.layers import TokenEmbedding
 from glassformer.nn.positions import sinusoids
 from glassformer.trace import Cell, Trace, trace
 
-__all__ = ["PHRASES", "TITLE", "by_hand", "by_hand_model", "by_hand_trace"]
+__all__ = ["PHRASES", "TITLE", "by_hand"]
 
 TITLE = Bilingual("A Transformer by hand", "手算一个 Transformer")
 PHRASES: Phrases = {
@@ -118,74 +118,11 @@ PHRASES: Phrases = {
         "己那一行各预测一个词。）",
     ),
 }
-SEED = 5
-"""The first with which the prediction is the text's word, “you”."""
-_PAD, _UNKNOWN, _START, _END = 0, 24, 25, 26
-_WIDTH = 6
 _ENCODER = "model.encoder.blocks.0"
 _DECODER = "model.decoder.blocks.0"
 _PLAY, _YOU = 2, 1
-_MAPS = {"to_queries": "w_query", "to_keys": "w_key", "to_values": "w_value",
-         "to_output": "w_output"}  # fmt: skip
 _IDS = {"queries": "query", "keys": "key", "values": "value", "scores": "scores",
         "scaled": "scaled", "context": "head", "output": "attention_output"}  # fmt: skip
-
-
-def by_hand_model(example: Example, seed: int = SEED) -> Seq2Seq:
-    """The text's Transformer with its printed numbers, scores divided by √d_k as it says."""
-    config = presets.by_hand_2024().with_(attention__divisor="sqrt_head")
-    model = build(config, attention="written").eval()
-    assert isinstance(model, Seq2Seq)
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            drawn = torch.randint(0, 100, parameter.shape, generator=generator)
-            parameter.copy_(drawn / 100)
-        ids = printed_matrix(example, "sentence").long()
-        embedding = model.encoder.embedding
-        assert isinstance(embedding, TokenEmbedding)
-        embedding.weight[ids] = printed_matrix(example, "embedding").T
-        _set_vocabulary(model.to_vocabulary, example)
-    block = model.encoder.blocks[0]
-    assert isinstance(block, Block)
-    set_maps(block.attention, example, _MAPS)
-    return model
-
-
-def _set_vocabulary(layer: nn.Linear, example: Example) -> None:
-    """The entries of the output layer that the text prints; the words have the ids 1 to 23."""
-    printed = printed_matrix(example, "w_vocabulary").T
-    words = layer.weight[1 : 1 + printed.size(0)]
-    words.copy_(torch.where(printed.isnan(), words, printed))
-
-
-@dataclass(frozen=True)
-class _Names:
-    """The words by id, and those of the sentence."""
-
-    vocabulary: tuple[str, ...]
-    sentence: tuple[str, ...]
-
-
-def _names(example: Example) -> _Names:
-    listed = example["word_list"].printed
-    assert isinstance(listed, Words)
-    words = tuple(str(word) for word in listed.items)
-    vocabulary = ("<pad>", *words, "<unknown>", "<start>", "<end>")
-    return _Names(vocabulary, example["sentence"].columns)
-
-
-def by_hand_trace(seed: int = SEED) -> Trace:
-    """One pass: the six words, and “<start>”."""
-    example = load_example("by-hand")
-    names = _names(example)
-    source = printed_matrix(example, "sentence").long().unsqueeze(0)
-    target = torch.tensor([[_START] + [_PAD] * (_WIDTH - 1)])
-    labels = {
-        "source": list(names.sentence),
-        "target": [names.vocabulary[id_] for id_ in target[0].tolist()],
-    }
-    return trace(Predictor(by_hand_model(example, seed)), source, target, labels=labels)
 
 
 def by_hand(language: Language) -> Lesson:
@@ -196,19 +133,34 @@ def by_hand(language: Language) -> Lesson:
 
 def _steps(say: Speaker) -> Iterator[LessonStep]:
     example, run = load_example("by-hand"), by_hand_trace()
-    names, remarker = _names(example), Remarker("by-hand", say, _IDS)
-    yield _word_step(example, names, remarker, say)
+    names, remarker = names_of(example), Remarker("by-hand", say, _IDS)
+    yield _word_step(example, names, remarker, say).with_(_progress(run, names, "nothing", say))
     yield from _embedding_steps(run, remarker, say)
-    yield from _encoder_steps(run, remarker, say)
+    *encoder, encoded = _encoder_steps(run, remarker, say)
+    yield from encoder
+    yield encoded.with_(_progress(run, names, "encoder", say))
     yield from _decoder_steps(run, say)
-    yield _flatten_step(run, say)
-    yield from prediction_steps(
+    yield _flatten_step(run, say).with_(_progress(run, names, "decoder", say))
+    *steps, last = prediction_steps(
         run, say, names.vocabulary, names.vocabulary.index("you"),
         remarks=remarker.verdict("probabilities"),
     )  # fmt: skip
+    yield from steps
+    played = Played(names.sentence, _PLAY, names.vocabulary[START], names.vocabulary)
+    strip = Figure("strip", strip_figure(run, played, say.language))
+    yield last.with_(_progress(run, names, "everything", say), strip)
 
 
-def _word_step(example: Example, names: _Names, remarker: Remarker, say: Speaker) -> LessonStep:
+def _progress(run: Trace, names: Names, covered: Stage, say: Speaker) -> Figure:
+    """The whole model, with what the lesson has covered so far."""
+    predicted = names.vocabulary[int(run["probabilities"].value[0].argmax())]
+    drawing = architecture_figure(
+        run, names.sentence, names.vocabulary[START], predicted, covered, say.language
+    )
+    return Figure(f"architecture-{covered}", drawing)
+
+
+def _word_step(example: Example, names: Names, remarker: Remarker, say: Speaker) -> LessonStep:
     given = example["sentence_text"].printed
     assert isinstance(given, Words)
     count = example["vocab_size"].printed
@@ -228,7 +180,7 @@ def _embedding_steps(run: Trace, remarker: Remarker, say: Speaker) -> Iterator[L
     looked_up = run["model.encoder.embedding.looked_up"]
     yield role_step("embedding", looked_up[_PLAY, 1], say)
     positions = run["model.encoder.position_vectors"]
-    made = trace(sinusoids, torch.arange(_WIDTH), _WIDTH)
+    made = trace(sinusoids, torch.arange(WIDTH), WIDTH)
     pair, dimension = 1, 3
     formulas = [
         Formula(made["frequencies"][pair]),
@@ -239,7 +191,7 @@ def _embedding_steps(run: Trace, remarker: Remarker, say: Speaker) -> Iterator[L
     facts = {"row": _YOU, "column": dimension, "value": formulas[-1].shown.value}
     parts: list[Part] = [
         Paragraph(say("positions", **facts)),
-        Paragraph(say("angle", pair=pair, width=_WIDTH)),
+        Paragraph(say("angle", pair=pair, width=WIDTH)),
         *formulas,
     ]
     parts += [

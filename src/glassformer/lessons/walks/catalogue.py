@@ -9,6 +9,8 @@ from glassformer.errors import UnknownNameError
 from glassformer.lessons.example import Bilingual, Language
 from glassformer.lessons.walks import (
     by_hand,
+    classifier,
+    films,
     illustrated,
     masked,
     multi_head,
@@ -45,7 +47,9 @@ LESSONS: dict[str, Entry] = {
     "thrones": Entry(thrones.TITLE, thrones.PHRASES, thrones.thrones),
     "multi-head": Entry(multi_head.TITLE, multi_head.PHRASES, multi_head.multi_head),
     "roles": Entry(roles.TITLE, roles.PHRASES, roles.roles),
+    "films": Entry(films.TITLE, films.PHRASES, films.films),
     "roses": Entry(roses.TITLE, roses.PHRASES, roses.roses),
+    "classifier": Entry(classifier.TITLE, classifier.PHRASES, classifier.classifier),
     "switches": Entry(switches.TITLE, switches.PHRASES, switches.switches),
     "training-step": Entry(training_step.TITLE, training_step.PHRASES, training_step.training_step),
 }

@@ -10,7 +10,16 @@ import torch
 from glassformer.lessons.example import Bilingual, Digits, Example, Language
 from glassformer.lessons.reading import load_example
 from glassformer.lessons.walks.attending import AttentionWalk
-from glassformer.lessons.walks.lesson import Formula, Lesson, LessonStep, Paragraph, Part, Table
+from glassformer.lessons.walks.figures import self_attention as drawn
+from glassformer.lessons.walks.lesson import (
+    Figure,
+    Formula,
+    Lesson,
+    LessonStep,
+    Paragraph,
+    Part,
+    Table,
+)
 from glassformer.lessons.walks.naming import number
 from glassformer.lessons.walks.phrases import Phrases, Speaker
 from glassformer.lessons.walks.remarks import Remarker
@@ -107,17 +116,24 @@ def _steps(say: Speaker) -> Iterator[LessonStep]:
     run, example = illustrated_trace(say)
     remarker = Remarker("illustrated", say, _IDS)
     maps = [heat_map(run[f"{name}.weight"], say) for name in _MAPS]
+    language = say.language
     parts: list[Part] = [Paragraph(say("inputs")), heat_map(run["x"], say), *maps]
+    parts += [
+        Figure("inputs", drawn.inputs_figure(run, language)),
+        Figure("derive", drawn.derive_figure(run, language)),
+    ]
     yield LessonStep("inputs", say.title("inputs"), tuple(parts))
     walk = AttentionWalk(run, "", say, 0, 1, entry=2, unit="input", remarks=remarker.at)
-    for kind, place in (("queries", 0), ("keys", 1), ("values", 2)):
-        yield walk.projection(kind, place)
-    yield walk.scores()
+    projected: tuple[tuple[drawn.Kind, int], ...] = (("queries", 0), ("keys", 1), ("values", 2))
+    for kind, place in projected:
+        figure = Figure(kind, drawn.projection_figure(run, kind, language))
+        yield walk.projection(kind, place).with_(figure)
+    yield walk.scores().with_(Figure("scores", drawn.scores_figure(run, language)))
     yield walk.scaled()
-    yield walk.weights()
-    yield _weighted(run, say)
-    yield walk.context()
-    yield _repeat(run, say)
+    yield walk.weights().with_(Figure("softmax", drawn.softmax_figure(run, language)))
+    yield _weighted(run, say).with_(Figure("weighted", drawn.weighted_figure(run, language)))
+    yield walk.context().with_(Figure("sum", drawn.sum_figure(run, language)))
+    yield _repeat(run, say).with_(Figure("repeat", drawn.repeat_figure(run, language)))
     yield _rounded(run, example, say)
 
 

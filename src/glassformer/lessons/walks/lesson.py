@@ -26,6 +26,7 @@ __all__ = [
     "LessonStep",
     "Paragraph",
     "Part",
+    "PlainPart",
     "Remark",
     "Table",
 ]
@@ -158,7 +159,10 @@ class Figure:
         return {"kind": "figure", "name": self.name, "caption": self.caption, "svg": svg}
 
 
-Part: TypeAlias = Paragraph | Remark | Formula | HeatMap | Table | Figure
+PlainPart: TypeAlias = Paragraph | Remark | Formula | HeatMap | Table
+"""What every format can show."""
+
+Part: TypeAlias = PlainPart | Figure
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +172,15 @@ class LessonStep:
     role: str
     title: str
     parts: tuple[Part, ...]
+
+    @property
+    def plain_parts(self) -> list[PlainPart]:
+        """All but the figures, for formats that have none: their matrices say the same."""
+        return [part for part in self.parts if not isinstance(part, Figure)]
+
+    def with_(self, *parts: Part) -> LessonStep:
+        """The same step with more parts at its end."""
+        return LessonStep(self.role, self.title, (*self.parts, *parts))
 
     def to_dict(self) -> dict[str, Any]:
         """As data."""

@@ -8,7 +8,15 @@ import torch
 
 from glassformer.lessons.example import Bilingual, Language
 from glassformer.lessons.walks.attending import AttentionWalk
-from glassformer.lessons.walks.lesson import Lesson, LessonStep, Paragraph, Part, Table
+from glassformer.lessons.walks.figures.heads import heads_figure, reshape_figure
+from glassformer.lessons.walks.lesson import (
+    Figure,
+    Lesson,
+    LessonStep,
+    Paragraph,
+    Part,
+    Table,
+)
 from glassformer.lessons.walks.naming import short_name
 from glassformer.lessons.walks.phrases import Phrases, Speaker
 from glassformer.lessons.walks.steps import heat_map
@@ -93,12 +101,14 @@ def _steps(say: Speaker) -> Iterator[LessonStep]:
     parts: tuple[Part, ...] = (Paragraph(said), heat_map(run["x"], say))
     yield LessonStep("inputs", say("twin title"), parts)
     walk = AttentionWalk(run, "", say, query=2, key=1, entry=0, head=1)
+    reshape = Figure("reshape", reshape_figure(run, say.language))
     for kind, place in (("queries", 2), ("keys", 1), ("values", 1)):
-        yield walk.projection(kind, place)
+        step = walk.projection(kind, place)
+        yield step.with_(reshape) if kind == "queries" else step
     yield from (walk.scores(), walk.scaled(), walk.weights())
     yield _all_heads(run, say)
     yield walk.context()
-    yield _joined(run, say)
+    yield _joined(run, say).with_(Figure("heads", heads_figure(run, say.language)))
     yield walk.output()
 
 

@@ -5,12 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from glassformer.lessons.example import Bilingual, Language
+from glassformer.lessons.walks.figures.diagrams import (
+    basic_figure,
+    key_query_value_figure,
+    roles_figure,
+)
 from glassformer.lessons.walks.illustrated import illustrated_trace
-from glassformer.lessons.walks.lesson import Formula, Lesson, LessonStep, Paragraph, Part, Table
+from glassformer.lessons.walks.lesson import (
+    Figure,
+    Formula,
+    Lesson,
+    LessonStep,
+    Paragraph,
+    Part,
+    Table,
+)
 from glassformer.lessons.walks.naming import number
 from glassformer.lessons.walks.phrases import Phrases, Speaker
 from glassformer.lessons.walks.steps import heat_map
-from glassformer.trace import Step, Trace
+from glassformer.nn.attention import basic_self_attention
+from glassformer.trace import Step, Trace, trace
 
 __all__ = ["PHRASES", "TITLE", "roles"]
 
@@ -19,6 +33,14 @@ PHRASES: Phrases = {
     "summary": Bilingual(
         "Where input 2 acts as query, as key and as value, followed through the trace.",
         "沿着计算记录，看输入 2 在哪里充当查询、键和值。",
+    ),
+    "basic title": Bilingual("Before the roles: basic self-attention", "先看没有角色的自注意力"),
+    "basic": Bilingual(
+        "Without parameters a vector plays all three parts itself: {name} is compared with every "
+        "vector, itself included, and the same vectors are then mixed. The score of {name} with "
+        "itself is {score}, the sum of its squares, so it mostly keeps itself.",
+        "如果没有参数，一个向量要同时扮演三种角色：{name} 与每个向量（包括自己）作点积，然后混合的"
+        "还是这些向量。{name} 与自己的分数是 {score}，即各分量的平方和，所以它基本上只保留自己。",
     ),
     "vector title": Bilingual("The vector and its three images", "向量与它的三个映像"),
     "vector": Bilingual(
@@ -70,15 +92,33 @@ def _steps(say: Speaker) -> Iterator[LessonStep]:
     names = run["scores"].labels[-1]
     assert names is not None
     name = names[_CHOSEN]
+    yield _basic(run, name, say)
     maps = [
         heat_map(run[step], say, run[step][_CHOSEN, 0])
         for step in ("projected_queries", "projected_keys", "projected_values")
     ]
     parts: list[Part] = [Paragraph(say("vector", name=name)), heat_map(run["x"], say), *maps]
+    parts.append(Figure("key-query-value", key_query_value_figure(run, say.language)))
     yield LessonStep("inputs", say("vector title"), tuple(parts))
     yield _scores_step("query", run["projected_queries"], run, name, say)
     yield _scores_step("key", run["projected_keys"], run, name, say)
-    yield _value_step(run, names, say)
+    yield _value_step(run, names, say).with_(Figure("roles", roles_figure(run, say.language)))
+
+
+def _basic(run: Trace, name: str, say: Speaker) -> LessonStep:
+    """The same inputs through attention without parameters."""
+    labels = run["x"].labels[-2]
+    assert labels is not None
+    basic = trace(basic_self_attention, run["x"].value[0], labels={"x": list(labels)})
+    own = basic["scores"][_CHOSEN, _CHOSEN]
+    parts: list[Part] = [
+        Paragraph(say("basic", name=name, score=number(own.value))),
+        Formula(own),
+        heat_map(basic["scores"], say, own, rows=labels, columns=labels),
+        heat_map(basic["weights"], say, rows=labels, columns=labels),
+        Figure("basic", basic_figure(basic, say.language)),
+    ]
+    return LessonStep("basic", say("basic title"), tuple(parts))
 
 
 def _scores_step(role: str, projected: Step, run: Trace, name: str, say: Speaker) -> LessonStep:

@@ -6,11 +6,27 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from glassformer.lessons.example import Bilingual, Language
-from glassformer.lessons.walks.lesson import Lesson, LessonStep, Paragraph, Part, Table
+from glassformer.lessons.walks.figures.heads import gave_figure
+from glassformer.lessons.walks.lesson import (
+    Figure,
+    Formula,
+    HeatMap,
+    Lesson,
+    LessonStep,
+    Paragraph,
+    Part,
+    Table,
+)
 from glassformer.lessons.walks.naming import number
 from glassformer.lessons.walks.phrases import Phrases, Speaker
-from glassformer.lessons.walks.steps import percent
-from glassformer.nn.properties.studies import Positions, RoleReading, learn_roles
+from glassformer.lessons.walks.steps import heat_map, percent
+from glassformer.nn.properties.studies import (
+    ROLE_SENTENCE,
+    Positions,
+    RoleReading,
+    learn_roles,
+)
+from glassformer.trace import Trace, trace
 
 __all__ = ["PHRASES", "TITLE", "roses"]
 
@@ -66,10 +82,12 @@ PHRASES: Phrases = {
     "gift": Bilingual("gift right", "礼物正确"),
     "receiver": Bilingual("receiver right", "收的人正确"),
     "both": Bilingual("giver and receiver", "两者都对"),
-    "looks": Bilingual("where “gave” looks", "“gave”关注哪里"),
-    "head": Bilingual("head {number}", "第 {number} 个头"),
+    "matrices": Bilingual(
+        "The rows of “gave” below show where it looks; the framed weight is written out.",
+        "下面各矩阵中“gave”所在的行，就是它关注的地方；带框的权重写出了算式。",
+    ),
 }
-_SENTENCE = ("mary", "gave", "roses", "to", "susan")
+_GAVE = ROLE_SENTENCE.index("gave")
 
 
 @lru_cache(maxsize=8)
@@ -100,7 +118,13 @@ def _step(key: str, readings: list[RoleReading], say: Speaker, **values: str) ->
     heads = tuple(say(name) for name in ("heads", "giver", "gift", "receiver", "both"))
     rows = tuple((str(found.n_heads), *map(percent, _shares(found))) for found in readings)
     parts: list[Part] = [Paragraph(say(key, **values)), Table("", heads, rows)]
-    parts += [_weights(found, say) for found in readings]
+    runs = [_trace(found) for found in readings]
+    if key == "two":
+        drawing = gave_figure(runs[0], ROLE_SENTENCE, _GAVE, say.language)
+        parts.append(Figure("gave", drawing))
+    parts.append(Paragraph(say("matrices")))
+    for run in runs:
+        parts += _weights(run, say)
     return LessonStep(key, say(f"{key} title"), tuple(parts))
 
 
@@ -108,9 +132,20 @@ def _shares(found: RoleReading) -> tuple[float, ...]:
     return found.giver, found.gift, found.receiver, found.giver_and_receiver
 
 
-def _weights(found: RoleReading, say: Speaker) -> Table:
-    rows = tuple(
-        (say("head", number=head + 1), *(percent(float(weight)) for weight in weights))
-        for head, weights in enumerate(found.weights)
-    )
-    return Table(say("looks"), ("", *_SENTENCE), rows)
+def _trace(found: RoleReading) -> Trace:
+    """“mary gave roses to susan” through what was trained."""
+    return trace(found.model, found.ids, labels={"ids": list(ROLE_SENTENCE)})
+
+
+def _weights(run: Trace, say: Speaker) -> list[Formula | HeatMap]:
+    """Every head's weights; the largest that “gave” gives in the first is written out."""
+    weights = run["weights"]
+    chosen = weights[0, 0, _GAVE, int(weights.value[0, 0, _GAVE].argmax())]
+    maps = [
+        heat_map(
+            weights, say, chosen if head == 0 else None, head=head, rows=ROLE_SENTENCE,
+            columns=ROLE_SENTENCE,
+        )
+        for head in range(weights.shape[1])
+    ]  # fmt: skip
+    return [Formula(chosen), *maps]

@@ -1,6 +1,7 @@
 """Lessons for readers: terminal, Markdown, LaTeX, one HTML page, JSON, a live workbook.
 
     write_lesson(lesson, "html", "lesson.html")     # written whole or not at all
+    write_figures(lesson, "figures")                # its drawings, as SVG
     lesson_text(lesson, "md")
 
 Every format walks over the same parts; `cells` and `mathml` hold what several share.
@@ -14,7 +15,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from glassformer.errors import UnknownNameError
+from glassformer.errors import TraceError, UnknownNameError
 from glassformer.lessons.walks.lesson import Lesson
 from glassformer.lessons.walks.rendering.html import to_html
 from glassformer.lessons.walks.rendering.latex import to_latex
@@ -31,6 +32,7 @@ __all__ = [
     "to_markdown",
     "to_terminal",
     "to_workbook",
+    "write_figures",
     "write_lesson",
 ]
 
@@ -64,6 +66,24 @@ def lesson_text(lesson: Lesson, to: str) -> str:
 
 
 def write_lesson(lesson: Lesson, to: str, path: str | os.PathLike[str]) -> Path:
-    """A lesson as a file, whole or not at all."""
+    """A lesson as a file, whole or not at all; the figures of Markdown stand in a folder beside."""
+    if to == "md" and lesson.figures():
+        folder = Path(path).with_name(f"{Path(path).stem}-figures")
+        write_figures(lesson, folder)
+        return write_file(path, to_markdown(lesson, folder.name))
     content = to_workbook(lesson) if to == "xlsx" else lesson_text(lesson, to)
     return write_file(path, content)
+
+
+def write_figures(
+    lesson: Lesson, folder: str | os.PathLike[str], *, prefix: str = ""
+) -> list[Path]:
+    """Every figure of a lesson as an SVG file that needs nothing else."""
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise TraceError(f"cannot make the folder {folder}: {error.strerror}") from None
+    return [
+        write_file(Path(folder) / f"{prefix}{figure.name}.svg", figure.drawing.svg())
+        for figure in lesson.figures()
+    ]

@@ -6,7 +6,9 @@ import math
 from html import escape
 from importlib.resources import files
 
+from glassformer.lessons.walks.figures import STYLE
 from glassformer.lessons.walks.lesson import (
+    Figure,
     Formula,
     HeatMap,
     Lesson,
@@ -39,7 +41,7 @@ def to_html(lesson: Lesson) -> str:
     return (
         f'<!doctype html>\n<html lang="{"zh-CN" if lesson.language == "zh" else "en"}">\n<head>'
         '<meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-        f"<title>{title}</title>\n<style>\n{style}</style></head>\n<body>\n"
+        f"<title>{title}</title>\n<style>\n{style}{STYLE}</style></head>\n<body>\n"
         f'<nav aria-label="{escape(say("contents"))}"><ol>{contents}</ol></nav>\n<main>\n'
         f'<header><h1>{title}</h1><p class="summary">{escape(lesson.summary)}</p>'
         f'<p class="quiet">{escape(say("how to read"))}</p></header>\n{body}\n</main>\n'
@@ -80,6 +82,9 @@ def _part(part: Part, say: Speaker) -> str:
             return _heat_map(part)
         case Table():
             return _table(part)
+        case Figure(drawing=drawing):
+            caption = f"<figcaption>{escape(part.caption)}</figcaption>"
+            return f'<figure class="drawn">{caption}{drawing.svg(alone=False)}</figure>'
 
 
 def _heat_map(part: HeatMap) -> str:

@@ -9,7 +9,7 @@ from glassformer.lessons.walks.lesson import (
     HeatMap,
     Lesson,
     Paragraph,
-    Part,
+    PlainPart,
     Remark,
     Table,
 )
@@ -53,13 +53,13 @@ def to_latex(lesson: Lesson) -> str:
     ]
     for step in lesson.steps:
         lines.append(rf"\section{{{escaped(step.title)}}}")
-        lines += [_part(part, say) for part in step.parts]
+        lines += [_part(part, say) for part in step.plain_parts]
     body = "\n\n".join(lines)
     chinese = _CHINESE if lesson.language == "zh" else ""
     return f"{_PREAMBLE}{chinese}\\begin{{document}}\n{body}\n\\end{{document}}\n"
 
 
-def _part(part: Part, say: Speaker) -> str:
+def _part(part: PlainPart, say: Speaker) -> str:
     match part:
         case Paragraph(text=said):
             return _prose(said)

@@ -6,11 +6,12 @@ import re
 from collections.abc import Sequence
 
 from glassformer.lessons.walks.lesson import (
+    Figure,
     Formula,
     HeatMap,
     Lesson,
     Paragraph,
-    Part,
+    PlainPart,
     Remark,
     Table,
 )
@@ -23,13 +24,17 @@ from glassformer.trace.render.words import words_in
 __all__ = ["to_markdown"]
 
 
-def to_markdown(lesson: Lesson) -> str:
-    """The whole lesson."""
+def to_markdown(lesson: Lesson, figures: str | None = None) -> str:
+    """The whole lesson; `figures` is the folder beside it that holds its drawings, if any."""
     say = Speaker(lesson.language)
     lines = [f"# {_plain(lesson.title)}", _plain(lesson.summary), f"*{_plain(say('how to read'))}*"]
     for number, step in enumerate(lesson.steps, start=1):
         lines.append(f"## {number}. {_plain(step.title)}")
-        lines += [_part(part, say) for part in step.parts]
+        for part in step.parts:
+            if not isinstance(part, Figure):
+                lines.append(_part(part, say))
+            elif figures is not None:
+                lines.append(f"![{_plain(part.caption)}]({figures}/{part.name}.svg)")
     return "\n\n".join(lines) + "\n"
 
 
@@ -39,7 +44,7 @@ def _plain(said: str) -> str:
     return marked.replace("<", "&lt;").replace(">", "&gt;")
 
 
-def _part(part: Part, say: Speaker) -> str:
+def _part(part: PlainPart, say: Speaker) -> str:
     match part:
         case Paragraph(text=said):
             return _plain(said)

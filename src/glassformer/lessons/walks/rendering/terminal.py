@@ -10,7 +10,7 @@ from glassformer.lessons.walks.lesson import (
     HeatMap,
     Lesson,
     Paragraph,
-    Part,
+    PlainPart,
     Remark,
     Table,
 )
@@ -42,11 +42,11 @@ def to_terminal(lesson: Lesson, width: int = 100) -> RenderableType:
     ]
     for number, step in enumerate(lesson.steps, start=1):
         shown += ["", Rule(Text(f"{number}. {step.title}", "bold"), align="left", style="dim"), ""]
-        shown += [_part(part, say, width) for part in step.parts]
+        shown += [_part(part, say, width) for part in step.plain_parts]
     return Group(*shown)
 
 
-def _part(part: Part, say: Speaker, width: int) -> RenderableType:
+def _part(part: PlainPart, say: Speaker, width: int) -> RenderableType:
     from rich.text import Text
 
     match part:

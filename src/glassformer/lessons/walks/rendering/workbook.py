@@ -19,7 +19,7 @@ from glassformer.lessons.walks.lesson import (
     HeatMap,
     Lesson,
     Paragraph,
-    Part,
+    PlainPart,
     Remark,
     Table,
 )
@@ -93,10 +93,10 @@ class _ReadingSheet:
         for number, step in enumerate(lesson.steps, start=1):
             self.row += 1
             self._line(f"{number}. {step.title}", self.formats.name)
-            for part in step.parts:
+            for part in step.plain_parts:
                 self._part(part)
 
-    def _part(self, part: Part) -> None:
+    def _part(self, part: PlainPart) -> None:
         match part:
             case Paragraph(text=said):
                 self._text(said)

@@ -19,13 +19,20 @@ from glassformer.nn.properties.studies.resolution import (
     Resolution,
     learn_neighbours,
 )
-from glassformer.nn.properties.studies.roles import Positions, RoleReading, learn_roles
+from glassformer.nn.properties.studies.roles import (
+    ROLE_SENTENCE,
+    Positions,
+    RoleReading,
+    learn_roles,
+)
+from glassformer.nn.properties.studies.taste import Tastes, content_recovered, learn_tastes
 from glassformer.nn.properties.studies.width import PairTask, WidthResult, learn_at_width
 
 __all__ = [
     "NOUNS",
     "ONE_HEAD_BOUND",
     "PLACES",
+    "ROLE_SENTENCE",
     "SENTENCE",
     "VERBS",
     "DepthResult",
@@ -35,10 +42,13 @@ __all__ = [
     "Relatedness",
     "Resolution",
     "RoleReading",
+    "Tastes",
     "WidthResult",
+    "content_recovered",
     "learn_at_depth",
     "learn_at_width",
     "learn_neighbours",
     "learn_relatedness",
     "learn_roles",
+    "learn_tastes",
 ]

@@ -28,7 +28,7 @@ from glassformer.nn.attention import Attended, attend_written, join_heads, split
 from glassformer.nn.properties.studies.training import fit, seeded
 from glassformer.nn.shapes import Bool, Float, Int, Tensor
 
-__all__ = ["Positions", "RoleReading", "learn_roles"]
+__all__ = ["ROLE_SENTENCE", "Positions", "RoleReader", "RoleReading", "learn_roles"]
 
 Positions = Literal["none", "in scores", "added"]
 
@@ -37,6 +37,7 @@ _GIFTS = ("roses", "books", "bread")
 _WORDS = (*_NAMES, *_GIFTS, "gave", "to")
 _GIVER_AT, _GAVE_AT, _GIFT_AT, _RECEIVER_AT = 0, 1, 2, 4
 _N_POSITIONS = 5
+ROLE_SENTENCE = ("mary", "gave", "roses", "to", "susan")
 
 
 @dataclass(frozen=True)
@@ -55,9 +56,13 @@ class RoleReading:
     """What each head of "gave" attends to in "mary gave roses to susan"."""
     change_when_swapped: float
     """Largest change of y_gave when mary and susan change places."""
+    model: "RoleReader"
+    """What was trained, to look inside."""
+    ids: Int[Tensor, "1 T"]
+    """"mary gave roses to susan", as the model takes it."""
 
 
-class _RoleReader(nn.Module):
+class RoleReader(nn.Module):
     """One attention layer, and three linear maps that read its output at "gave"."""
 
     def __init__(self, n_heads: int, d_model: int, positions: Positions) -> None:
@@ -116,14 +121,14 @@ def learn_roles(
     ids = _all_sentences()
     answers = (ids[:, _GIVER_AT], ids[:, _GIFT_AT] - len(_NAMES), ids[:, _RECEIVER_AT])
     with seeded(seed):
-        model = _RoleReader(n_heads, d_model, positions)
+        model = RoleReader(n_heads, d_model, positions)
 
     def loss() -> Tensor:
         readings = zip(model(ids), answers, strict=True)
         return torch.stack([F.cross_entropy(*reading) for reading in readings]).sum()
 
     fit(model.parameters(), loss, steps=steps, learning_rate=0.01)
-    one = _encode(("mary", "gave", "roses", "to", "susan"))
+    one = _encode(ROLE_SENTENCE)
     swapped = _encode(("susan", "gave", "roses", "to", "mary"))
     with torch.no_grad():
         readings = zip(model(ids), answers, strict=True)
@@ -138,6 +143,8 @@ def learn_roles(
             giver_and_receiver=_share(giver & receiver),
             weights=model.attend(one).weights[0, :, _GAVE_AT],
             change_when_swapped=float(change.abs().max()),
+            model=model,
+            ids=one,
         )
 
 

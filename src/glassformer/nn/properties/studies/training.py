@@ -8,7 +8,18 @@ from torch import nn
 
 from glassformer.nn.shapes import Float, Int, Tensor
 
-__all__ = ["accuracy", "fit", "seeded"]
+__all__ = ["accuracy", "fit", "one_thread", "seeded"]
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Operators on small tensors gain nothing from threads, and wait for them on a busy machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @contextmanager
@@ -29,12 +40,13 @@ def fit(
     """Adam on a loss that is computed anew each step; returns the last one."""
     optimiser = torch.optim.Adam(parameters, lr=learning_rate)
     last = float("nan")
-    for _ in range(steps):
-        value = loss()
-        optimiser.zero_grad()
-        value.backward()
-        optimiser.step()
-        last = value.item()
+    with one_thread():
+        for _ in range(steps):
+            value = loss()
+            optimiser.zero_grad()
+            value.backward()
+            optimiser.step()
+            last = value.item()
     return last
 
 

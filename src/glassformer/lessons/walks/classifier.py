@@ -1,0 +1,222 @@
+"""Is a review kind? A classifier of one block, trained on the spot, and all its numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+import torch.nn.functional as F
+
+from glassformer.lessons.example import Bilingual, Language
+from glassformer.lessons.walks.figures.blocks import block_figure, classifier_figure
+from glassformer.lessons.walks.lesson import (
+    Figure,
+    Formula,
+    Lesson,
+    LessonStep,
+    Paragraph,
+    Part,
+    Table,
+)
+from glassformer.lessons.walks.naming import number
+from glassformer.lessons.walks.phrases import Phrases, Speaker
+from glassformer.lessons.walks.steps import heat_map, percent, role_step
+from glassformer.nn import Classifier, ModelConfig, presets
+from glassformer.nn.attention import set_attention
+from glassformer.nn.properties.studies.training import fit, seeded
+from glassformer.nn.shapes import Bool, Float, Int, Tensor
+from glassformer.text import WordTokenizer
+from glassformer.trace import Trace, trace
+
+__all__ = ["PHRASES", "REVIEWS", "TITLE", "Learned", "classifier", "learn"]
+
+TITLE = Bilingual("A classifier: is the review kind?", "分类器：这条影评是好评吗？")
+PHRASES: Phrases = {
+    "summary": Bilingual(
+        "Reviews of two to four words through embedding, one block, the mean over positions and a "
+        "softmax over two classes.",
+        "两到四个词的影评，依次经过嵌入、一个块、按位置取平均，再用 softmax 分成两类。",
+    ),
+    "reviews title": Bilingual("The reviews", "影评"),
+    "reviews": Bilingual(
+        "{count} reviews, half of them kind. Some have the same words in another order: “{one}” "
+        "and “{other}”. A model that does not know positions cannot tell those two apart.",
+        "共 {count} 条影评，好评和差评各一半。有些用词相同、只是顺序不同，例如“{one}”和“{other}”。"
+        "不知道位置的模型无法区分这两条。",
+    ),
+    "review": Bilingual("review", "影评"),
+    "label": Bilingual("label", "标签"),
+    "positive": Bilingual("positive", "好评"),
+    "negative": Bilingual("negative", "差评"),
+    "training title": Bilingual("Training", "训练"),
+    "training": Bilingual(
+        "The model has {parameters} parameters, random at first. After {steps} steps on all "
+        "reviews at once it gets {right} of {count} right. Without positions, trained in the same "
+        "way, another model gets {blind}: on “{one}” and “{other}” its answers are the same.",
+        "模型有 {parameters} 个参数，起初都是随机数。在全部影评上训练 {steps} 步后，{count} 条中答"
+        "对 {right} 条。用同样的方法训练一个没有位置信息的模型，只答对 {blind} 条：对“{one}”和“"
+        "{other}”，它的回答相同。",
+    ),
+    "embedded": Bilingual(
+        "We follow “{review}”. Each word has a vector and so has each position; the two are added.",
+        "下面跟踪“{review}”。每个词有一个向量，每个位置也有一个向量，两者相加。",
+    ),
+    "block title": Bilingual("One block", "一个块"),
+    "block": Bilingual(
+        "Attention mixes the words; everything else in the block treats each word alone. Both "
+        "parts are added to what went in (the residual connection), and each sum is normalised.",
+        "注意力把各个词混合起来，块里的其他部分都是逐词处理。两个部分的结果都与各自的输入相加（残差"
+        "连接），再对和作层归一化。",
+    ),
+    "pooled title": Bilingual("The mean over the words", "对各词取平均"),
+    "pooled": Bilingual(
+        "The review as a whole is the mean of its words' vectors: entry {column} is {value}.",
+        "整条影评用各词向量的平均值表示：分量 {column} 为 {value}。",
+    ),
+    "logits": Bilingual(
+        "A linear map gives each class a score. {column}: {value}.",
+        "线性映射给每个类别一个得分。{column}：{value}。",
+    ),
+    "probabilities": Bilingual(
+        "Softmax makes probabilities of the scores: “{review}” is {column} with {percent}.",
+        "softmax 把得分变成概率：“{review}”是{column}的概率为 {percent}。",
+    ),
+    "classes": Bilingual("Scores of the classes", "类别得分"),
+    "answer": Bilingual("Probabilities", "概率"),
+}
+REVIEWS: tuple[tuple[str, int], ...] = (
+    ("good not bad", 1), ("bad not good", 0), ("a good film", 1), ("a bad film", 0),
+    ("not a bad film", 1), ("not a good film", 0), ("a film not bad", 1), ("a film not good", 0),
+    ("not bad", 1), ("not good", 0), ("a really good film", 1), ("a really bad film", 0),
+)  # fmt: skip
+_STEPS, _RATE, _SEED = 120, 2e-2, 0
+_FOLLOWED = 0
+
+
+class _Predictor(Classifier):
+    """The classifier with the softmax that turns its scores into probabilities."""
+
+    def forward(
+        self,
+        ids: Int[Tensor, "B T"],
+        is_token: Bool[Tensor, "B T"] | None = None,
+        types: Int[Tensor, "B T"] | None = None,
+    ) -> Float[Tensor, "B C"]:
+        """Probabilities of the classes."""
+        logits = super().forward(ids, is_token, types)
+        probabilities = torch.softmax(logits, dim=-1)
+        return probabilities
+
+
+@dataclass(frozen=True)
+class Learned:
+    """A trained classifier and its words."""
+
+    model: Classifier
+    words: WordTokenizer
+    right: int
+    """How many of the reviews it gets right."""
+
+
+@lru_cache(maxsize=2)
+def learn(*, positions: bool = True) -> Learned:
+    """Train on all reviews at once; the same every time."""
+    words = WordTokenizer.build([review for review, _ in REVIEWS])
+    pad = words.special.pad
+    assert pad is not None
+    encoded = [words.encode(review) for review, _ in REVIEWS]
+    longest = max(map(len, encoded))
+    ids = torch.tensor([row + [pad] * (longest - len(row)) for row in encoded])
+    labels = torch.tensor([label for _, label in REVIEWS])
+    with seeded(_SEED):
+        model = _Predictor(_config(words, longest, pad, positions=positions))
+
+    def loss() -> Tensor:
+        shares = model(ids)
+        return F.nll_loss(shares.log(), labels)
+
+    fit(model.parameters(), loss, steps=_STEPS, learning_rate=_RATE)
+    set_attention(model.eval(), "written")
+    with torch.no_grad():
+        right = int((model(ids).argmax(dim=-1) == labels).sum())
+    return Learned(model, words, right)
+
+
+def _config(words: WordTokenizer, longest: int, pad: int, *, positions: bool) -> ModelConfig:
+    config = presets.bloem_2024(
+        vocab_size=words.vocab_size, d_model=4, n_heads=1, n_layers=1, max_len=longest, pad_id=pad
+    )
+    return config if positions else config.with_(positions__kind="none")
+
+
+def classifier(language: Language) -> Lesson:
+    """The lesson."""
+    say = Speaker(language, PHRASES)
+    steps = tuple(_steps(say))
+    return Lesson("classifier", TITLE.say(language), say("summary"), language, steps)
+
+
+def _steps(say: Speaker) -> Iterator[LessonStep]:
+    learned = learn()
+    yield _reviews(say)
+    yield _training(learned, say)
+    review, _ = REVIEWS[_FOLLOWED]
+    words = review.split()
+    ids = torch.tensor([learned.words.encode(review)])
+    run = trace(learned.model, ids, labels={"ids": words})
+    summed = run["encoder.summed"][0, 0]
+    yield role_step("embedded", summed, say, phrase="embedded", facts={"review": review})
+    yield _block(run, words, say)
+    yield from _answer(run, review, say)
+
+
+def _reviews(say: Speaker) -> LessonStep:
+    names = (say("negative"), say("positive"))
+    said = say("reviews", count=len(REVIEWS), one=REVIEWS[0][0], other=REVIEWS[1][0])
+    rows = tuple((review, names[label]) for review, label in REVIEWS)
+    table = Table("", (say("review"), say("label")), rows)
+    return LessonStep("words", say("reviews title"), (Paragraph(said), table))
+
+
+def _training(learned: Learned, say: Speaker) -> LessonStep:
+    count = sum(parameter.numel() for parameter in learned.model.parameters())
+    said = say(
+        "training", parameters=count, steps=_STEPS, right=learned.right, count=len(REVIEWS),
+        blind=learn(positions=False).right, one=REVIEWS[0][0], other=REVIEWS[1][0],
+    )  # fmt: skip
+    return LessonStep("training", say("training title"), (Paragraph(said),))
+
+
+def _block(run: Trace, words: list[str], say: Speaker) -> LessonStep:
+    weights = run["encoder.blocks.0.attention.weights"]
+    chosen = weights[0, 0, 0, len(words) - 1]
+    parts: list[Part] = [
+        Paragraph(say("block")),
+        Figure("block", block_figure(run, words, say.language)),
+        Formula(chosen),
+        heat_map(weights, say, chosen, rows=words, columns=words),
+        heat_map(run["encoder.blocks.0.resid_post"], say, rows=words),
+    ]
+    return LessonStep("block", say("block title"), tuple(parts))
+
+
+def _answer(run: Trace, review: str, say: Speaker) -> Iterator[LessonStep]:
+    """From the mean over the words to probabilities."""
+    pooled = run["pooled"][0]
+    facts = {"column": 0, "value": number(pooled.value)}
+    yield role_step("pooled", pooled, say, phrase="pooled", title=say("pooled title"), facts=facts)
+    names = (say("negative"), say("positive"))
+    best = int(run["probabilities"].value[0].argmax())
+    logit, share = run["logits"][best], run["probabilities"][best]
+    facts = {"column": names[best], "value": number(logit.value)}
+    yield role_step(
+        "logits", logit, say, phrase="logits", title=say("classes"), facts=facts, columns=names
+    )
+    said = percent(float(share.value))
+    figure = Figure("classifier", classifier_figure(run, review.split(), names, say.language))
+    yield role_step(
+        "probabilities", share, say, phrase="probabilities", title=say("answer"), columns=names,
+        facts={"column": names[best], "percent": said, "review": review}, after=[figure],
+    )  # fmt: skip

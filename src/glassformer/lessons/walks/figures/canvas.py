@@ -1,0 +1,257 @@
+"""A drawing that becomes SVG: boxes, lines and text, some of which appear one after another."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from html import escape
+from typing import Literal
+
+from glassformer.lessons.walks.figures.style import STYLE, Mode, Role, keyframes, motion_name
+
+__all__ = ["Anchor", "Box", "Canvas", "Drawing", "text_width"]
+
+Anchor = Literal["start", "middle", "end"]
+_HEAD = 7.0
+"""Length of an arrow's head."""
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A rectangle."""
+
+    left: float
+    top: float
+    width: float
+    height: float
+
+    @property
+    def right(self) -> float:
+        """Its right edge."""
+        return self.left + self.width
+
+    @property
+    def bottom(self) -> float:
+        """Its lower edge."""
+        return self.top + self.height
+
+    @property
+    def x(self) -> float:
+        """Its middle, from the left."""
+        return self.left + self.width / 2
+
+    @property
+    def y(self) -> float:
+        """Its middle, from the top."""
+        return self.top + self.height / 2
+
+    def grown(self, by: float) -> Box:
+        """The same with a margin."""
+        return Box(self.left - by, self.top - by, self.width + 2 * by, self.height + 2 * by)
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """A finished figure. `beats` is 0 where nothing moves."""
+
+    width: float
+    height: float
+    title: str
+    markup: str
+    beats: int
+    motions: str
+
+    def svg(self, *, alone: bool = True) -> str:
+        """As SVG; inside a page that has `STYLE` it need not be `alone`."""
+        style = (STYLE if alone else "") + self.motions
+        name = escape(self.title)
+        size = f'width="{_n(self.width)}" height="{_n(self.height)}"'
+        view = f'viewBox="0 0 {_n(self.width)} {_n(self.height)}"'
+        moving = f" gf-{self.beats}" if self.beats else ""
+        styled = f"<style>\n{style}</style>\n" if style else ""
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" class="gf{moving}" {size} {view} '
+            f'role="img" aria-label="{name}">\n<title>{name}</title>\n{styled}'
+            f'<rect class="paper" width="100%" height="100%"/>\n{self.markup}</svg>\n'
+        )
+
+    def _repr_svg_(self) -> str:
+        """What a notebook shows."""
+        return self.svg()
+
+
+def text_width(said: str, size: float) -> float:
+    """About how wide a line of text is; Chinese characters are as wide as high."""
+    shares = (1.0 if unicodedata.east_asian_width(sign) in "WF" else 0.58 for sign in said)
+    return size * sum(shares)
+
+
+class Canvas:
+    """Collects shapes. What is drawn inside `appearing` or `during` belongs to a beat."""
+
+    def __init__(self, width: float, height: float, title: str) -> None:
+        self.width, self.height, self.title = width, height, title
+        self._parts: list[tuple[Mode | None, int, str]] = []
+        self._when: tuple[Mode | None, int] = (None, 0)
+
+    @contextmanager
+    def appearing(self, beat: int) -> Iterator[None]:
+        """What is drawn inside shows from this beat on."""
+        with self._beat("in", beat):
+            yield
+
+    @contextmanager
+    def during(self, beat: int) -> Iterator[None]:
+        """What is drawn inside shows during this beat alone, and never where nothing moves."""
+        with self._beat("only", beat):
+            yield
+
+    @contextmanager
+    def _beat(self, mode: Mode, beat: int) -> Iterator[None]:
+        before, self._when = self._when, (mode, beat)
+        yield
+        self._when = before
+
+    def add(self, markup: str) -> None:
+        """A piece of SVG."""
+        self._parts.append((*self._when, markup))
+
+    def text(
+        self,
+        x: float,
+        y: float,
+        said: str,
+        *,
+        size: float = 14,
+        anchor: Anchor = "middle",
+        bold: bool = False,
+        role: Role = "ink",
+        fill: str | None = None,
+    ) -> None:
+        """A line of text; y is the middle of its height."""
+        weight = ' font-weight="650"' if bold else ""
+        colour = f' style="fill:{fill}"' if fill else _colour(role)
+        place = f'x="{_n(x)}" y="{_n(y + 0.35 * size)}" font-size="{_n(size)}"'
+        self.add(f'<text {place} text-anchor="{anchor}"{weight}{colour}>{escape(said)}</text>')
+
+    def turned(self, x: float, y: float, said: str, *, size: float = 13) -> None:
+        """A line of quiet text that reads upwards."""
+        turn = f'transform="translate({_n(x)} {_n(y)}) rotate(-90)"'
+        style = _colour("quiet")
+        self.add(f'<text {turn} font-size="{_n(size)}" text-anchor="middle"{style}>'
+                 f"{escape(said)}</text>")  # fmt: skip
+
+    def box(
+        self,
+        box: Box,
+        kind: Literal["frame", "part", "panel", "empty"] = "frame",
+        role: Role | None = None,
+        *,
+        corner: float = 4,
+        dashed: bool = False,
+    ) -> None:
+        """A rectangle."""
+        dashes = ' stroke-dasharray="5 4"' if dashed else ""
+        self.add(f'<rect class="{kind}" {_place(box)} rx="{_n(corner)}"{dashes}{_colour(role)}/>')
+
+    def fill(self, box: Box, colour: str, corner: float = 2) -> None:
+        """A rectangle of a colour that means a number."""
+        self.add(f'<rect {_place(box)} rx="{_n(corner)}" fill="{colour}"/>')
+
+    def bar(self, box: Box, role: Role) -> None:
+        """A solid bar whose length means something."""
+        self.add(f'<rect class="head" {_place(box)} rx="2"{_colour(role)}/>')
+
+    def line(
+        self,
+        *points: tuple[float, float],
+        role: Role = "quiet",
+        width: float | None = None,
+        arrow: bool = False,
+        dashed: bool = False,
+    ) -> None:
+        """Straight pieces from point to point, with a head at the end where `arrow`."""
+        path = "M" + " L".join(f"{_n(x)} {_n(y)}" for x, y in points)
+        self.path(path, role=role, width=width, dashed=dashed)
+        if arrow:
+            (x0, y0), (x, y) = points[-2:]
+            self._head(x, y, x - x0, y - y0, role)
+
+    def path(
+        self, path: str, *, role: Role = "quiet", width: float | None = None, dashed: bool = False
+    ) -> None:
+        """A line given as an SVG path."""
+        thick = f"stroke-width:{_n(width)};" if width is not None else ""
+        dashes = ' stroke-dasharray="5 4"' if dashed else ""
+        self.add(f'<path class="line" d="{path}"{dashes}{_colour(role, thick)}/>')
+
+    def _head(self, x: float, y: float, dx: float, dy: float, role: Role) -> None:
+        length = (dx * dx + dy * dy) ** 0.5 or 1.0
+        ux, uy = dx / length, dy / length
+        back_x, back_y = x - _HEAD * ux, y - _HEAD * uy
+        half = _HEAD * 0.5
+        corners = (
+            (x, y),
+            (back_x - half * uy, back_y + half * ux),
+            (back_x + half * uy, back_y - half * ux),
+        )
+        points = " ".join(f"{_n(a)},{_n(b)}" for a, b in corners)
+        self.add(f'<polygon class="head" points="{points}"{_colour(role)}/>')
+
+    def dot(
+        self, x: float, y: float, radius: float, *, fill: str | None = None, name: str = ""
+    ) -> None:
+        """A filled circle; where the file is opened by itself, pointing at it shows its name."""
+        colour = f' style="fill:{fill}"' if fill else ""
+        place = f'cx="{_n(x)}" cy="{_n(y)}" r="{_n(radius)}"'
+        inside = f"<title>{escape(name)}</title>" if name else ""
+        self.add(f'<circle class="dot" {place}{colour}>{inside}</circle>')
+
+    def ring(self, x: float, y: float, radius: float, role: Role = "quiet") -> None:
+        """A circle."""
+        place = f'cx="{_n(x)}" cy="{_n(y)}" r="{_n(radius)}"'
+        self.add(f'<circle class="line" {place}{_colour(role)}/>')
+
+    def done(self) -> Drawing:
+        """The finished figure."""
+        used: list[tuple[Mode, int]] = [
+            (mode, beat) for mode, beat, _ in self._parts if mode is not None
+        ]
+        beats = max((beat for _, beat in used), default=0)
+        lines: list[str] = []
+        open_: tuple[Mode | None, int] = (None, 0)
+        for mode, beat, markup in self._parts:
+            if (mode, beat) != open_:
+                if open_[0] is not None:
+                    lines.append("</g>")
+                if mode is not None:
+                    name = motion_name(mode, beat, beats)
+                    lines.append(f'<g class="{mode}" style="animation-name:{name}">')
+                open_ = (mode, beat)
+            lines.append(markup)
+        if open_[0] is not None:
+            lines.append("</g>")
+        return Drawing(
+            self.width,
+            self.height,
+            self.title,
+            "\n".join(lines) + "\n",
+            beats,
+            keyframes(used, beats) if beats else "",
+        )
+
+
+def _place(box: Box) -> str:
+    return f'x="{_n(box.left)}" y="{_n(box.top)}" width="{_n(box.width)}" height="{_n(box.height)}"'
+
+
+def _colour(role: Role | None, more: str = "") -> str:
+    named = f"--c:var(--gf-{role});" if role not in (None, "ink") else ""
+    return f' style="{named}{more}"' if named or more else ""
+
+
+def _n(number: float) -> str:
+    """A coordinate with one decimal at most."""
+    return f"{number:.1f}".removesuffix(".0")

@@ -1,0 +1,262 @@
+"""The figures of the lessons: whole SVG, inside their paper, with the numbers of the trace."""
+
+import re
+import runpy
+from functools import lru_cache
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from glassformer.cli import run
+from glassformer.lessons import load_example
+from glassformer.lessons.example import Language
+from glassformer.lessons.walks import Figure, Lesson, make_lesson
+from glassformer.lessons.walks.figures import STYLE
+from glassformer.lessons.walks.figures.canvas import Box, Canvas, text_width
+from glassformer.lessons.walks.figures.grids import cell_number
+from glassformer.lessons.walks.figures.maps import Axes, Point, draw_map
+from glassformer.lessons.walks.figures.words import FIGURE_WORDS
+from glassformer.lessons.walks.rendering import lesson_text, write_lesson
+
+SVG = "{http://www.w3.org/2000/svg}"
+LANGUAGES: tuple[Language, ...] = ("en", "zh")
+EXPECTED = {
+    "illustrated": [
+        "inputs", "derive", "queries", "keys", "values", "scores", "softmax", "weighted", "sum",
+        "repeat",
+    ],
+    "roles": ["basic", "key-query-value", "roles"],
+    "multi-head": ["reshape", "heads"],
+    "roses": ["gave"],
+    "classifier": ["block", "classifier"],
+    "films": ["score", "map"],
+    "by-hand": [
+        "architecture-nothing", "architecture-encoder", "architecture-decoder",
+        "architecture-everything", "strip",
+    ],
+}  # fmt: skip
+ALL = [(lesson, figure) for lesson, figures in EXPECTED.items() for figure in figures]
+
+
+@lru_cache(maxsize=32)
+def lesson(name: str, language: Language = "en") -> Lesson:
+    return make_lesson(name, language)
+
+
+def figure(name: str, which: str, language: Language = "en") -> Figure:
+    return next(found for found in lesson(name, language).figures() if found.name == which)
+
+
+def texts(svg: str) -> list[ElementTree.Element]:
+    return list(ElementTree.fromstring(svg).iter(f"{SVG}text"))
+
+
+def words(svg: str) -> list[str]:
+    return [found.text or "" for found in texts(svg)]
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_each_text_has_its_figures_in_both_languages(name: str) -> None:
+    for language in LANGUAGES:
+        assert [found.name for found in lesson(name, language).figures()] == EXPECTED[name]
+
+
+def placed(svg: str) -> list[tuple[str, float, Box]]:
+    """Every line of text that is not turned: its words, size and about the box it fills."""
+    found = []
+    for line in texts(svg):
+        if line.get("transform"):
+            continue
+        size, said = float(line.get("font-size", "0")), line.text or ""
+        x, y, width = float(line.get("x", "0")), float(line.get("y", "0")), text_width(said, size)
+        left = {"start": x, "middle": x - width / 2, "end": x - width}[line.get("text-anchor", "")]
+        found.append((said, size, Box(left, y - 0.7 * size, width, 0.7 * size)))
+    return found
+
+
+@pytest.mark.parametrize(("name", "which"), ALL)
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_figure_is_whole_and_stays_on_its_paper(
+    name: str, which: str, language: Language
+) -> None:
+    drawing = figure(name, which, language).drawing
+    svg = drawing.svg()
+    root = ElementTree.fromstring(svg)
+    assert root.findtext(f"{SVG}title") == drawing.title == root.get("aria-label")
+    assert not re.search(r"href|url\(|<script|\bid=", svg)
+    for said, size, box in placed(svg):
+        assert size >= 9, said
+        assert box.left >= 0 and box.right <= drawing.width + 1, said
+        assert box.top >= 0 and box.bottom <= drawing.height, said
+
+
+@pytest.mark.parametrize(("name", "which"), ALL)
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_texts_do_not_cover_one_another(name: str, which: str, language: Language) -> None:
+    """What stands in one place at different beats is left out, and widths are estimates."""
+    svg = figure(name, which, language).drawing.svg()
+    lines = placed(re.sub(r'<g class="only".*?</g>', "", svg, flags=re.DOTALL))
+    for place, (one, _, a) in enumerate(lines):
+        for other, _, b in lines[place + 1 :]:
+            across = min(a.right, b.right) - max(a.left, b.left)
+            down = min(a.bottom, b.bottom) - max(a.top, b.top)
+            assert across <= 0.14 * min(a.width, b.width) or down <= 0, (one, other)
+
+
+def test_the_figures_of_the_illustrated_text_move_but_the_first() -> None:
+    moving = [found.drawing.beats > 0 for found in lesson("illustrated").figures()]
+    assert moving == [False] + [True] * 9
+
+
+def test_who_wants_no_motion_sees_the_finished_figure() -> None:
+    """Without animation everything is shown but what belongs to one beat alone."""
+    assert (
+        "@media (prefers-reduced-motion: reduce) { .gf g { animation: none !important; } }" in STYLE
+    )
+    assert ".gf .only { opacity: 0; }" in STYLE
+    assert not re.search(r"\.gf \.in\b[^{]*\{[^}]*opacity", STYLE)
+
+
+def test_every_motion_that_is_used_is_defined() -> None:
+    for name, which in ALL:
+        svg = figure(name, which).drawing.svg()
+        used = set(re.findall(r"animation-name:([\w-]+)", svg))
+        assert used == set(re.findall(r"@keyframes ([\w-]+)", svg))
+
+
+def test_the_scores_drawn_are_those_of_the_text() -> None:
+    """Against a product of the printed matrices, without the trace."""
+    example = load_example("illustrated")
+    x, query, key = (np.asarray(example[i].printed.values) for i in ("x", "w_query", "w_key"))  # type: ignore[union-attr]  # printed numbers
+    scores = (x @ query) @ (x @ key).T
+    drawn = words(figure("illustrated", "scores").drawing.svg())
+    keys = (x @ key).astype(int)
+    for row in range(3):
+        arithmetic = " + ".join(
+            f"{int(q)} × {k}" for q, k in zip((x @ query)[0], keys[row], strict=True)
+        )
+        place = drawn.index(f"= {arithmetic}")
+        assert drawn[place - 1] == str(int(scores[0, row]))
+
+
+def test_the_softmax_drawn_is_that_of_the_scores() -> None:
+    example = load_example("illustrated")
+    x, query, key = (np.asarray(example[i].printed.values) for i in ("x", "w_query", "w_key"))  # type: ignore[union-attr]  # printed numbers
+    powers = np.exp(((x @ query) @ (x @ key).T)[0])
+    drawn = words(figure("illustrated", "softmax").drawing.svg())
+    assert [cell_number(float(share)) for share in powers / powers.sum()] == [
+        said for said in drawn if re.fullmatch(r"0\.\d\d", said)
+    ]
+
+
+def test_the_architecture_says_how_far_the_lesson_is() -> None:
+    drawn = {
+        stage: figure("by-hand", f"architecture-{stage}").drawing.svg()
+        for stage in ("nothing", "encoder", "decoder", "everything")
+    }
+    counts = {stage: svg.count('class="part"') for stage, svg in drawn.items()}
+    assert counts == {"nothing": 1, "encoder": 6, "decoder": 13, "everything": 15}
+    assert "you" in words(drawn["everything"]) and "?" not in words(drawn["everything"])
+    assert all("?" in words(drawn[stage]) for stage in ("nothing", "encoder", "decoder"))
+
+
+def test_the_page_holds_its_figures_and_their_style_once() -> None:
+    page = lesson_text(lesson("illustrated"), "html")
+    assert page.count("<svg") == 10
+    assert page.count("--gf-paper: #fcfcfa") == 1
+
+
+def test_markdown_links_to_figures_that_lie_beside_it(tmp_path: Path) -> None:
+    write_lesson(lesson("roles"), "md", tmp_path / "lesson.md")
+    links = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", (tmp_path / "lesson.md").read_text("utf-8"))
+    assert links == [f"lesson-figures/{name}.svg" for name in EXPECTED["roles"]]
+    assert all((tmp_path / link).is_file() for link in links)
+    assert "![" not in lesson_text(lesson("roles"), "md")
+
+
+@pytest.mark.parametrize("to", ["terminal", "tex"])
+def test_formats_without_drawings_leave_them_out(to: str) -> None:
+    assert figure("roles", "basic").caption not in lesson_text(lesson("roles"), to)
+
+
+def test_the_command_writes_the_figures_of_a_lesson(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["lesson", "roles", "--to", "svg", "-o", str(tmp_path / "new" / "folder")]) == 0
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 3
+    files = sorted(file.name for file in (tmp_path / "new" / "folder").iterdir())
+    assert files == ["roles-basic.svg", "roles-key-query-value.svg", "roles-roles.svg"]
+
+
+def test_names_on_a_map_do_not_cover_one_another() -> None:
+    points = [Point(x / 10, x * x / 100, f"a film called {x}", "kind") for x in range(30)]
+    svg = draw_map("many", points, Axes("x", "y")).svg()
+    assert svg.count("<circle") == 31  # one for each film, one for the legend
+    names = [found for found in texts(svg) if (found.text or "").startswith("a film")]
+    assert 10 < len(names) <= 30
+
+
+def test_a_canvas_groups_what_belongs_to_a_beat() -> None:
+    canvas = Canvas(100, 50, "t")
+    canvas.text(50, 10, "always")
+    with canvas.appearing(1):
+        canvas.text(50, 20, "first")
+        canvas.text(50, 30, "first, too")
+    with canvas.during(2):
+        canvas.text(50, 40, "second")
+    drawing = canvas.done()
+    assert drawing.beats == 2
+    groups = ElementTree.fromstring(drawing.svg()).findall(f"{SVG}g")
+    assert [len(group) for group in groups] == [2, 1]
+    assert [group.get("class") for group in groups] == ["in", "only"]
+
+
+@pytest.mark.parametrize("key", FIGURE_WORDS)
+def test_both_languages_have_every_word(key: str) -> None:
+    phrase = FIGURE_WORDS[key]
+    assert phrase.en.strip() and phrase.zh.strip()
+    assert not re.search(r"[\u4e00-\u9fff]", phrase.en)
+    assert set(re.findall(r"{\w+}", phrase.en)) == set(re.findall(r"{\w+}", phrase.zh))
+
+
+# --- the figures in the documentation ---
+
+# Trainings differ in their last digits between processors, and so do colours and places.
+TRAINED = ("roses", "classifier", "films")
+FOLDER = Path(__file__).parents[2] / "docs" / "figures"
+
+
+def in_numbers(svg: str) -> tuple[str, list[float]]:
+    """A file as what does not change and the numbers that do, colours among them."""
+    number = r"#[0-9A-F]{6}|[-−]?\d+(?:\.\d+)?"
+    values: list[float] = []
+    for found in re.findall(number, svg):
+        if found.startswith("#"):
+            values += [int(found[place : place + 2], 16) for place in (1, 3, 5)]
+        else:
+            values.append(float(found.replace("−", "-")))
+    return re.sub(number, "0", svg), values
+
+
+def test_the_figures_of_the_documentation_are_what_its_script_draws() -> None:
+    names = runpy.run_path(str(FOLDER / "draw.py"))
+    drawn: dict[str, str] = names["drawn"]()
+    others = {"film-map.svg"}  # needs the ratings: examples/film_map.py
+    assert {file.name for file in FOLDER.glob("*.svg")} == set(drawn) | others
+    for name, svg in drawn.items():
+        committed = (FOLDER / name).read_text(encoding="utf-8")
+        if not name.startswith(TRAINED):
+            assert committed == svg, f"{name}: run python docs/figures/draw.py"
+            continue
+        (frame, values), (wanted, expected) = in_numbers(svg), in_numbers(committed)
+        assert frame == wanted, f"{name}: run python docs/figures/draw.py"
+        assert values == pytest.approx(expected, abs=3)
+
+
+def test_the_film_map_names_well_known_films() -> None:
+    said = words((FOLDER / "film-map.svg").read_text(encoding="utf-8"))
+    assert {"The Godfather", "The Matrix", "Forrest Gump"} <= set(said)
+    assert (FOLDER / "film-map.svg").stat().st_size < 200_000
