@@ -29,6 +29,7 @@ export const attentionEn = {
   'attention.last': 'the last token',
   'attention.looksAt': 'Looks mostly at {what}: {share} of the weight on average.',
   'attention.noHabit': 'No fixed place gets most of the weight.',
+  'attention.between': ' ',
   'attention.spread':
     'Its weights are as spread as if {spread} keys had equal shares (exp of the entropy, mean over queries).',
   'attention.words': 'In words',

@@ -31,6 +31,7 @@ export const attentionZh: Record<keyof typeof attentionEn, string> = {
   'attention.last': '最后一个词元',
   'attention.looksAt': '主要看向{what}：平均占权重的 {share}。',
   'attention.noHabit': '没有哪个固定位置占去大部分权重。',
+  'attention.between': '',
   'attention.spread': '权重的分散程度相当于均分给 {spread} 个键（熵的指数，对各查询取平均）。',
   'attention.words': '用文字表示',
   'attention.strongest': '{query} 看向',
