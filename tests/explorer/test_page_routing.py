@@ -1,0 +1,82 @@
+"""Links: every state of the page has one, back goes back, and a dropped trace is run again."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import expect
+
+from tests.explorer.conftest import Live, Visit
+
+SCORES = "encoder.blocks.0.attention.scores"
+TOY = "#/toy?text=I am not happy"
+
+
+def test_a_link_restores_model_text_step_slice_cell_and_language(visit: Visit) -> None:
+    page = visit(
+        "#/en-de?text=A dog runs.&step=decoder.blocks.1.cross_attention.weights"
+        "&cell=0,2,1,1&lang=zh"
+    )
+    card = page.get_by_role("complementary", name="选中的数")
+    expect(card).to_contain_text("weights[0, 2, 1, 1]")
+    expect(page.get_by_role("treeitem", selected=True)).to_contain_text("weights")
+    expect(page.locator("#run-text")).to_have_value("A dog runs.")
+    expect(page.locator("html")).to_have_attribute("lang", "zh-CN")
+    expect(page).to_have_url(re.compile(r"lead=0,2&cell=0,2,1,1&lang=zh$"))
+
+
+def test_a_link_with_edits_makes_them_and_each_can_be_undone(visit: Visit) -> None:
+    edited = f"{TOY}&step={SCORES}&edits={SCORES}[0,0,0,2]=-4;{SCORES}[0,0,1,2]=0.5"
+    page = visit(edited)
+    expect(page.get_by_role("treeitem", selected=True)).to_contain_text("scores")
+    expect(page.get_by_role("treeitem", name="weights").first).to_contain_text("changed")
+    expect(page).to_have_url(re.compile(r"edits=.*%3D-4%3B.*%3D0\.5"))
+    page.get_by_role("button", name=re.compile("^Undo")).click()
+    expect(page).to_have_url(re.compile(r"edits=[^&]*%3D-4(&|$)"))
+
+
+def test_back_and_forward(visit: Visit) -> None:
+    page = visit("")
+    page.get_by_role("article", name="Toy").get_by_role("button", name="Run").click()
+    selected = page.get_by_role("treeitem", selected=True)
+    expect(selected).to_contain_text("scores")
+    page.keyboard.press("j")
+    expect(selected).to_contain_text("scaled")
+    page.go_back()
+    expect(selected).to_contain_text("scores")
+    page.go_back()
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+    page.go_forward()
+    expect(selected).to_contain_text("scores")
+    page.go_forward()
+    expect(selected).to_contain_text("scaled")
+
+
+def test_a_lesson_has_a_link(visit: Visit) -> None:
+    page = visit("#/lesson/illustrated/2")
+    expect(page).to_have_url(re.compile(r"#/lesson/illustrated/2$"))
+    expect(page.get_by_role("button", name="Lessons", exact=True)).to_have_attribute("aria-current", "page")
+
+
+def test_a_dropped_trace_is_run_again_in_silence(
+    visit: Visit, live: Live, expected_problems: list[str]
+) -> None:
+    expected_problems.append("the server responded with a status of 410")
+    page = visit(f"{TOY}&step={SCORES}")
+    selected = page.get_by_role("treeitem", selected=True)
+    expect(selected).to_contain_text("scores")
+    opened = page.evaluate("performance.getEntriesByType('resource').map((one) => one.name)")
+    for trace in {match[1] for one in opened if (match := re.search(r"/traces/([^/]+)/", one))}:
+        live.state.store.remove(trace)
+    page.keyboard.press("j")
+    expect(selected).to_contain_text("scaled")
+    expect(page.get_by_role("alert")).to_have_count(0)
+
+
+def test_a_link_to_nothing_says_so_and_shows_the_start(
+    visit: Visit, expected_problems: list[str]
+) -> None:
+    expected_problems.append("the server responded with a status of 404")
+    page = visit("#/no-such-model?text=hello")
+    expect(page.get_by_role("alert")).to_contain_text("no-such-model")
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
