@@ -40,7 +40,9 @@ for _name, _help in (
     app.command(f"glassformer.cli.{_name}:{_name}", name=_name, help=_help)
 # In a module of another name, since a module called run would take the place of the function.
 app.command(
-    "glassformer.cli.running:run", name="run", help="Classify, translate or continue texts."
+    "glassformer.cli.running:run",
+    name="run",
+    help="Classify, translate or continue texts; recommend films.",
 )
 
 

@@ -2,6 +2,7 @@
 
 import csv
 import io
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +17,7 @@ from glassformer.data.reading import read_text
 from glassformer.data.store import Ids
 from glassformer.errors import DataError
 
-__all__ = ["RatingExamples", "Ratings", "read_ratings", "split_ratings"]
+__all__ = ["RatingExamples", "Ratings", "read_ratings", "read_titles", "split_ratings"]
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,18 @@ def read_ratings(found: Found) -> Ratings:
     return Ratings(
         person_numbers.astype(np.int64), film_numbers.astype(np.int64), stars.astype(np.float32)
     )
+
+
+def read_titles(found: Found) -> tuple[str, ...]:
+    """The title of each film that was rated, by its number."""
+    titles = {int(row["movieId"]): row["title"] for row in _rows(found, "movies.csv.xz")}
+    rated = {int(row["movieId"]) for row in _rows(found, "ratings.csv.xz")}
+    return tuple(titles.get(film, f"film {film}") for film in sorted(rated))
+
+
+def _rows(found: Found, name: str) -> Iterator[dict[str, str]]:
+    path = found.file(f"movielens/{name}")
+    return csv.DictReader(io.StringIO(read_text(path), newline=""))
 
 
 def split_ratings(ratings: Ratings, validation: float) -> tuple[Ratings, Ratings, Ratings]:

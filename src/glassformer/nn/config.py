@@ -32,6 +32,7 @@ Architecture = Literal[
     "masked_language_model",
     "language_model",
     "seq2seq",
+    "recommender",
 ]
 
 
@@ -251,9 +252,9 @@ class ModelConfig(_Checked):
     architecture: Architecture = "encoder"
     """Which model to build."""
     vocab_size: int = 1000
-    """Rows of the token table (of the source, in a seq2seq)."""
+    """Rows of the token table (of the source, in a seq2seq; of people, in a recommender)."""
     target_vocab_size: int | None = None
-    """Rows of the target's token table; none: as vocab_size."""
+    """Rows of the target's token table (of films, in a recommender); none: as vocab_size."""
     d_model: int = 512
     """Width of the residual stream."""
     n_layers: int = 6

@@ -1,4 +1,4 @@
-"""What models are for: `load` one by name or folder, then classify, translate, generate, embed.
+"""What models are for: `load` one, then classify, translate, generate, recommend, embed.
 
 import glassformer
 
@@ -20,6 +20,8 @@ from glassformer.tasks.results import (
     Classified,
     Embedded,
     Generated,
+    Recommendation,
+    Recommended,
     Translated,
 )
 from glassformer.tasks.weights import Weights, check_weights, store
@@ -31,6 +33,8 @@ __all__ = [
     "Embedded",
     "Generated",
     "Model",
+    "Recommendation",
+    "Recommended",
     "Task",
     "Translated",
     "Weights",

@@ -32,6 +32,7 @@ from glassformer.nn import (
     Classifier,
     LanguageModel,
     MaskedLanguageModel,
+    MatrixFactorisation,
     Seq2Seq,
     TextEncoder,
     record_attention,
@@ -46,24 +47,27 @@ from glassformer.tasks.reading import (
     texts_of,
     tokenizer_of,
 )
+from glassformer.tasks.recommending import Titles, recommend
 from glassformer.tasks.results import (
     Alternative,
     Attention,
     Classified,
     Embedded,
     Generated,
+    Recommended,
     Translated,
 )
 from glassformer.text import Tokenizer
 
 __all__ = ["Model", "Task"]
 
-Task = Literal["classify", "translate", "generate", "embed"]
+Task = Literal["classify", "translate", "generate", "recommend", "embed"]
 
 _TASKS: tuple[tuple[type[nn.Module], Task, str], ...] = (
     (Classifier, "classify", "a classifier"),
     (Seq2Seq, "translate", "a translator"),
     (LanguageModel, "generate", "a language model"),
+    (MatrixFactorisation, "recommend", "a recommender"),
     (TextEncoder, "embed", "an encoder"),
     (MaskedLanguageModel, "embed", "an encoder"),
 )
@@ -92,6 +96,8 @@ class Model:
 
     def can_read(self, text: str) -> bool:
         """Whether a text holds anything that the model's vocabulary knows of."""
+        if self.task == "recommend":  # names, not tokens
+            return bool(text.strip(" ;"))
         return has_tokens(self.checkpoint, text)
 
     @torch.inference_mode()
@@ -224,6 +230,15 @@ class Model:
         return [
             Embedded(text, tuple(rows[i].tolist()), read[i].cut) for i, text in enumerate(given)
         ]
+
+    @torch.inference_mode()
+    def recommend(self, people: Iterable[str], *, n: int = 10) -> list[Recommended]:
+        """Films for each person: `#17` of the training data, or `films; that were; liked`."""
+        model = self.checkpoint.model
+        if not isinstance(model, MatrixFactorisation):
+            raise self._cannot("recommend")
+        titles = Titles(self.checkpoint.labels)
+        return [recommend(model, titles, text, n) for text in texts_of(people)]
 
     def _prompt(self, prompt: str) -> tuple[LanguageModel, Tokenizer, Read]:
         model = self.checkpoint.model

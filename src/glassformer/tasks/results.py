@@ -10,7 +10,16 @@ from torch import Tensor
 
 from glassformer.decoding import Ledger
 
-__all__ = ["Alternative", "Attention", "Classified", "Embedded", "Generated", "Translated"]
+__all__ = [
+    "Alternative",
+    "Attention",
+    "Classified",
+    "Embedded",
+    "Generated",
+    "Recommendation",
+    "Recommended",
+    "Translated",
+]
 
 Attention = dict[str, Tensor]
 """Attention weights by the name of the layer, each (1, H, Q, K)."""
@@ -100,6 +109,28 @@ class Embedded:
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON data."""
         return {"input": self.input, "vector": list(self.vector)} | _said(cut=self.cut)
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """One film, and how a person is expected to like it."""
+
+    title: str
+    stars: float
+
+
+@dataclass(frozen=True)
+class Recommended:
+    """Films for one person, best first; those that were named are not among them."""
+
+    input: str
+    films: tuple[Recommendation, ...]
+    cut: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON data."""
+        films = [{"title": film.title, "stars": film.stars} for film in self.films]
+        return {"input": self.input, "films": films}
 
 
 def _said(*, cut: bool) -> dict[str, Any]:

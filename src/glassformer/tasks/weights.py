@@ -60,9 +60,9 @@ def to_int8(
 
     A row of zeros has the scale 1, since any would do.
     """
-    largest = rows.abs().amax(dim=-1)
+    largest = torch.linalg.vector_norm(rows, float("inf"), dim=-1)
     scales = torch.where(largest > 0, largest / 127, 1.0)
-    return (rows / scales.unsqueeze(-1)).round().to(torch.int8), scales
+    return (rows / scales.unsqueeze(-1)).round_().to(torch.int8), scales
 
 
 class Int8Linear(nn.Module):
@@ -81,8 +81,9 @@ class Int8Linear(nn.Module):
         """(numbers of x · numbers of W) · scale of x · scale of W + b."""
         numbers, scales = to_int8(x.reshape(-1, x.size(-1)))
         sums = torch._int_mm(numbers, self.weight.t())
-        product = sums * scales.unsqueeze(-1) * self.scales
-        output = product if self.bias is None else product + self.bias
+        output = (sums * scales.unsqueeze(-1)).mul_(self.scales)  # in place: it is all memory
+        if self.bias is not None:
+            output.add_(self.bias)
         return output.view(*x.shape[:-1], -1)
 
     def extra_repr(self) -> str:

@@ -15,12 +15,14 @@ from glassformer.nn.models.encoders import (
     TextEncoder,
     pool,
 )
+from glassformer.nn.models.factors import MatrixFactorisation
 
 __all__ = [
     "Classifier",
     "ImageClassifier",
     "LanguageModel",
     "MaskedLanguageModel",
+    "MatrixFactorisation",
     "Seq2Seq",
     "TextEncoder",
     "build",
@@ -42,6 +44,7 @@ _BUILDERS: dict[Architecture, Callable[[ModelConfig], nn.Module]] = {
     "masked_language_model": MaskedLanguageModel,
     "language_model": LanguageModel,
     "seq2seq": Seq2Seq,
+    "recommender": MatrixFactorisation,
 }
 
 

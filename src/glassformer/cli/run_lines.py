@@ -1,0 +1,74 @@
+"""Lines in, answers out: where `glassformer run` reads from and how it writes."""
+
+import io
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from glassformer.tasks import Model
+
+__all__ = ["answer_each", "as_one_line", "as_one_object", "lines_of", "write"]
+
+_WINDOW = 16  # batches that are read, sorted by length and answered together
+_MANY = 200  # lines after which progress is worth showing
+
+
+def answer_each(
+    model: "Model",
+    lines: Iterable[str],
+    answer: Callable[[Sequence[str]], Sequence[Any]],
+    show: Callable[[str, Any], str],
+    batch_size: int,
+) -> None:
+    """Answer lines in their order; say on stderr which were cut, and how far we are."""
+    from glassformer.cli.counting import Counter
+    from glassformer.tasks.lines import answer_lines
+
+    at_once = 1 if isinstance(lines, _Typed) else _WINDOW * max(1, batch_size)
+    with Counter(_MANY) as counter:
+        answers = answer_lines(lines, answer, model.can_read, at_once)
+        for number, (line, answered) in enumerate(answers, start=1):
+            write(show(line, answered) + "\n")
+            if answered is not None and answered.cut:
+                counter.note(f"glassformer: text {number} is longer than the model reads: cut")
+            counter.count()
+
+
+class _Typed:
+    """Lines that a person types: each is answered before the next is read."""
+
+    def __iter__(self) -> Iterator[str]:
+        sys.stderr.write("one text a line; end with Ctrl-D\n")
+        yield from _stdin()
+
+
+def lines_of(texts: tuple[str, ...]) -> Iterable[str]:
+    """The texts of the command line; without any, those of stdin."""
+    if texts:
+        return list(texts)
+    return _Typed() if sys.stdin.isatty() else _stdin()
+
+
+def _stdin() -> Iterator[str]:
+    """Lines of stdin as UTF-8 whatever the locale; what is no UTF-8 becomes U+FFFD."""
+    stream = io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="replace", newline="\n")
+    for line in stream:
+        yield line.removesuffix("\n").removesuffix("\r")
+
+
+def as_one_object(data: dict[str, Any]) -> str:
+    """JSON on one line."""
+    return json.dumps(data, ensure_ascii=False)
+
+
+def as_one_line(text: str) -> str:
+    """One answer is one line, whatever characters a model writes."""
+    return " ".join(text.split("\n"))
+
+
+def write(text: str) -> None:
+    """To stdout, at once: someone may be waiting for it."""
+    sys.stdout.write(text)
+    sys.stdout.flush()

@@ -1,0 +1,115 @@
+"""What a person would like: films ranked by the stars that a factor model expects.
+
+A person is either one that the model was trained on, `#17`, or described by films that were liked,
+`Toy Story; Heat (1995)`. For the latter a vector is found that gives those films five stars, as
+short as possible; then the person is like any other. Knows titles and vectors, no files.
+Dims: F films, L films liked, D width.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+
+from glassformer.errors import ConfigError, InputError, UnknownNameError
+from glassformer.nn import MatrixFactorisation
+from glassformer.nn.shapes import Float, Tensor
+from glassformer.tasks.results import Recommendation, Recommended
+
+__all__ = ["Person", "Titles", "describe_person", "expected_stars", "read_person", "recommend"]
+
+_BEST = 5.0
+_STIFFNESS = 1.0  # what a longer vector costs: stars squared by length squared
+_YEAR = re.compile(r"\s*\(\d{4}\)\s*$")
+_ARTICLE = re.compile(r"^(.*), (The|A|An)$", re.IGNORECASE)
+
+
+class Person(NamedTuple):
+    """Someone to recommend to."""
+
+    number: int | None
+    """Of a person in the training data."""
+    liked: tuple[int, ...]
+    """Otherwise, films."""
+
+
+class Titles:
+    """The films of a model, found by what people call them."""
+
+    def __init__(self, titles: Sequence[str]) -> None:
+        self.titles = tuple(titles)
+        self._numbers: dict[str, int] = {}
+        for number, title in enumerate(titles):
+            for name in _names(title):
+                self._numbers.setdefault(name, number)  # without a year, the first of that name
+
+    def find(self, asked: str) -> int:
+        """The number of a film, whatever the case; the year may be left out."""
+        name = " ".join(asked.lower().split())
+        if name in self._numbers:
+            return self._numbers[name]
+        raise UnknownNameError("film", name, self._numbers)
+
+
+def _names(title: str) -> list[str]:
+    """`Matrix, The (1999)` is asked for as `the matrix`, too."""
+    plain = _YEAR.sub("", title)
+    names = [title.lower(), plain.lower()]
+    if article := _ARTICLE.match(plain):
+        spoken = f"{article[2]} {article[1]}".lower()
+        names += [spoken, spoken + title[len(plain) :].lower()]
+    return names
+
+
+def read_person(text: str, titles: Titles, n_people: int) -> Person:
+    """`#17` is the seventeenth person of the training data; anything else, films with `;`."""
+    if text.strip().startswith("#"):
+        number = text.strip()[1:]
+        if not number.isdecimal() or not 1 <= int(number) <= n_people:
+            raise InputError(f"people are #1 to #{n_people}, got {text.strip()!r}")
+        return Person(int(number) - 1, ())
+    asked = [part for part in text.split(";") if part.strip()]
+    if not asked:
+        raise InputError("name at least one film that was liked, or a person such as #1")
+    return Person(None, tuple(dict.fromkeys(titles.find(part) for part in asked)))
+
+
+def recommend(model: MatrixFactorisation, titles: Titles, text: str, n: int) -> Recommended:
+    """The n films that a person would like most; those that were named are left out."""
+    if n < 1:
+        raise ConfigError(f"n must be at least 1, got {n}")
+    person = read_person(text, titles, model.people.num_embeddings)
+    stars = expected_stars(model, person)
+    stars[list(person.liked)] = -torch.inf
+    best = stars.topk(min(n, len(stars) - len(person.liked)))
+    pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
+    return Recommended(text, tuple(Recommendation(titles.titles[i], given) for i, given in pairs))
+
+
+def describe_person(
+    model: MatrixFactorisation, liked: Sequence[int]
+) -> tuple[Float[Tensor, " D"], float]:
+    """The vector and the habit of someone who gave these films five stars.
+
+    Minimises Σ (5 − mean − habit of film − habit − vector · film)² + stiffness · (|vector|² +
+    habit²) over both: a system of D + 1 equations.
+    """
+    films = torch.tensor(liked)
+    vectors = model.films.weight[films].double()
+    inputs = torch.cat([vectors, torch.ones(len(films), 1).double()], dim=-1)
+    missing = _BEST - model.mean.double() - model.of_film.weight[films].squeeze(-1).double()
+    stiff = _STIFFNESS * torch.eye(inputs.size(-1)).double()
+    solved = torch.linalg.solve(inputs.T @ inputs + stiff, inputs.T @ missing)
+    return solved[:-1].to(model.films.weight.dtype), float(solved[-1])
+
+
+def expected_stars(model: MatrixFactorisation, person: Person) -> Float[Tensor, " F"]:
+    """The stars of every film; more than five are five to a reader, but still rank."""
+    if person.number is not None:
+        vector = model.people.weight[person.number]
+        habit = float(model.of_person.weight[person.number])
+    else:
+        vector, habit = describe_person(model, person.liked)
+    films = model.films.weight @ vector
+    return films + model.of_film.weight.squeeze(-1) + model.mean + habit
