@@ -35,6 +35,10 @@ class Serving:
         """Answer until interrupted."""
         self.server.run(sockets=[self._socket])
 
+    def close(self) -> None:
+        """Give the port back without having answered."""
+        self._socket.close()
+
 
 def prepare(
     load: Callable[[], ASGIApp],

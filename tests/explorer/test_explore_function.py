@@ -1,0 +1,114 @@
+"""`glassformer.explore(module, …)`: any module on the page, from a script or a notebook."""
+
+import json
+import subprocess
+import sys
+import urllib.request
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import glassformer
+from glassformer.errors import TraceError
+from glassformer.explorer import embedding
+
+
+def ask(page: embedding.Exploration, path: str) -> Any:
+    address = page.address.partition("#")[0]
+    with urllib.request.urlopen(f"{address}api/{path}", timeout=20) as answer:
+        return json.loads(answer.read())
+
+
+def test_a_module_is_a_card_with_an_open_trace(capsys: pytest.CaptureFixture[str]) -> None:
+    torch.manual_seed(0)
+    module = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval()
+    given = torch.randn(1, 4, 8)
+    labels = {"src": ["the", "cat", "sat", "down"]}
+    with glassformer.explore(module, given, labels=labels, open_page=False) as page:
+        assert capsys.readouterr().out.strip() == page.address
+        card = ask(page, "models")[0]
+        assert card["task"] == "module" and card["title"]["en"] == "TransformerEncoderLayer"
+        assert card["n_parameters"] == sum(p.numel() for p in module.parameters())
+        assert page.address.endswith(f"#/trace/{card['trace']}")
+        trace = ask(page, f"traces/{card['trace']}")
+        assert ["the", "cat", "sat", "down"] in trace["labels"]
+        assert trace["answer"]["text"] == "1×4×8" and trace["attention"][0]["n_heads"] == 2
+        cell = ask(page, f"traces/{card['trace']}/cell?step={trace['outputs'][0]}&index=0,1,2")
+        assert cell["cell"]["value"] == pytest.approx(float(module(given)[0, 1, 2].detach()))
+        assert page.is_open
+    assert not page.is_open
+
+
+def test_a_function_is_explored_too() -> None:
+    def twice(x: Tensor) -> Tensor:
+        doubled = x * 2
+        return doubled
+
+    with glassformer.explore(twice, torch.ones(2, 2), open_page=False) as page:
+        assert ask(page, "models")[0]["name"] == "twice"
+
+
+def test_what_cannot_be_traced_is_said_before_anything_is_served() -> None:
+    with pytest.raises(TraceError, match="there is no tensor"):
+        glassformer.explore(lambda x: None, torch.ones(1), open_page=False)
+
+
+def test_in_a_notebook_the_page_is_the_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedding, "_in_notebook", lambda: True)
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    with glassformer.explore(nn.Linear(2, 2), torch.ones(1, 2)) as page:
+        assert f'<iframe src="{page.address}"' in page._repr_html_()
+        address = page.address.partition("#")[0]
+        with urllib.request.urlopen(address, timeout=20) as answer:
+            policy = answer.headers["Content-Security-Policy"]
+        assert "frame-ancestors 'self' http://localhost:*" in policy
+    assert opened == []
+
+
+def test_two_pages_at_once_take_two_ports() -> None:
+    with (
+        glassformer.explore(nn.Linear(2, 2), torch.ones(1, 2), open_page=False) as one,
+        glassformer.explore(nn.ReLU(), torch.ones(1, 2), open_page=False) as other,
+    ):
+        assert one.address.partition("#")[0] != other.address.partition("#")[0]
+        assert ask(one, "models")[0]["name"] == "Linear"
+        assert ask(other, "models")[0]["name"] == "ReLU"
+
+
+SCRIPT = """
+import torch, glassformer
+glassformer.explore(torch.nn.Linear(2, 2), torch.ones(1, 2), open_page=False)
+{end}
+"""
+
+
+def test_a_script_that_ends_leaves_the_page_open() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT.format(end="")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None and process.stderr is not None
+    address = process.stdout.readline().partition("#")[0]
+    assert process.stderr.readline() == "the page stays open until Ctrl+C\n"
+    with urllib.request.urlopen(address, timeout=20) as answer:
+        assert answer.status == 200
+    process.send_signal(2)
+    assert process.wait(20) == 0
+    process.stdout.close()
+    process.stderr.close()
+
+
+def test_a_script_that_fails_does_not_hang() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT.format(end="1 / 0")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1 and "ZeroDivisionError" in done.stderr
