@@ -53,7 +53,15 @@ export interface TablePart {
   rows: string[][];
 }
 
-export type Part = Prose | Remark | Formula | MatrixPart | TablePart;
+/** A drawing of ours; it is shown as a picture, so nothing in it can act on the page. */
+export interface FigurePart {
+  kind: 'figure';
+  name: string;
+  caption: string;
+  svg: string;
+}
+
+export type Part = Prose | Remark | Formula | MatrixPart | TablePart | FigurePart;
 
 export function partOf(part: LessonPart): Part {
   return part as unknown as Part;
@@ -89,13 +97,15 @@ export function cellText(value: number): string {
 export function inRows(parts: Part[]): Part[][] {
   const rows: Part[][] = [];
   for (const part of parts) {
-    const isWide = part.kind === 'matrix' || part.kind === 'table';
     const last = rows.at(-1);
-    const lastIsWide = last?.[0]?.kind === 'matrix' || last?.[0]?.kind === 'table';
-    if (isWide && lastIsWide && last !== undefined) last.push(part);
+    if (last?.[0] !== undefined && isBlock(part) && isBlock(last[0])) last.push(part);
     else rows.push([part]);
   }
   return rows;
+}
+
+function isBlock({ kind }: Part): boolean {
+  return kind === 'matrix' || kind === 'table';
 }
 
 export { typeset };
