@@ -15,13 +15,14 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from glassformer.data import Loader
 from glassformer.errors import ConfigError
 from glassformer.training import RunConfig
 from glassformer.training.acceleration import Acceleration, choose_acceleration
 from glassformer.training.loop import Trainer
+from glassformer.training.processes import Processes
 from glassformer.training.recording import RecordedWork
 from glassformer.training.settings import changed, to_json
 from glassformer.training.update import Updater
@@ -176,3 +177,25 @@ def test_a_preferred_kernel_changes_no_result(kernel: str, tmp_path: Path) -> No
     )
     for key, tensor in plain.items():
         assert torch.allclose(tensor, preferred[key], rtol=1e-5, atol=1e-6), key
+
+
+def test_gradients_of_recorded_steps_are_summed_over_processes() -> None:
+    class Twice(Processes):
+        """Another process that has found the same."""
+
+        def sum(self, numbers: Tensor) -> Tensor:
+            return numbers.mul_(2)
+
+    parameters = [
+        nn.Parameter(torch.zeros(2, 3)),
+        nn.Parameter(torch.zeros(3, dtype=torch.float64)),
+        nn.Parameter(torch.zeros(())),
+    ]
+    for value, parameter in enumerate(parameters, start=1):
+        parameter.grad = torch.full_like(parameter, float(value))
+    kept = [parameter.grad for parameter in parameters]
+    Twice(n=2).sum_gradients(parameters)
+    for value, (parameter, gradient) in enumerate(zip(parameters, kept, strict=True), start=1):
+        assert parameter.grad is gradient  # recorded steps add to these very tensors
+        assert gradient is not None
+        assert (gradient == 2 * value).all()

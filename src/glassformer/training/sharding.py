@@ -5,22 +5,28 @@ are put together while it computes. Saved states hold whole tensors, so that any
 can go on from them. Without sharding everything here hands its argument back.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeGuard
 
 import torch
 from torch import Tensor, nn
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard
-from torch.distributed.tensor import DTensor, distribute_tensor
 
 from glassformer.errors import TrainingError
 from glassformer.nn import Block
 
-__all__ = ["all_whole", "cut_like", "fill", "local", "shard", "whole"]
+# What torch needs for this takes long to import, and nearly all runs do without.
+if TYPE_CHECKING:
+    from torch.distributed.tensor import DTensor
+
+__all__ = ["all_whole", "cut_like", "fill", "local", "shard", "unexchanged", "whole"]
 
 
 def shard(model: nn.Module, device: torch.device, n_processes: int) -> None:
     """Cut a model's parameters in place, block by block; gradients become means over processes."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
     mesh = init_device_mesh(device.type, (n_processes,))
     for part in model.modules():
         if isinstance(part, Block):
@@ -28,9 +34,26 @@ def shard(model: nn.Module, device: torch.device, n_processes: int) -> None:
     fully_shard(model, mesh=mesh)
 
 
+@contextmanager
+def unexchanged(model: nn.Module) -> Iterator[None]:
+    """A block in which a sharded model's gradients stay in their processes."""
+    from torch.distributed.fsdp import FSDPModule
+
+    assert isinstance(model, FSDPModule)
+    model.set_requires_gradient_sync(False)
+    try:
+        yield
+    finally:
+        model.set_requires_gradient_sync(True)
+
+
+def _is_cut(tensor: Tensor) -> "TypeGuard[DTensor]":
+    return hasattr(tensor, "full_tensor")
+
+
 def whole(tensor: Tensor) -> Tensor:
     """A tensor put together from all processes' shares; all must take part."""
-    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+    return tensor.full_tensor() if _is_cut(tensor) else tensor
 
 
 def all_whole(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -41,13 +64,15 @@ def all_whole(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def local(tensor: Tensor) -> Tensor:
     """This process's share, in the memory of the tensor itself."""
-    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+    return tensor.to_local() if _is_cut(tensor) else tensor
 
 
 def cut_like(tensor: Tensor, pattern: Tensor) -> Tensor:
     """A whole tensor cut as another one is; each process has the whole and takes its share."""
-    if not isinstance(pattern, DTensor) or isinstance(tensor, DTensor):
+    if not _is_cut(pattern) or _is_cut(tensor):
         return tensor
+    from torch.distributed.tensor import distribute_tensor
+
     return distribute_tensor(
         tensor.to(pattern.device), pattern.device_mesh, pattern.placements, src_data_rank=None
     )

@@ -4,13 +4,11 @@ Each batch adds its sum of losses, divided by the number of labels of the whole 
 update is the same whether its examples come in one batch, in several, or in several processes.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.distributed.fsdp import FSDPModule
 from torch.nn.parallel import DistributedDataParallel
 
 from glassformer.data import Batch, Update
@@ -21,6 +19,7 @@ from glassformer.training.loss import Measure
 from glassformer.training.optimiser import Optimiser
 from glassformer.training.processes import Processes, precision
 from glassformer.training.recording import CudaRecorder, RecordedWork, Recorder, Work
+from glassformer.training.sharding import unexchanged
 
 __all__ = ["Done", "Updater"]
 
@@ -57,11 +56,10 @@ class Updater:
         self._kernel = config.loop.attention
         self._loss = loss_function(acceleration)
         join_projections(model, device.type == "cuda")
+        self._sharded = config.loop.sharding == "fsdp" and processes.n > 1
         # In recorded steps gradients are summed after the backward pass, not during it.
         self._wrapped = (
-            model
-            if acceleration.recorded
-            else processes.wrap(model, device, sharded=config.loop.sharding == "fsdp")
+            model if acceleration.recorded else processes.wrap(model, device, sharded=self._sharded)
         )
         keeps_gradients = acceleration.graphs and (
             acceleration.recorded or config.loop.accumulate > 1
@@ -75,7 +73,7 @@ class Updater:
 
     def __call__(self, update: Update, learning_rate_share: float) -> Done:
         """One step of the optimiser."""
-        averages = isinstance(self._wrapped, DistributedDataParallel | FSDPModule)
+        averages = self._sharded or isinstance(self._wrapped, DistributedDataParallel)
         # The sum over processes is wanted.
         factor = (self.processes.n if averages else 1) / self._all_scored(update)
         nll = torch.zeros((), device=self.device)
@@ -106,18 +104,11 @@ class Updater:
         (loss.objective * factor).backward()
         return loss.nll
 
-    @contextmanager
-    def _kept_apart(self) -> Iterator[None]:
+    def _kept_apart(self) -> AbstractContextManager[None]:
         """Gradients stay in their processes here: they are exchanged with the last batch alone."""
         if isinstance(self._wrapped, DistributedDataParallel):
-            with self._wrapped.no_sync():
-                yield
-        elif isinstance(self._wrapped, FSDPModule):
-            self._wrapped.set_requires_gradient_sync(False)
-            yield
-            self._wrapped.set_requires_gradient_sync(True)
-        else:
-            yield
+            return self._wrapped.no_sync()
+        return unexchanged(self._wrapped) if self._sharded else nullcontext()
 
     def _all_scored(self, update: Update) -> int:
         """Labels of the whole update, over all its batches and processes."""
