@@ -6,7 +6,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: help setup demo test check-slow lint lint-web bench web constraints clean
+.PHONY: help setup demo test browser check-slow lint lint-web bench web constraints clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -22,8 +22,18 @@ $(STAMP): pyproject.toml constraints.txt
 demo: setup  ## look: attention on three inputs, a model that learns, a trained translator as a page
 	$(BIN)/python examples/first_steps.py glassformer-demo.html
 
-test: setup lint lint-web  ## check: lint, types, every test, coverage
+test: setup lint lint-web browser  ## check: lint, types, every test (the page's in Chromium), coverage
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal --cov --cov-report=term
+
+# Debian's Chromium, and letters for the Chinese page.
+browser:
+	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  echo "installing chromium and fonts-noto-cjk"; \
+	  apt-get update -qq && apt-get install -y -qq chromium fonts-noto-cjk >/dev/null; \
+	else \
+	  echo "the tests of the page need Chromium: apt-get install chromium fonts-noto-cjk" >&2; exit 1; \
+	fi
 
 SLOW_PACKAGES := libreoffice-calc-nogui chromium fonts-noto-cjk \
 	texlive-xetex texlive-latex-extra texlive-lang-chinese lmodern

@@ -1,0 +1,115 @@
+"""Both languages, both themes, the phone, and axe on every screen."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.explorer.conftest import Visit
+
+CELL = "#/toy?text=I am not happy&step=encoder.blocks.0.attention.weights&cell=0,0,1,2"
+SCREENS = {
+    "start": "#/",
+    "map": CELL,
+    "translation": "#/en-de?text=A dog runs.",
+    "attention": "#/toy?text=I am not happy&view=attention",
+    "decoding": "#/en-de?text=A dog runs.&view=decoding",
+    "lessons": "#/lesson",
+    "lesson": "#/lesson/illustrated/4",
+}
+PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
+SETTLED = "() => !document.querySelector('[role=progressbar]')"
+
+
+def settle(page: Page) -> None:
+    page.wait_for_load_state("networkidle")
+    page.wait_for_function(SETTLED)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("screen", SCREENS)
+def test_axe_finds_nothing(
+    visit: Visit, axe: Callable[[Page], list[str]], screen: str, scheme: str
+) -> None:
+    page = visit("")
+    page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+    page.goto(page.url.split("#")[0] + SCREENS[screen])
+    settle(page)
+    expect(page.locator("html")).to_have_attribute("data-theme", scheme)
+    assert axe(page) == []
+
+
+def test_the_language_is_switched_in_place_and_remembered(visit: Visit) -> None:
+    page = visit(CELL)
+    expect(page.get_by_role("button", name="Map")).to_be_visible()
+    page.get_by_role("button", name="中文").click()
+    expect(page.get_by_role("button", name="结构图")).to_be_visible()
+    expect(page.get_by_role("complementary", name="选中的数")).to_be_visible()
+    expect(page.locator("html")).to_have_attribute("lang", "zh-CN")
+    page.goto(page.url.split("#")[0])
+    expect(page.get_by_role("heading", level=1)).to_contain_text("点击任意一个数")
+    page.get_by_role("button", name="English").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Click any number")
+
+
+@pytest.mark.browser_context_args(locale="zh-CN")
+def test_a_chinese_browser_gets_a_chinese_page(visit: Visit) -> None:
+    page = visit("")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("点击任意一个数")
+    expect(page.get_by_role("article", name="玩具模型")).to_be_visible()
+
+
+def test_the_theme_is_chosen_and_remembered(visit: Visit) -> None:
+    page = visit("")
+    root = page.locator("html")
+    page.get_by_role("button", name="Colours: as the system").click()
+    expect(root).to_have_attribute("data-theme", "light")
+    page.get_by_role("button", name="Colours: light").click()
+    expect(root).to_have_attribute("data-theme", "dark")
+    page.reload()
+    expect(root).to_have_attribute("data-theme", "dark")
+
+
+def test_the_keys_are_listed(visit: Visit) -> None:
+    page = visit(CELL)
+    expect(page.get_by_role("complementary")).to_be_visible()
+    page.keyboard.press("?")
+    dialog = page.get_by_role("dialog", name="Keys")
+    expect(dialog).to_contain_text("Explain the number")
+    page.keyboard.press("Escape")
+    expect(dialog).to_be_hidden()
+    expect(page.get_by_role("complementary")).to_be_visible()
+
+
+@pytest.mark.browser_context_args(**PHONE)
+@pytest.mark.parametrize("screen", SCREENS)
+def test_nothing_is_wider_than_a_phone(
+    visit: Visit, axe: Callable[[Page], list[str]], screen: str
+) -> None:
+    page = visit(SCREENS[screen])
+    settle(page)
+    widths = "[document.documentElement.scrollWidth, document.body.scrollWidth, innerWidth]"
+    root, body, window = page.evaluate(widths)
+    assert max(root, body) <= window == 390
+    assert axe(page) == []
+
+
+@pytest.mark.browser_context_args(**PHONE)
+def test_on_a_phone_the_tree_is_a_drawer_and_the_card_a_sheet(visit: Visit) -> None:
+    page = visit(CELL)
+    card = page.get_by_role("complementary", name="The selected number")
+    expect(card).to_be_visible()
+    box = card.bounding_box()
+    assert box is not None
+    assert box["width"] == 390
+    assert box["y"] > 300
+    tree = page.get_by_role("tree", name="Map")
+    expect(tree).to_be_hidden()
+    page.get_by_role("button", name="Steps").tap()
+    expect(tree).to_be_visible()
+    tree.get_by_text("scaled").tap()
+    expect(tree).to_be_hidden()
+    expect(page.get_by_role("heading", name=re.compile("scaled"))).to_be_visible()

