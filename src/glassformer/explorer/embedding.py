@@ -4,13 +4,12 @@
     module = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
     glassformer.explore(module, torch.randn(1, 4, 8))
 
-The server runs in a thread of this process. A script that comes to its end waits for Ctrl+C, so
-that the page does not go away under its reader; a notebook shows the page in its output.
+The server runs in a thread of this process. A script stops there until Ctrl+C, so that the page
+does not go away under its reader; a prompt and a notebook go on, and a notebook shows the page.
 """
 
 from __future__ import annotations
 
-import atexit
 import sys
 import threading
 import webbrowser
@@ -62,7 +61,6 @@ class Exploration:
         """End the server and free its port."""
         self._serving.server.should_exit = True
         self._thread.join(10)
-        atexit.unregister(self._wait_at_exit)
 
     def __enter__(self) -> Self:
         return self
@@ -70,19 +68,13 @@ class Exploration:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def stay_until_interrupted(self) -> None:
-        """Keep a script that ends from taking the page with it."""
-        atexit.register(self._wait_at_exit)
-
-    def _wait_at_exit(self) -> None:
-        if hasattr(sys, "last_type"):  # the script failed: it should not hang, too
-            return
-        sys.stderr.write("the page stays open until Ctrl+C\n")
+    def wait(self) -> None:
+        """Stay until Ctrl+C, then close."""
+        sys.stderr.write("Ctrl+C closes the page\n")
         try:
             self._thread.join()
         except KeyboardInterrupt:
-            self._serving.server.should_exit = True
-            self._thread.join(2)
+            self.close()
 
 
 def explore(
@@ -93,12 +85,14 @@ def explore(
     host: str = "127.0.0.1",
     port: int | None = None,
     open_page: bool = True,
+    wait: bool | None = None,
     **keywords: Any,
 ) -> Exploration:
     """Run a module or a function once, and open a page on which every number can be clicked.
 
     `labels` names the positions of an input: `{"input_ids": ["I", "am"]}`. Other keywords are the
     module's own. `open_page=False` starts no browser; in a notebook the page is the cell's output.
+    `wait=False` lets a script go on while the page is open: it ends when the script ends.
     """
     try:
         from glassformer.explorer.api import create_api
@@ -113,10 +107,11 @@ def explore(
     serving = prepare(lambda: create_api(state), host, port, framed=notebook)
     page = Exploration(recorded, serving, link)
     sys.stdout.write(f"{page.address}\n")
+    sys.stdout.flush()
     if open_page and not notebook:
         webbrowser.open(page.address)
-    if not notebook and not _is_interactive():
-        page.stay_until_interrupted()
+    if wait if wait is not None else not (notebook or _is_interactive()):
+        page.wait()
     return page
 
 
