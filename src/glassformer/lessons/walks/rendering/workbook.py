@@ -27,6 +27,7 @@ from glassformer.lessons.walks.phrases import Speaker
 from glassformer.lessons.walks.rendering.cells import formula_lines
 from glassformer.lessons.walks.rendering.sheets import Sheets
 from glassformer.trace.render.colours import hex_colour, ink_on
+from glassformer.trace.render.words import words_in
 from glassformer.trace.render.workbook.formats import Formats
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def to_workbook(lesson: Lesson) -> bytes:
     # A fixed date: the same lesson gives the same file.
     book.set_properties({"title": lesson.title, "created": datetime(2026, 1, 1)})
     reading = book.add_worksheet(say("lesson sheet"))
-    sheets = Sheets(book, reserved=[say("lesson sheet")])
+    sheets = Sheets(book, [say("lesson sheet")], words_in(lesson.language))
     for trace in lesson.traces():
         sheets.add(trace, _shown_steps(lesson, trace))
     _ReadingSheet(book, reading, sheets, say).write(lesson)
