@@ -1,0 +1,165 @@
+"""Attention on the page, against the weights that the model's own recording gives."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from urllib.parse import quote
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from playwright.sync_api import Page, expect
+
+import glassformer
+from glassformer.decoding import Greedy
+from glassformer.trace.render.colours import Scale
+from tests.explorer.conftest import Visit
+
+TEXT = "A dog runs across the street."
+LINK = f"#/en-de?text={quote(TEXT)}&view=attention"
+
+
+@cache
+def recorded() -> dict[str, NDArray[np.float32]]:
+    """The weights of one pass, by layer, (H, Q, K); recorded by the fused path, not by a trace."""
+    found = glassformer.load("en-de").translate([TEXT], search=Greedy(), attention=True)[0]
+    assert found.attention is not None
+    return {name: weights.numpy().squeeze(0) for name, weights in found.attention.items()}
+
+
+def layers(part: str) -> list[NDArray[np.float32]]:
+    """The layers of one part, in order."""
+    ends = {
+        "Encoder": ("encoder.", ".attention"),
+        "Decoder": ("decoder.", ".attention"),
+        "Cross-attention": ("decoder.", ".cross_attention"),
+    }[part]
+    return [
+        weights
+        for name, weights in recorded().items()
+        if name.startswith(ends[0]) and name.endswith(ends[1])
+    ]
+
+
+def number(text: str) -> float:
+    return float(text.replace("−", "-"))
+
+
+def pick(page: Page, part: str, layer: int, head: int) -> None:
+    name = re.compile(rf"^{part}.*, layer {layer + 1}, head {head + 1}$")
+    page.get_by_role("gridcell", name=name).click()
+
+
+def test_every_head_has_its_picture(visit: Visit) -> None:
+    page = visit(LINK)
+    for part in ("Encoder", "Decoder", "Cross-attention"):
+        for number_, weights in enumerate(layers(part)):
+            for head, rows in enumerate(weights):
+                name = re.compile(rf"^{part}.*, layer {number_ + 1}, head {head + 1}$")
+                picture = page.get_by_role("gridcell", name=name).locator("canvas")
+                expect(picture).to_have_attribute("width", str(rows.shape[1]))
+                expect(picture).to_have_attribute("height", str(rows.shape[0]))
+
+
+def test_the_pixels_of_a_picture_are_the_weights(visit: Visit) -> None:
+    page = visit(LINK)
+    weights = layers("Cross-attention")[1][2]
+    cell = page.get_by_role("gridcell", name=re.compile("^Cross.*layer 2, head 3$"))
+    expect(cell.locator("canvas")).to_have_attribute("height", str(weights.shape[0]))
+    pixels = cell.locator("canvas").evaluate(
+        "c => [...c.getContext('2d').getImageData(0, 0, c.width, c.height).data]"
+    )
+    shown = np.array(pixels, dtype=int).reshape(*weights.shape, 4)[..., :3]
+    scale = Scale("probability")
+    expected = np.array([[scale.colour(float(x)) for x in row] for row in weights], dtype=int)
+    # The page has 253 colours; the widest step between two neighbours is 3.
+    assert np.abs(shown - expected).max() <= 3
+
+
+@pytest.mark.parametrize(("part", "layer", "head"), [("Encoder", 1, 0), ("Cross-attention", 2, 3)])
+def test_a_held_token_shows_its_weights_and_each_opens_its_card(
+    visit: Visit, part: str, layer: int, head: int
+) -> None:
+    page = visit(LINK)
+    pick(page, part, layer, head)
+    weights = layers(part)[layer][head]
+    query = 3
+    page.locator(f"[data-side=query][data-place='{query}']").click()
+    buttons = page.locator("[data-weight]")
+    expect(buttons).to_have_count(weights.shape[1])
+    for key in range(weights.shape[1]):
+        shown = number(page.locator(f"[data-weight='{query},{key}']").inner_text())
+        assert shown == pytest.approx(float(weights[query, key]), rel=5e-3, abs=1e-7)
+    key = int(weights[query].argmax())
+    page.locator(f"[data-weight='{query},{key}']").click()
+    card = page.get_by_role("complementary", name="The selected number")
+    expect(card).to_contain_text(f"weights[0, {head}, {query}, {key}]")
+    exact = re.search(r"0\.\d{6,}", card.inner_text())
+    assert exact is not None
+    assert float(exact[0]) == pytest.approx(float(weights[query, key]), abs=1e-6)
+
+
+def test_a_key_shows_who_looks_at_it(visit: Visit) -> None:
+    page = visit(LINK)
+    pick(page, "Encoder", 0, 1)
+    weights = layers("Encoder")[0][1]
+    page.locator("[data-side=key][data-place='2']").click()
+    for query in range(weights.shape[0]):
+        shown = number(page.locator(f"[data-weight='{query},2']").inner_text())
+        assert shown == pytest.approx(float(weights[query, 2]), rel=5e-3, abs=1e-7)
+
+
+def test_a_head_in_words_names_its_strongest_keys(visit: Visit) -> None:
+    page = visit(LINK)
+    pick(page, "Encoder", 1, 3)
+    page.get_by_text("In words").click()
+    weights = layers("Encoder")[1][3]
+    tokens = page.locator("[data-side=key]").all_inner_texts()
+    told = page.locator("details dd")
+    expect(told).to_have_count(weights.shape[0])
+    for query, row in enumerate(weights):
+        strongest = np.argsort(-row)[:3]
+        said = told.nth(query).get_by_role("button").all_inner_texts()
+        for key, text in zip(strongest, said, strict=True):
+            token, _, weight = text.rpartition(" ")
+            assert token.strip() == tokens[key]
+            assert number(weight) == pytest.approx(float(row[key]), rel=1e-3)
+
+
+def test_the_summary_is_computed_from_the_weights(visit: Visit) -> None:
+    page = visit(LINK)
+    pick(page, "Decoder", 2, 0)
+    weights = layers("Decoder")[2][0].astype(np.float64)
+    logs = np.log(weights, where=weights > 0, out=np.zeros_like(weights))
+    spread = float(np.exp(-(weights * logs).sum(axis=-1)).mean())
+    summary = page.locator("[data-summary]")
+    expect(summary).to_contain_text(f"as if {spread:.3g} keys")
+    said = re.search(r"Looks mostly at (.+): (\d+) %", summary.inner_text())
+    n = len(weights)
+    means = {
+        "each token itself": np.diag(weights)[1:].mean(),
+        "the token before": np.diag(weights, -1).mean(),
+        "the first token": weights[1:, 0].mean(),
+        "the last token": weights[1:, n - 1].mean(),
+    }
+    best = max(means, key=lambda name: means[name])
+    if means[best] < 0.5:
+        assert said is None
+    else:
+        assert said is not None and said[1] == best
+        assert float(said[2]) == pytest.approx(100 * means[best], abs=0.51)
+
+
+def test_arrows_move_through_the_heads(visit: Visit) -> None:
+    page = visit(LINK)
+    pick(page, "Encoder", 0, 0)
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowDown")
+    chosen = page.get_by_role("grid", name="Encoder: heads by layer").get_by_role(
+        "gridcell", selected=True
+    )
+    expect(chosen).to_have_accessible_name("Encoder, layer 2, head 2")
+    expect(chosen).to_be_focused()
+    expect(page.get_by_role("heading", name="Encoder, layer 2, head 2")).to_be_visible()
+    expect(page).to_have_url(re.compile(r"step=encoder\.blocks\.1\.attention\.weights"))

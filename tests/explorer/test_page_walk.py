@@ -1,0 +1,104 @@
+"""Lessons on the page: every number is the lesson's, and opens the card of the same cell."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import Page, expect
+
+import glassformer
+from glassformer.lessons.walks import Formula, HeatMap, make_lesson
+from glassformer.passes import forward_pass
+from glassformer.trace import trace
+from tests.explorer.conftest import Visit
+
+LESSON = make_lesson("illustrated")
+
+
+def at(visit: Visit, step: int, name: str = "illustrated", language: str = "en") -> Page:
+    page = visit(f"#/lesson/{name}/{step + 1}" + ("?lang=zh" if language == "zh" else ""))
+    page.locator("article").wait_for()
+    return page
+
+
+def test_the_list_leads_to_a_lesson_and_back(visit: Visit) -> None:
+    page = visit("#/lesson")
+    page.get_by_role("button", name=LESSON.title).click()
+    expect(page.locator("article h3")).to_have_text(f"1{LESSON.steps[0].title}")
+    expect(page).to_have_url(re.compile(r"#/lesson/illustrated/1"))
+    page.get_by_role("button", name="All lessons").click()
+    expect(page.get_by_role("heading", name="Lessons")).to_be_visible()
+
+
+def test_every_step_has_the_lessons_own_numbers(visit: Visit) -> None:
+    page = at(visit, 0)
+    for number, step in enumerate(LESSON.steps):
+        expect(page.locator("article h3")).to_contain_text(step.title)
+        expect(page.get_by_text(f"Step {number + 1} of {len(LESSON.steps)}")).to_be_visible()
+        matrices = [part for part in step.parts if isinstance(part, HeatMap)]
+        grids = page.locator("article table[role=grid]")
+        expect(grids).to_have_count(len(matrices))
+        for place, part in enumerate(matrices):
+            shown = (
+                grids.nth(place)
+                .locator("[data-value]")
+                .evaluate_all("cells => cells.map((cell) => Number(cell.dataset.value))")
+            )
+            assert shown == [float(x) for row in part.matrix.values for x in row]
+        for formula in [part for part in step.parts if isinstance(part, Formula)]:
+            expect(page.locator("article")).to_contain_text(formula.shown.numbers)
+        if number + 1 < len(LESSON.steps):
+            page.keyboard.press("j")
+
+
+def test_j_and_k_and_the_buttons_turn_the_page(visit: Visit) -> None:
+    page = at(visit, 3)
+    expect(page.locator("article h3")).to_contain_text(LESSON.steps[3].title)
+    page.keyboard.press("k")
+    expect(page.locator("article h3")).to_contain_text(LESSON.steps[2].title)
+    page.get_by_role("button", name="Next").click()
+    expect(page.locator("article h3")).to_contain_text(LESSON.steps[3].title)
+    expect(page).to_have_url(re.compile(r"#/lesson/illustrated/4"))
+    page.go_back()
+    expect(page.locator("article h3")).to_contain_text(LESSON.steps[2].title)
+
+
+def test_a_formula_and_a_cell_open_their_cards(visit: Visit) -> None:
+    place, step = next(
+        (number, step) for number, step in enumerate(LESSON.steps) if step.role == "scores"
+    )
+    formula = next(part for part in step.parts if isinstance(part, Formula))
+    page = at(visit, place)
+    page.locator("button.cell").first.click()
+    card = page.get_by_role("complementary", name="The selected number")
+    index = ", ".join(map(str, formula.cell.index))
+    expect(card).to_contain_text(f"scores[{index}]")
+    expect(card).to_contain_text(formula.shown.value)
+    expect(page).to_have_url(re.compile(r"#/lesson/illustrated/"))
+    page.locator("article [data-at='2,1']").last.click()
+    expect(card).to_contain_text("scores[0, 0, 2, 1]")
+    matrix = next(part for part in step.parts if isinstance(part, HeatMap))
+    expect(card).to_contain_text(f"{matrix.matrix.values[2, 1]:g}")
+
+
+def test_the_language_changes_in_place(visit: Visit) -> None:
+    page = at(visit, 4)
+    page.get_by_role("button", name="中文").click()
+    chinese = make_lesson("illustrated", "zh")
+    expect(page.locator("article h3")).to_contain_text(chinese.steps[4].title)
+    expect(page.get_by_text(f"第 5 步，共 {len(chinese.steps)} 步")).to_be_visible()
+
+
+def test_a_run_is_walked_with_its_own_numbers(visit: Visit) -> None:
+    page = visit("#/toy?text=I am not happy&view=walk&at=1")
+    page.locator("article").wait_for()
+    found = forward_pass(glassformer.load("toy", attention="written").checkpoint, "I am not happy")
+    recorded = trace(found.model, *found.arguments)
+    while not page.locator("article h3").inner_text().endswith("scores"):
+        page.keyboard.press("j")
+    expect(page.locator("article p").first).to_contain_text("dot product")
+    first = page.locator("article .first button")
+    step = next(step for step in recorded.steps if step.name.endswith("attention.scores"))
+    expect(first).to_contain_text("scores[0, 0, 0, 0]")
+    shown = first.locator("b").inner_text().replace("−", "-")
+    assert float(shown) == float(step.value[0, 0, 0, 0])
