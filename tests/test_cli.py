@@ -97,6 +97,7 @@ def test_explain_as_json_is_data() -> None:
         ([*EXPLAIN, "logits[0"], 1, ["step[i, j]", "logits[0"]),
         (["explain", "toi", "I", "--at", "logits[0]"], 2, ["toi", "did you mean", "toy"]),
         (["explain", "toy", "", "--at", "logits[0]"], 1, ["the text is empty"]),
+        ([*EXPLAIN, "logits[0]", "--depth", "-1"], 2, ["--depth", ">= 1"]),
     ],
 )
 def test_explain_with_bad_input_is_one_clear_line(

@@ -234,3 +234,18 @@ def test_dependents_of_a_parameter_and_of_a_token() -> None:
     assert [d.count for d in bias.dependents()] == [4]
     token = trace(nn.Embedding(5, 2), torch.tensor([4]))["input"][0]
     assert [d.step.op for d in token.dependents()] == ["embedding"]
+
+
+def test_terms_are_made_when_they_are_asked_for() -> None:
+    x, w, b = torch.randn(1, 3000), torch.randn(2, 3000), torch.randn(2)
+    cell = trace(lambda x, w, b: torch.nn.functional.linear(x, w, b), x, w, b)["linear"][0, 1]
+    terms = cell.terms
+    assert len(terms) == len(terms.values) == 3001
+    expected = torch.cat([x[0].double() * w[1].double(), b[1:].double()])
+    torch.testing.assert_close(torch.from_numpy(terms.values), expected, rtol=0, atol=0)
+    assert [c.name for c in terms[-2].cells] == ["x[0, 2999]", "w[1, 2999]"]
+    assert [c.name for c in terms[-1].cells] == ["b[1]"]
+    assert [term.value for term in terms[:2]] == terms.values[:2].tolist()
+    with pytest.raises(IndexError):
+        terms[3001]
+    assert trace(lambda x: x + 1, x)["x"][0, 0].terms[:] == ()

@@ -157,3 +157,24 @@ def test_a_trace_is_cancelled_from_another_thread() -> None:
     thread.join(60)
     assert raised
     assert not thread.is_alive()
+
+
+def test_a_capture_leaves_the_garbage_collection_as_it_was() -> None:
+    seen: list[bool] = []
+
+    def function(x: Tensor) -> Tensor:
+        seen.append(gc.isenabled())
+        return x + 1
+
+    trace(function, torch.ones(2))
+    assert gc.isenabled()
+    with pytest.raises(ZeroDivisionError):
+        trace(lambda x: x + 1 / 0, torch.ones(2))
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        trace(function, torch.ones(2))
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+    assert seen == [False, False]
