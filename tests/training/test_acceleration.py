@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.data import Loader
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, TrainingError
 from glassformer.training import RunConfig
 from glassformer.training.acceleration import Acceleration, choose_acceleration
 from glassformer.training.loop import Trainer
@@ -136,6 +136,18 @@ def test_compiled_steps_are_plain_steps(tmp_path: Path) -> None:
         lines = (out / "metrics.jsonl").read_text("utf-8").splitlines()
         losses[compiled] = [json.loads(line).get("loss", 0.0) for line in lines]
     assert losses["on"] == pytest.approx(losses["off"], rel=1e-5)
+
+
+def test_a_step_that_cannot_be_recorded_says_what_to_do(tmp_path: Path) -> None:
+    trainer = trainer_with(tiny("shakespeare"), tmp_path, Acceleration(graphs=True))
+
+    def refuses(_work: Callable[[], Tensor]) -> tuple[Tensor, Callable[[], None]]:
+        raise RuntimeError("operation not permitted\nwhen stream is capturing")
+
+    assert isinstance(trainer.updater._work, RecordedWork)
+    trainer.updater._work._recorder = refuses
+    with pytest.raises(TrainingError, match=r"\(operation not permitted\).*--loop.graphs off"):
+        parameters_after(trainer, 1)
 
 
 def choice(config: RunConfig, device: torch.device = CUDA, **facts: Any) -> Acceleration:

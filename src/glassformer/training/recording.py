@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.data import Batch
+from glassformer.errors import TrainingError
 
 __all__ = ["CudaRecorder", "RecordedWork", "Recorder", "Work"]
 
@@ -90,7 +91,14 @@ class RecordedWork:
         assert len(gradients) == len(self._parameters), "gradients must stay between updates"
         before = [gradient.clone() for gradient in gradients]
         kept, kept_factor = batch.copied(), factor.clone()
-        loss, replay = self._recorder(lambda: self._work(kept, kept_factor))
+        try:
+            loss, replay = self._recorder(lambda: self._work(kept, kept_factor))
+        except RuntimeError as error:
+            reason = str(error).partition("\n")[0]
+            raise TrainingError(
+                f"a step cannot be recorded as a CUDA graph ({reason}); run it with "
+                "--loop.graphs off"
+            ) from error
         torch._foreach_copy_(gradients, before)  # rehearsals have added to them
         return _Recording(kept, kept_factor, loss, replay)
 
