@@ -1,11 +1,14 @@
 """Translating with a beam of 4: ours, Hugging Face generate and CTranslate2, the same weights.
 
     python benchmarks/decoding.py [--model DIR --sentences FILE] [--threads 2] [--rounds 3]
+    python benchmarks/decoding.py --device cuda [--base]         Hugging Face with its static cache
+    python benchmarks/decoding.py --lengths                       only the cost of longer outputs
 
 Every engine translates the same sentences in one run, sorted by length, at each batch size; its
 best counts. Rounds alternate between engines, so that a busy machine slows all of them alike.
 Without a model, weights are random and every output has a forced length: the speed is that of a
-trained model, the text is noise. The last lines are the ratios, ours to theirs.
+trained model, the text is noise. On a GPU, CTranslate2 is left out, batches are larger, and
+`--base` takes the model of the 2017 paper's size. The last lines are the ratios, ours to theirs.
 """
 
 import argparse
@@ -13,7 +16,7 @@ import json
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -26,7 +29,8 @@ from glassformer.export.encoder_decoders import hugging_face_config, hugging_fac
 from glassformer.nn import Seq2Seq, build, presets
 from glassformer.text import SpecialTokens, WordTokenizer
 
-BATCH_SIZES = (32, 64, 128)
+BATCH_SIZES = {"cpu": (32, 64, 128), "cuda": (128, 256, 512)}
+LENGTHS = (16, 64, 256, 1_024)
 BEAM = 4
 
 Translations = list[list[int]]
@@ -42,6 +46,7 @@ class Task:
     forced_length: int | None
     """Tokens of every output; None: it ends where the model ends it."""
     threads: int
+    device: str = "cpu"
 
     @property
     def model(self) -> Seq2Seq:
@@ -89,6 +94,8 @@ def hugging_face(task: Task) -> Callable[[int], Translations]:
     theirs = AutoModelForSeq2SeqLM.from_config(AutoConfig.for_model(**config)).eval()
     theirs.load_state_dict(hugging_face_state(task.model), strict=False)
     theirs.tie_weights()
+    theirs.to(task.device)
+    on_gpu = task.device != "cpu"
     pad, _, end = task.ends
     order = sorted(range(len(task.sources)), key=lambda i: -len(task.sources[i]))
 
@@ -102,8 +109,9 @@ def hugging_face(task: Task) -> Callable[[int], Translations]:
             for row, i in enumerate(batch):
                 ids[row, : len(task.sources[i])] = torch.tensor(task.sources[i])
             output = theirs.generate(
-                input_ids=ids,
-                attention_mask=ids.ne(pad).long(),
+                input_ids=ids.to(task.device),
+                attention_mask=ids.ne(pad).long().to(task.device),
+                cache_implementation="static" if on_gpu else None,
                 num_beams=BEAM,
                 do_sample=False,
                 early_stopping=True,
@@ -146,38 +154,39 @@ def ctranslate2(task: Task, compute_type: str) -> Callable[[int], Translations]:
     return run
 
 
-def random_task(threads: int, n_sentences: int) -> Task:
-    """A model of the size that Multi30k wants, and sentences as long as its captions."""
+def random_task(arguments: argparse.Namespace) -> Task:
+    """A model of the size that Multi30k wants (or the base size), and sentences like captions."""
     torch.manual_seed(0)
     words = [f"w{i}" for i in range(8_000)]
     tokenizer = WordTokenizer.build([" ".join(words)])
+    small = {"d_model": 256, "n_heads": 4, "n_layers": 3, "d_ff": 1024}
     config = presets.vaswani_2017_base(
-        vocab_size=tokenizer.vocab_size, d_model=256, n_heads=4, n_layers=3, d_ff=1024, dropout=0.0
+        vocab_size=tokenizer.vocab_size, dropout=0.0, **({} if arguments.base else small)
     ).with_(pad_id=tokenizer.special.pad)
-    made = Checkpoint(build(config).eval(), config, tokenizer)
+    made = Checkpoint(build(config).eval().to(arguments.device), config, tokenizer)
     end = tokenizer.special.end
     assert end is not None
-    lengths = (8 + torch.randint(0, 14, (n_sentences,))).tolist()
+    lengths = (8 + torch.randint(0, 14, (arguments.n,))).tolist()
     sources = [[*torch.randint(10, 8_000, (n,)).tolist(), end] for n in lengths]
-    return Task(made, sources, 16, threads)
+    return Task(made, sources, 16, arguments.threads, arguments.device)
 
 
-def trained_task(model: str, sentences: str, threads: int) -> Task:
-    loaded = checkpoint.load(model)
+def trained_task(arguments: argparse.Namespace) -> Task:
+    loaded = checkpoint.load(checkpoint.find(arguments.model), device=arguments.device)
     assert loaded.tokenizer is not None
-    texts = Path(sentences).read_text(encoding="utf-8").splitlines()
+    texts = Path(arguments.sentences).read_text(encoding="utf-8").splitlines()
     sources = loaded.tokenizer.encode_batch(texts, end=True, max_len=loaded.config.max_len)
-    return Task(loaded, sources, None, threads)
+    return Task(loaded, sources, None, arguments.threads, arguments.device)
 
 
 def measure(
-    engines: dict[str, Callable[[int], Translations]], rounds: int
+    engines: dict[str, Callable[[int], Translations]], rounds: int, batch_sizes: tuple[int, ...]
 ) -> tuple[dict[str, tuple[float, int]], dict[str, Translations]]:
     """For each engine its best wall-clock time with the batch size, and its translations."""
     best: dict[str, tuple[float, int]] = {}
-    said = {name: run(BATCH_SIZES[0]) for name, run in engines.items()}  # and warm
+    said = {name: run(batch_sizes[0]) for name, run in engines.items()}  # and warm
     for _ in range(rounds):
-        for batch_size in BATCH_SIZES:
+        for batch_size in batch_sizes:
             for name, run in engines.items():
                 start = time.perf_counter()
                 run(batch_size)
@@ -189,14 +198,20 @@ def measure(
 def cost_per_token(task: Task) -> dict[int, float]:
     """Milliseconds a token of ours at growing output lengths: flat, if nothing is recomputed."""
     costs = {}
-    for length in (16, 64, 256):
-        longer = Task(task.checkpoint, task.sources[:16], length, task.threads)
-        run = ours(longer)
+    for length in LENGTHS:
+        run = ours(replace(task, sources=task.sources[:16], forced_length=length))
         run(16)
-        start = time.perf_counter()
-        run(16)
-        costs[length] = 1000 * (time.perf_counter() - start) / (16 * length)
+        taken = []
+        for _ in range(2):
+            start = time.perf_counter()
+            run(16)  # returns lists of ids, so a GPU is done, too
+            taken.append(time.perf_counter() - start)
+        costs[length] = 1000 * min(taken) / (16 * length)
     return costs
+
+
+def show_costs(costs: dict[int, float]) -> None:
+    print("ours, ms a token:", ", ".join(f"{n} tokens {c:.2f}" for n, c in costs.items()))
 
 
 def main() -> None:
@@ -206,21 +221,21 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--n", type=int, default=200, help="random sentences")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--base", action="store_true", help="random weights of the base size")
+    parser.add_argument("--lengths", action="store_true", help="the cost of longer outputs alone")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
-    task = (
-        trained_task(arguments.model, arguments.sentences, arguments.threads)
-        if arguments.model
-        else random_task(arguments.threads, arguments.n)
-    )
-    engines = {
-        "ours": ours(task),
-        "Hugging Face generate": hugging_face(task),
-        "CTranslate2 float32": ctranslate2(task, "float32"),
-        "CTranslate2 int8": ctranslate2(task, "int8"),
-    }
-    best, said = measure(engines, arguments.rounds)
+    task = trained_task(arguments) if arguments.model else random_task(arguments)
+    if arguments.lengths:
+        show_costs(cost_per_token(task))
+        return
+    engines = {"ours": ours(task), "Hugging Face generate": hugging_face(task)}
+    if arguments.device == "cpu":
+        engines["CTranslate2 float32"] = ctranslate2(task, "float32")
+        engines["CTranslate2 int8"] = ctranslate2(task, "int8")
+    best, said = measure(engines, arguments.rounds, BATCH_SIZES[arguments.device])
     costs = cost_per_token(task)
     if arguments.json:
         print(json.dumps({"seconds": best, "ms_per_token": costs}))
@@ -230,7 +245,7 @@ def main() -> None:
             said["ours"]
         )
         print(f"{name:24} {seconds:7.2f} s  batch {batch_size:3}  same as ours {same:.1%}")
-    print("ours, ms a token:", ", ".join(f"{n} tokens {c:.2f}" for n, c in costs.items()))
+    show_costs(costs)
     for name, (seconds, _) in best.items():
         if name != "ours":
             print(f"ours is {seconds / best['ours'][0]:.2f} times as fast as {name}")

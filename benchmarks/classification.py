@@ -1,0 +1,205 @@
+"""Classifying 5,000 reviews: ours, onnxruntime and nn.TransformerEncoder, the same weights.
+
+    [GLASSFORMER_DATA=…] python benchmarks/classification.py [--n 5000] [--threads 2] [--rounds 2]
+
+The shipped imdb reads test reviews of IMDb as ids; without the data, random ids of real lengths
+(benchmarks/imdb_lengths.json). Every engine gets them sorted by length, at each batch size; its
+best counts. Rounds alternate between engines, so that a busy machine slows all of them alike.
+nn.TransformerEncoder runs in evaluation mode with its fast path, which leaves out padding as well.
+The last lines are the ratios.
+"""
+
+import argparse
+import json
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from glassformer import checkpoint
+from glassformer.checkpoint import Checkpoint
+from glassformer.data import find
+from glassformer.data.imdb import read_reviews
+from glassformer.decoding.batching import by_length
+from glassformer.decoding.models import pad
+from glassformer.decoding.workers import cores_for, side_by_side
+from glassformer.errors import DataError
+from glassformer.export import onnx as to_onnx
+from glassformer.nn import Classifier
+from glassformer.nn.blocks import Block
+from glassformer.nn.models import pool
+from glassformer.tasks.reading import read_texts
+
+BATCH_SIZES = (8, 16, 32)
+CPU = torch.device("cpu")
+
+Texts = list[list[int]]
+Engine = Callable[[int], Tensor]
+"""Batch size to one row of probabilities a text."""
+
+
+def padded(batch: Texts) -> tuple[Tensor, Tensor]:
+    ids, is_token = pad(batch, CPU)
+    return ids, torch.ones_like(ids, dtype=torch.bool) if is_token is None else is_token
+
+
+def in_batches(texts: Texts, answer: Callable[[Texts], Tensor], n_at_once: int) -> Engine:
+    """Texts of similar length together, the answers in the order of the texts."""
+
+    def run(batch_size: int) -> Tensor:
+        batches = list(by_length([len(ids) for ids in texts], batch_size))
+        answers = side_by_side(lambda batch: answer([texts[i] for i in batch]), batches, n_at_once)
+        rows = torch.empty(len(texts), answers[0].size(1))
+        for batch, found in zip(batches, answers, strict=True):
+            rows[torch.tensor(batch)] = found
+        return rows
+
+    return run
+
+
+def ours(loaded: Checkpoint, texts: Texts) -> Engine:
+    model = loaded.model
+    return in_batches(texts, lambda batch: model(*pad(batch, CPU)).softmax(-1), cores_for(model))
+
+
+def onnxruntime(loaded: Checkpoint, texts: Texts, threads: int) -> Engine:
+    import onnxruntime as engine
+
+    options = engine.SessionOptions()
+    options.intra_op_num_threads = threads
+    with tempfile.TemporaryDirectory() as folder:
+        to_onnx.write(loaded, Path(folder))
+        session = engine.InferenceSession(f"{folder}/model.onnx", options)
+
+    def answer(batch: Texts) -> Tensor:
+        ids, is_token = padded(batch)
+        (found,) = session.run(None, {"ids": ids.numpy(), "is_token": is_token.numpy()})
+        return torch.from_numpy(found)
+
+    return in_batches(texts, answer, 1)
+
+
+class TorchClassifier(nn.Module):
+    """The same classifier around nn.TransformerEncoder; embedding, pooling and output are ours."""
+
+    def __init__(self, model: Classifier) -> None:
+        super().__init__()
+        config, self.ours = model.config, model
+        layer = nn.TransformerEncoderLayer(
+            config.d_model,
+            config.attention.n_heads,
+            config.feed_forward.d_ff,
+            activation=config.feed_forward.activation,
+            layer_norm_eps=config.block.norm_eps,
+            norm_first=config.block.norm_first,
+            batch_first=True,
+        )
+        nests = not config.block.norm_first  # it refuses nested tensors otherwise, and warns
+        self.layers = nn.TransformerEncoder(layer, config.n_layers, enable_nested_tensor=nests)
+        for theirs, block in zip(self.layers.layers, model.encoder.blocks, strict=True):
+            assert isinstance(block, Block)
+            theirs.load_state_dict(torch_names(block))
+        self.eval()
+
+    def forward(self, ids: Tensor, is_token: Tensor) -> Tensor:
+        encoder = self.ours.encoder
+        positions = torch.arange(ids.size(1))
+        embedded = encoder.embed(encoder.embedding(ids), positions, ids.size(1))
+        encoded = self.layers(embedded, src_key_padding_mask=~is_token)
+        if encoded.size(1) < ids.size(1):  # the fast path cuts what is padding in all texts
+            is_token = is_token[:, : encoded.size(1)]
+        if encoder.final_norm is not None:
+            encoded = encoder.final_norm(encoded)
+        pooled = pool(encoded, self.ours.config.output.pooling, is_token)
+        logits: Tensor = self.ours.to_classes(pooled)
+        return logits
+
+
+def torch_names(block: Block) -> dict[str, Tensor]:
+    """A block's parameters under the names of nn.TransformerEncoderLayer."""
+    attention, feed = block.attention, block.feed_forward
+    maps = (attention.to_queries, attention.to_keys, attention.to_values)
+    assert attention.to_output is not None and feed.contract is not None
+    outer = {
+        "self_attn.out_proj": attention.to_output,
+        "linear1": feed.expand,
+        "linear2": feed.contract,
+        "norm1": block.attention_norm,
+        "norm2": block.feed_forward_norm,
+    }
+    state = {"self_attn.in_proj_weight": torch.cat([*(one.weight for one in maps)])}
+    width = maps[0].weight.size(0)
+    biases: list[Tensor] = [torch.zeros(width) if one.bias is None else one.bias for one in maps]
+    state["self_attn.in_proj_bias"] = torch.cat(biases)
+    for name, part in outer.items():
+        assert isinstance(part.weight, Tensor)
+        state[f"{name}.weight"] = part.weight
+        bias = part.bias
+        state[f"{name}.bias"] = (
+            bias if isinstance(bias, Tensor) else torch.zeros(part.weight.size(0))
+        )
+    return state
+
+
+def torch_encoder(loaded: Checkpoint, texts: Texts) -> Engine:
+    assert isinstance(loaded.model, Classifier)
+    model = TorchClassifier(loaded.model)
+    return in_batches(texts, lambda batch: model(*padded(batch)).softmax(-1), 1)
+
+
+def reviews(loaded: Checkpoint, n: int) -> tuple[Texts, str]:
+    try:
+        every = read_reviews(find("imdb"), "test")
+        some = [review.text for review in every[:: max(1, len(every) // n)][:n]]
+        return [read.ids for read in read_texts(loaded, some)], "IMDb test"
+    except DataError:
+        known = json.loads((Path(__file__).parent / "imdb_lengths.json").read_text("utf-8"))
+        torch.manual_seed(0)
+        lengths = [min(known[i % len(known)], loaded.config.max_len) for i in range(n)]
+        ids = [torch.randint(5, loaded.config.vocab_size, (m,)).tolist() for m in lengths]
+        return ids, "random ids of real lengths"
+
+
+def measure(engines: dict[str, Engine], rounds: int) -> dict[str, tuple[float, int]]:
+    """For each engine its best wall-clock time with the batch size."""
+    best: dict[str, tuple[float, int]] = {}
+    for _ in range(rounds):
+        for batch_size in BATCH_SIZES:
+            for name, run in engines.items():
+                began = time.perf_counter()
+                run(batch_size)
+                taken = (time.perf_counter() - began, batch_size)
+                best[name] = min(best.get(name, taken), taken)
+    return best
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--n", type=int, default=5_000)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=2)
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    loaded = checkpoint.load(checkpoint.find("imdb"))
+    texts, source = reviews(loaded, arguments.n)
+    engines = {
+        "ours": ours(loaded, texts),
+        "onnxruntime": onnxruntime(loaded, texts, arguments.threads),
+        "nn.TransformerEncoder": torch_encoder(loaded, texts),
+    }
+    reference = engines["ours"](BATCH_SIZES[-1])
+    best = measure(engines, arguments.rounds)
+    print(f"{len(texts)} texts ({source}), {sum(map(len, texts)):,} tokens")
+    for name, (seconds, batch_size) in best.items():
+        worst = float((engines[name](BATCH_SIZES[-1]) - reference).abs().max())
+        print(f"{name:24} {seconds:7.2f} s  batch {batch_size:3}  within {worst:.0e} of ours")
+    for name, (seconds, _) in best.items():
+        if name != "ours":
+            print(f"ours is {seconds / best['ours'][0]:.2f} times as fast as {name}")
+
+
+if __name__ == "__main__":
+    main()
