@@ -19,8 +19,8 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[explorer,workbook,metrics,plots,onnx,ctranslate2,hf]" --group dev
 	@touch $@
 
-demo: setup  ## look: attention on three inputs, a model that learns, a trained translator as a page
-	$(BIN)/python examples/first_steps.py glassformer-demo.html
+demo: setup  ## look: the explorer on the shipped models, a page on which any number can be clicked
+	$(BIN)/glassformer explore
 
 test: setup lint lint-web browser  ## check: lint, types, every test (the page's in Chromium), coverage
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal --cov --cov-report=term
@@ -76,4 +76,4 @@ constraints:  ## renew constraints.txt from what is installed
 	$(BIN)/python -m pip freeze --exclude-editable | sed 's/+cpu$$//' > constraints.txt
 
 clean:  ## remove what setup and tests made
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage dist build glassformer-demo.html
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage dist build

@@ -59,7 +59,7 @@ def test_what_cannot_be_traced_is_said_before_anything_is_served() -> None:
 def test_in_a_notebook_the_page_is_the_output(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embedding, "_in_notebook", lambda: True)
     opened: list[str] = []
-    monkeypatch.setattr("webbrowser.open", opened.append)
+    monkeypatch.setattr(embedding, "open_in_browser", opened.append)
     with glassformer.explore(nn.Linear(2, 2), torch.ones(1, 2), wait=False) as page:
         assert f'<iframe src="{page.address}"' in page._repr_html_()
         address = page.address.partition("#")[0]

@@ -2,8 +2,6 @@
 
 import os
 import sys
-import threading
-import webbrowser
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
@@ -42,6 +40,7 @@ def explore(
     """
     if port is not None and not 0 <= port < 2**16:
         raise ConfigError(f"a port is a number from 0 to 65535, got {port}")
+    from glassformer.explorer.browsing import open_in_browser
     from glassformer.explorer.missing import not_installed
 
     try:
@@ -53,8 +52,8 @@ def explore(
         sys.stderr.write(f"port {DEFAULT_PORT} is taken, so this is {serving.port}\n")
     sys.stdout.write(f"{serving.address}\n")
     sys.stdout.flush()
-    if open_page:
-        threading.Timer(0.3, webbrowser.open, [serving.address]).start()
+    if open_page and not open_in_browser(serving.address):
+        sys.stderr.write("open this address in a browser; Ctrl+C ends the explorer\n")
     serving.run()
 
 

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import sys
 import threading
-import webbrowser
 from collections.abc import Callable
 from html import escape
 from typing import TYPE_CHECKING, Any, Self
 
 from torch import Tensor, nn
 
+from glassformer.explorer.browsing import open_in_browser
 from glassformer.explorer.missing import not_installed
 from glassformer.trace import Trace, trace
 from glassformer.trace.recording import Labels
@@ -109,7 +109,7 @@ def explore(
     sys.stdout.write(f"{page.address}\n")
     sys.stdout.flush()
     if open_page and not notebook:
-        webbrowser.open(page.address)
+        open_in_browser(page.address)
     if wait if wait is not None else not (notebook or _is_interactive()):
         page.wait()
     return page
