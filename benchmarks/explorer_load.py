@@ -76,7 +76,7 @@ class Client:
         """Run a text, click about, edit a number, click again; some close what they opened."""
         model = self._chance.choice(list(TEXTS))
         asked = {"model": model, "text": self._chance.choice(TEXTS[model])}
-        trace = self._ask("POST", "traces", asked)
+        trace = self.ask("POST", "traces", asked)
         if trace is None:
             time.sleep(0.2 + self._chance.random())
             return
@@ -86,12 +86,12 @@ class Client:
             self._click(trace)
         step = self._some_step(trace)
         edit = {"step": step["name"], "index": self._place(step), "value": self._chance.random()}
-        edited = self._ask("POST", f"traces/{trace['id']}/edits", {"edits": [edit]})
+        edited = self.ask("POST", f"traces/{trace['id']}/edits", {"edits": [edit]})
         if edited is not None:
             self._click(edited)
-            self._ask("GET", f"traces/{edited['id']}/changes")
+            self.ask("GET", f"traces/{edited['id']}/changes")
         if self._chance.random() < 0.3:
-            self._ask("DELETE", f"traces/{trace['id']}")
+            self.ask("DELETE", f"traces/{trace['id']}")
 
     def _click(self, trace: dict[str, Any]) -> None:
         step = self._some_step(trace)
@@ -109,7 +109,7 @@ class Client:
                 f"{base}/thumbnails?steps={number}",
             ]
         )
-        self._ask("GET", address)
+        self.ask("GET", address)
 
     def _some_step(self, trace: dict[str, Any]) -> dict[str, Any]:
         floats = [s for s in trace["steps"] if s["dtype"] == "float32" and 0 not in s["shape"]]
@@ -120,7 +120,7 @@ class Client:
         chance = random.Random(step["number"])
         return [chance.randrange(size) for size in step["shape"]]
 
-    def _ask(self, method: str, address: str, body: Any = None) -> Any:
+    def ask(self, method: str, address: str, body: Any = None) -> Any:
         """The JSON of a success; None for anything else."""
         began = time.perf_counter()
         head = {"Content-Type": "application/json"} if body is not None else {}
@@ -177,7 +177,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60)
     given = parser.parse_args()
     with explorer() as (address, pid):
-        Client(address, Tally(), 0)._ask("GET", "models")
+        Client(address, Tally(), 0).ask("GET", "models")
         tally, memory = load(address, pid, given.clients, given.seconds)
     total = sum(tally.statuses.values())
     times = sorted(tally.seconds)
