@@ -127,7 +127,7 @@ def visit(page: Page, live: Live) -> Visit:
 
     def go(link: str = "") -> Page:
         page.goto(live.address + link)
-        page.wait_for_function("document.querySelector('main') !== null")
+        page.locator("main").wait_for()  # a function would be refused by the content policy
         return page
 
     return go

@@ -49,6 +49,8 @@ def number(text: str) -> float:
 def pick(page: Page, part: str, layer: int, head: int) -> None:
     name = re.compile(rf"^{part}.*, layer {layer + 1}, head {head + 1}$")
     page.get_by_role("gridcell", name=name).click()
+    expect(page.get_by_role("heading", name=name)).to_be_visible()
+    expect(page.locator(".shown")).to_have_attribute("aria-busy", "false")
 
 
 def test_every_head_has_its_picture(visit: Visit) -> None:
