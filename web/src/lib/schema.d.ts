@@ -404,6 +404,8 @@ export interface components {
             task: "classify" | "translate" | "generate" | "module";
             /** Text */
             text: string;
+            /** Continuation */
+            continuation: string | null;
             /**
              * Classes
              * @default []
@@ -843,6 +845,8 @@ export interface components {
             examples: string[];
             /** Score */
             score: string | null;
+            /** Trace */
+            trace: string | null;
         };
         /**
          * OperandInfo

@@ -31,6 +31,7 @@ export const decodingEn = {
   'decoding.before': 'Step back (K)',
   'decoding.after': 'Step on (J)',
   'decoding.start': 'start',
+  'decoding.candidates': 'Candidates of this step',
   'decoding.candidate':
     'Step {step}, candidate {rank} of {n}: {token}, log-probability {log}, sum {total}, {fate}',
   'decoding.kept': 'kept',

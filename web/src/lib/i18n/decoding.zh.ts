@@ -33,6 +33,7 @@ export const decodingZh: Record<keyof typeof decodingEn, string> = {
   'decoding.before': '上一步（K）',
   'decoding.after': '下一步（J）',
   'decoding.start': '开头',
+  'decoding.candidates': '这一步的候选',
   'decoding.candidate':
     '第 {step} 步，候选 {rank}/{n}：{token}，对数概率 {log}，累计 {total}，{fate}',
   'decoding.kept': '保留',

@@ -51,6 +51,7 @@ export const pageEn = {
   'start.own': 'Your own module',
   'start.ownLead':
     'Any nn.Module opens on this page, from a script or a notebook, whatever it computes.',
+  'start.open': 'Open',
   'start.copy': 'Copy',
   'start.copied': 'Copied',
   'start.lessons': 'Lessons',
@@ -71,6 +72,7 @@ export const pageEn = {
 
   'answer.title': 'Answer',
   'answer.next': 'Next',
+  'answer.continuation': 'goes on',
   'answer.tokens': 'The text, token by token',
   'answer.candidates': 'What could come after “{after}”',
   'answer.after': 'after “{token}”',

@@ -50,6 +50,7 @@ export const pageZh: Record<keyof typeof pageEn, string> = {
   'start.parameters': '{n} 个参数',
   'start.own': '你自己的模块',
   'start.ownLead': '任何 nn.Module 都能在本页打开，脚本或笔记本里均可，无论它计算什么。',
+  'start.open': '打开',
   'start.copy': '复制',
   'start.copied': '已复制',
   'start.lessons': '课程',
@@ -70,6 +71,7 @@ export const pageZh: Record<keyof typeof pageEn, string> = {
 
   'answer.title': '答案',
   'answer.next': '下一个',
+  'answer.continuation': '续写',
   'answer.tokens': '逐个词元的文本',
   'answer.candidates': '“{after}”之后可能出现的词元',
   'answer.after': '“{token}”之后',
