@@ -190,9 +190,9 @@ def test_by_hand_predicts_you_with_the_first_seed_that_does() -> None:
 
 def test_thrones_learns_in_time_and_speaks_until_the_end() -> None:
     learn.cache_clear()
-    began = time.perf_counter()
+    began = time.process_time()  # of this process alone: others may be busy
     learned = learn()
-    assert time.perf_counter() - began < 20
+    assert time.process_time() - began < 20
     assert say_answer(learned.model, learned.words, learned.source) == f"{ANSWER} <end>"
     assert learned.history[0][2] != f"{ANSWER} <end>"
 

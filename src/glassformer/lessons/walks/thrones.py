@@ -20,6 +20,7 @@ from glassformer.lessons.walks.remarks import Remarker
 from glassformer.lessons.walks.steps import heat_map, percent, role_step
 from glassformer.nn import Seq2Seq, build, presets
 from glassformer.nn.attention import set_attention
+from glassformer.nn.properties.studies.training import one_thread
 from glassformer.text import WordTokenizer
 from glassformer.trace import Trace, trace
 
@@ -129,7 +130,8 @@ def learn(seed: int = _SEED) -> Learned:
         model = build(config)
     assert isinstance(model, Seq2Seq)
     began = time.perf_counter()
-    history, n_steps = _train(model, words, source, target)
+    with one_thread():
+        history, n_steps = _train(model, words, source, target)
     seconds = time.perf_counter() - began
     set_attention(model.eval(), "written")
     return Learned(model, words, source, target, history, n_steps, seconds)
@@ -145,12 +147,11 @@ def _train(
         loss = F.cross_entropy(logits[0], target[0, 1:])
         shares = F.softmax(logits[0].detach(), dim=-1).gather(-1, target[0, 1:, None])
         sure = bool((shares > _SURE).all())
-        said = say_answer(model, words, source)
-        done = sure and said == f"{ANSWER} {words.token(_end(words))}"
-        if step % _EVERY == 0 or done:
+        if step % _EVERY == 0 or sure:  # to ask at every step would take most of the time
+            said = say_answer(model, words, source)
             history.append((step, loss.item(), said))
-        if done:
-            return tuple(history), step
+            if sure and said == f"{ANSWER} {words.token(_end(words))}":
+                return tuple(history), step
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
