@@ -8,10 +8,9 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 
+from glassformer.explorer.operands import reads
 from glassformer.explorer.schemas import Region
 from glassformer.trace import Cell, Operand, Step
-from glassformer.trace.evaluate import evaluate
-from glassformer.trace.expressions import Axis, Choose, Entry, Expression, Lookup, children
 from glassformer.trace.memory import Index, View
 
 __all__ = ["regions_of", "regions_of_mask"]
@@ -27,54 +26,14 @@ def regions_of(cell: Cell) -> list[Region]:
         return []
     operands = cell.step.operands
     found: dict[tuple[object, ...], Region] = {}
-    for view, ranges in _reads(expression):
+    for view, places in reads(expression):
+        ranges = [(min(at[0], at[-1]), max(at[0], at[-1])) for at in places]
         for region in _blocks(view, ranges, operands):
             key = (region.operand, region.step, *region.lead, region.rows, region.columns)
             found.setdefault(key, region)
             if len(found) >= _MOST:
                 return list(found.values())
     return list(found.values())
-
-
-def _reads(expression: Expression) -> Iterator[tuple[View, list[Range]]]:
-    """What an expression reads: of a choice, the condition and the branch that was taken."""
-    match expression:
-        case Entry(view=view, index=index):
-            yield view, [_range(part) for part in index]
-        case Lookup(view=view, index=index, wrap=wrap):
-            if not any(isinstance(part, Axis) for part in index):
-                yield (
-                    view,
-                    [
-                        _range(part if isinstance(part, int) else _place(part, size, wrap))
-                        for part, size in zip(index, view.shape, strict=True)
-                        if not isinstance(part, Axis)
-                    ],
-                )
-            for part in children(expression):
-                yield from _reads(part)
-        case Choose(condition=condition, yes=yes, no=no):
-            yield from _reads(condition)
-            yield from _reads(_taken(condition, yes, no))
-        case _:
-            for part in children(expression):
-                yield from _reads(part)
-
-
-def _taken(condition: Expression, yes: Expression, no: Expression) -> Expression:
-    return yes if evaluate(condition) else no
-
-
-def _place(part: Expression, size: int, wrap: bool) -> int:
-    place = int(evaluate(part))
-    return place + size if wrap and place < 0 else place
-
-
-def _range(part: int | Axis) -> Range:
-    if isinstance(part, int):
-        return part, part
-    ends = part.at(0), part.at(part.size - 1)
-    return min(ends), max(ends)
 
 
 def _blocks(view: View, ranges: list[Range], operands: Sequence[Operand]) -> Iterator[Region]:

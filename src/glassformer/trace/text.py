@@ -357,10 +357,14 @@ def numbers(
 
 
 def linked_numbers(
-    expression: Expression, digits: int = 4, most: int = MOST_TERMS
+    expression: Expression,
+    digits: int = 4,
+    most: int = MOST_TERMS,
+    phrases: Phrases = ENGLISH,
 ) -> list[tuple[str, Entry | Lookup | None]]:
     """`numbers` in pieces: each operand with the expression that reads it, the rest without."""
     writer = _Linked(digits, most)
+    writer.phrases = phrases
     written = writer.write(expression)
     pieces: list[tuple[str, Entry | Lookup | None]] = []
     for part in re.split(f"({writer.opening}[^{writer.closing}]*{writer.closing})", written):

@@ -6,11 +6,13 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
 
-from glassformer.explorer.cards import card_info, find_cell, term_page
+from glassformer.explorer.cards import card_info, find_cell
 from glassformer.explorer.following import dependents_of, path_of
 from glassformer.explorer.numbers import parse_index
-from glassformer.explorer.schemas import CardInfo, CellRef, DependentInfo, TermPage
+from glassformer.explorer.schemas import CardInfo, CellRef, DependentInfo, Language, TermPage
 from glassformer.explorer.state import Opened
+from glassformer.explorer.sums import term_page
+from glassformer.trace.render.words import phrases_in, words_in
 
 __all__ = ["router"]
 
@@ -25,9 +27,10 @@ def read_cell(
     step: int,
     index: Index = "",
     operand: int | None = None,
+    language: Language = "en",
 ) -> CardInfo:
     """Everything about a number."""
-    return card_info(opened, find_cell(opened, step, parse_index(index), operand))
+    return card_info(opened, find_cell(opened, step, parse_index(index), operand), language)
 
 
 @router.get("/terms")
@@ -38,10 +41,11 @@ def read_terms(
     offset: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
     limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
     order: Literal["size", "index"] = "size",
+    language: Language = "en",
 ) -> TermPage:
     """Some of the summands of a number that is a sum."""
     cell = find_cell(opened, step, parse_index(index), None)
-    return term_page(cell, offset, limit, by_size=order == "size")
+    return term_page(cell, offset, limit, order == "size", phrases_in(words_in(language)))
 
 
 @router.get("/dependents")

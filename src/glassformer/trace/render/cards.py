@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from glassformer.trace import text
-from glassformer.trace.cells import Cell
+from glassformer.trace.cells import Cell, leaves
+from glassformer.trace.evaluate import evaluate
 from glassformer.trace.expressions import Entry, Expression
 from glassformer.trace.render.files import source_place
 
@@ -22,8 +23,12 @@ class Part:
     symbols: str
     numbers: str
     share: float
-    cells: tuple[Cell, ...]
     expression: Expression
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """The operands of this summand; of a long sum's parts there may be thousands."""
+        return tuple(leaves(self.expression))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +100,7 @@ def card(
                 part.symbol,
                 text.symbols(part.body, rename, phrases),
                 text.numbers(part.body, digits, most, phrases=phrases),
-                cell.definitions[part.symbol][2],
+                evaluate(part.body),
                 part.body,
             )
             for part in text.definitions(expression)
@@ -138,7 +143,6 @@ def _parts(
             text.symbols(terms[place].expression, rename, phrases),
             text.numbers(terms[place].expression, digits, most, phrases=phrases),
             min(1.0, abs(terms[place].value) / whole),
-            terms[place].cells,
             terms[place].expression,
         )
         for place in shown
