@@ -72,7 +72,8 @@ def test_a_run_is_watched_from_its_first_update_to_its_end(
     expect(page.locator("[data-curve=loss]")).to_be_visible()
     expect(page.locator("[data-state]")).to_have_text("finished", timeout=60_000)
 
-    records = [json.loads(line) for line in (folder / "metrics.jsonl").open(encoding="utf-8")]
+    lines = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    records = [json.loads(line) for line in lines]
     losses = [record["loss"] for record in records if "loss" in record]
     expect(page.locator("[data-fact=update]")).to_have_text(f"{STEPS} of {STEPS}")
     shown = number(page.locator("[data-fact=loss]").inner_text())
