@@ -190,6 +190,7 @@ export class Grid {
   }
 
   toggleDigits(): void {
+    if (this.isExact) this.chosen = EXACT_RUNG; // longer numbers do not turn them into colours
     this.digits = this.digits === SHORT ? EXACT : SHORT;
   }
 

@@ -32,6 +32,8 @@ export const EXACT_RUNG = RUNGS.length - 1;
 const ROW_HEIGHT = 24;
 /** The part of a matrix that must be in sight for it to start with exact numbers. */
 const MOST_OF_THEM = 0.85;
+/** So few numbers are worth reading even if one has to scroll. */
+const FEW = 36;
 /** Cells grow to this size in the direction in which there is room for all of them. */
 const ROOMY = 22;
 
@@ -102,7 +104,7 @@ export function startingRung(
   const shown =
     (Math.min(rows, box.height / ROW_HEIGHT) * Math.min(columns, box.width / exact)) /
     Math.max(1, rows * columns);
-  if (shown >= MOST_OF_THEM) return EXACT_RUNG;
+  if (shown >= MOST_OF_THEM || rows * columns <= FEW) return EXACT_RUNG;
   return fittingRung(rows, columns, box, exact, lowest);
 }
 

@@ -1,0 +1,74 @@
+"""Numbers read off the page, and the same ones recorded in the test's own process."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+from playwright.sync_api import Locator, Page, expect
+
+from glassformer.cli.tracing import trace_text
+from glassformer.trace import Trace
+
+__all__ = ["agree", "grid", "panel", "read", "recorded", "show_exact", "shown"]
+
+Cells = dict[tuple[int, int], str]
+
+
+@cache
+def recorded(model: str, text: str, target: str | None = None) -> Trace:
+    """The run as this process records it, without any server."""
+    return trace_text(model, text, target)
+
+
+def grid(page: Page, name: str) -> Locator:
+    """The matrix of that name."""
+    return page.get_by_role("grid", name=name, exact=True)
+
+
+def panel(page: Page, name: str) -> Locator:
+    """The panel around a matrix: its title and its buttons."""
+    return page.locator("figure", has=grid(page, name))
+
+
+def show_exact(page: Page, name: str) -> Locator:
+    """A matrix with nine digits in each cell, zoomed in if it was not."""
+    frame = panel(page, name)
+    numbers = frame.get_by_role("button", name="Show the numbers")
+    expect(frame.get_by_role("gridcell").first).to_be_attached()
+    if numbers.count():
+        numbers.click()
+    frame.get_by_role("button", name="Nine digits").click()
+    expect(frame.get_by_role("gridcell").first).not_to_be_empty()
+    return grid(page, name)
+
+
+def shown(matrix: Locator) -> Cells:
+    """The texts of the cells that are elements now, by row and column."""
+    found: list[list[str]] = matrix.evaluate(
+        """(matrix) => [...matrix.querySelectorAll('[role=gridcell]')].map((cell) => [
+             cell.parentElement.getAttribute('aria-rowindex'),
+             cell.getAttribute('aria-colindex'),
+             cell.textContent.trim(),
+           ])"""
+    )
+    return {(int(row) - 1, int(column) - 1): text for row, column, text in found}
+
+
+def read(text: str) -> np.float32:
+    """A number as the page writes it."""
+    plain = text.replace("\N{MINUS SIGN}", "-").replace("∞", "inf")
+    return np.float32(plain)
+
+
+def agree(matrix: Locator, expected: npt.NDArray[np.generic]) -> int:
+    """That each cell that is shown is the trace's number, to the last bit; how many there are."""
+    cells = shown(matrix)
+    wrong = {
+        place: (text, expected[place])
+        for place, text in cells.items()
+        if not np.array_equal(read(text), np.float32(expected[place]), equal_nan=True)
+    }
+    assert not wrong
+    return len(cells)

@@ -1,0 +1,226 @@
+"""The card of a number: its arithmetic, its links back to a token and forward, its check."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from glassformer.trace import Cell, Trace
+from tests.explorer.conftest import Visit
+from tests.explorer.reading import grid, panel, read, recorded
+
+TOY = "I am not happy"
+SENTENCE = "A man is sleeping on a bench."
+SCORES = "encoder.blocks.0.attention.scores"
+MOST_STEPS_BACK = 60
+
+
+def link(model: str, text: str, step: str, index: str) -> str:
+    return f"#/{model}?text={text.replace(' ', '+')}&step={step}&cell={index}"
+
+
+def card_of(page: Page) -> Locator:
+    return page.get_by_role("complementary", name="The selected number")
+
+
+def section(page: Page, title: str) -> Locator:
+    heading = page.get_by_role("heading", name=title, exact=True)
+    return card_of(page).locator("section", has=heading)
+
+
+def expect_cell(page: Page, cell: Cell) -> None:
+    """That the card shows this cell, and its number to the last bit."""
+    place = f"[{', '.join(map(str, cell.index))}]" if cell.index else ""
+    short = cell.step.name.rpartition(".")[2]
+    expect(card_of(page).get_by_role("heading", level=2)).to_have_text(
+        re.compile(rf"{re.escape(short)}{re.escape(place)}$")
+    )
+    value = card_of(page).locator("header .value").inner_text().split()[0]
+    assert read(value) == np.float32(cell.value)
+
+
+def follow(page: Page, trace: Trace, cell: Cell) -> list[Cell]:
+    """Click operands, always one that was computed or read, until there is none; the way."""
+    way = [cell]
+    for _ in range(MOST_STEPS_BACK):
+        expect_cell(page, way[-1])
+        if way[-1].role == "input":
+            return way
+        onward = [operand for operand in way[-1].operands if operand.role != "parameter"]
+        chosen = max(onward, key=lambda operand: (operand.role == "input", abs(operand.value)))
+        place = ",".join(map(str, chosen.index))
+        number = chosen.step.number
+        link = card_of(page).locator(f"[data-step='{number}'][data-index='{place}']").first
+        link.click()
+        way.append(chosen)
+    raise AssertionError(f"no input after {MOST_STEPS_BACK} clicks: {[c.name for c in way]}")
+
+
+@pytest.mark.parametrize(
+    ("model", "text", "start"),
+    [("toy", TOY, ("logits", (0, 1)))],
+)
+def test_from_an_output_to_a_token_by_operands_alone(
+    visit: Visit, model: str, text: str, start: tuple[str, tuple[int, ...]]
+) -> None:
+    name, index = start
+    page = visit(link(model, text, name, ",".join(map(str, index))))
+    trace = recorded(model, text)
+    way = follow(page, trace, trace[name][index])
+    assert way[-1].role == "input"
+    assert len(way) > 5
+    expect(card_of(page)).to_contain_text("An input: it comes from your text.")
+    trail = page.get_by_role("navigation", name="The way here").get_by_role("listitem")
+    expect(trail).to_have_count(len(way) - 1)
+    page.keyboard.press("Backspace")
+    expect_cell(page, way[-2])
+    trail.first.get_by_role("button").click()
+    expect_cell(page, way[0])
+
+
+def test_from_a_translators_score_to_a_weight(visit: Visit) -> None:
+    page = visit(link("en-de", SENTENCE, SCORES, "0,0,1,2"))
+    cell = recorded("en-de", SENTENCE)[SCORES][0, 0, 1, 2]
+    expect_cell(page, cell)
+    largest = max(cell.terms, key=lambda term: abs(term.value)).cells[0]
+    page.keyboard.press("[")
+    expect_cell(page, largest)
+    expect(page.get_by_role("heading", name="projected_queries", exact=False).first).to_be_visible()
+    weight = max(largest.terms, key=lambda term: abs(term.value)).cells[-1]
+    assert weight.role == "parameter"
+    place = ",".join(map(str, weight.index))
+    card_of(page).locator(f"[data-step='{weight.step.number}'][data-index='{place}']").first.click()
+    expect_cell(page, weight)
+    expect(card_of(page)).to_contain_text("A learnt number")
+
+
+def test_a_long_sum_shows_its_largest_terms_and_what_the_others_add_up_to(visit: Visit) -> None:
+    name = "encoder.blocks.0.attention.projected_queries"
+    page = visit(link("en-de", SENTENCE, name, "0,1,2"))
+    cell = recorded("en-de", SENTENCE)[name][0, 1, 2]
+    terms = sorted(cell.terms, key=lambda term: -abs(term.value))
+    part = section(page, f"Sum of {len(terms)} terms")
+    rows = part.locator("li:has(.value)")
+    expect(rows).to_have_count(8)
+    for row, term in zip(rows.all(), terms, strict=False):
+        assert read(row.locator(".value").inner_text().lstrip("+")) == pytest.approx(
+            term.value, rel=1e-3
+        )
+        links = [link.get_attribute("data-index") for link in row.get_by_role("button").all()]
+        assert links == [",".join(map(str, operand.index)) for operand in term.cells]
+    others = part.locator(".others")
+    expect(others).to_contain_text(f"{len(terms) - 8} others")
+    rest = sum(term.value for term in terms[8:])
+    assert read(others.locator(".number").inner_text().lstrip("+")) == pytest.approx(
+        rest, rel=1e-3, abs=1e-9
+    )
+
+
+@pytest.mark.parametrize(("choice", "by_size"), [("All by size", True), ("All in order", False)])
+def test_all_terms_can_be_scrolled_through(visit: Visit, choice: str, by_size: bool) -> None:
+    name = "encoder.blocks.0.attention.projected_queries"
+    page = visit(link("en-de", SENTENCE, name, "0,1,2"))
+    terms = list(recorded("en-de", SENTENCE)[name][0, 1, 2].terms)
+    if by_size:
+        terms.sort(key=lambda term: -abs(term.value))
+    card_of(page).get_by_text(choice).click()
+    whole = card_of(page).get_by_role("region", name=f"Sum of {len(terms)} terms")
+    rows = whole.locator("li:has(.value)")
+    expect(rows.first).to_be_visible()
+    assert rows.count() < 20
+    first = rows.first.locator(".value").inner_text()
+    assert read(first.lstrip("+")) == pytest.approx(terms[0].value, rel=1e-3)
+    whole.evaluate("(region) => region.scrollTo(0, region.scrollHeight)")
+    last = f"{terms[-1].value:+.4g}".replace("-", "−")
+    expect(rows.last.locator(".value")).to_have_text(last)
+
+
+def test_the_number_is_checked_in_float64(visit: Visit) -> None:
+    page = visit(link("en-de", SENTENCE, SCORES, "0,0,1,2"))
+    cell = recorded("en-de", SENTENCE)[SCORES][0, 0, 1, 2]
+    shown = section(page, "Check").locator("dd")
+    recomputed = shown.nth(1).inner_text()
+    assert float(recomputed.replace("−", "-")) == pytest.approx(cell.recomputed, rel=1e-11)
+    expect(shown.nth(2)).to_contain_text("✓")
+    assert float(shown.nth(2).inner_text().strip("✓ ").replace("−", "-")) == pytest.approx(
+        cell.difference, rel=0.1
+    )
+    bfloat16 = cell.at_precisions(2).bfloat16
+    assert read(shown.nth(3).inner_text()) == pytest.approx(bfloat16, rel=1e-6)
+
+
+def test_a_softmax_has_its_maximum_and_its_sum_defined_and_linked(visit: Visit) -> None:
+    name = "encoder.blocks.0.attention.weights"
+    page = visit(link("toy", TOY, name, "0,0,1,2"))
+    cell = recorded("toy", TOY)[name][0, 0, 1, 2]
+    terms = card_of(page).locator("dl.definitions dt")
+    wanted = [f"{symbol} = {value:.4g}" for symbol, (_, _, value) in cell.definitions.items()]
+    expect(terms).to_have_text(wanted)
+    links = section(page, "Formula").get_by_role("button")
+    assert links.count() >= 1 + 4 + 4
+    expect(card_of(page).locator(".katex").first).to_be_visible()
+    expect(section(page, "Source")).to_contain_text("softmax")
+
+
+def test_precedents_and_dependents_are_outlined(visit: Visit) -> None:
+    page = visit(link("toy", TOY, SCORES, "0,0,1,2"))
+    expect(panel(page, "projected_queries").locator(".outline.precedent")).to_have_count(1)
+    expect(panel(page, "projected_keys").locator(".outline.precedent")).to_have_count(1)
+    expect(panel(page, "scores").locator(".outline.selected")).to_have_count(1)
+    used = section(page, "Used by")
+    used.locator(".step").first.click()
+    expect(page.get_by_role("heading", name="scaled")).to_be_visible()
+    expect(panel(page, "scaled").locator(".outline.dependent")).to_have_count(1)
+    page.keyboard.press("]")
+    expect(card_of(page).get_by_role("heading", level=2)).to_have_text("scaled[0, 0, 1, 2]")
+
+
+def test_the_largest_contribution_is_followed_to_the_input(visit: Visit) -> None:
+    page = visit(link("toy", TOY, "logits", "0,1"))
+    cell = recorded("toy", TOY)["logits"][0, 1]
+    page.get_by_role("button", name="Follow the largest contribution").click()
+    path = cell.path()
+    steps = section(page, "Along the largest contributions").get_by_role("listitem")
+    expect(steps).to_have_count(len(path))
+    steps.last.get_by_role("button").click()
+    expect_cell(page, path[-1])
+
+
+def test_an_operand_panel_explains_its_own_cell(visit: Visit) -> None:
+    page = visit(link("toy", TOY, SCORES, "0,0,1,2"))
+    keys = recorded("toy", TOY)["encoder.blocks.0.attention.projected_keys"]
+    grid(page, "projected_keys").click(position={"x": 90, "y": 10})
+    expect_cell(page, keys[0, 2, 0])
+
+
+def test_a_card_is_copied_as_latex_markdown_and_link(visit: Visit, page: Page) -> None:
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    visit(link("en-de", SENTENCE, SCORES, "0,0,1,2"))
+    cell = recorded("en-de", SENTENCE)[SCORES][0, 0, 1, 2]
+
+    def copied(name: str) -> str:
+        card_of(page).get_by_role("button", name=name, exact=True).click()
+        expect(card_of(page).get_by_text("Copied")).to_be_visible()
+        text: str = page.evaluate("navigator.clipboard.readText()")
+        return text
+
+    assert copied("LaTeX") == (
+        r"{S}_{0,0,1,2} = \sum_{k=0}^{31} {Q}_{0,1,k} \cdot {K}_{0,2,k} = " + f"{cell.value:.9g}"
+    )
+    assert copied("Markdown").startswith(f"**scores[0, 0, 1, 2]** = {cell.value:.9g} (float32)")
+    assert "cell=0,0,1,2" in copied("Link")
+
+
+@pytest.mark.browser_context_args(viewport={"width": 390, "height": 844}, has_touch=True)
+def test_on_a_phone_the_card_is_a_sheet_that_can_be_pulled_up(visit: Visit) -> None:
+    page = visit(link("toy", TOY, SCORES, "0,0,1,2"))
+    card = card_of(page).get_by_role("article")
+    before = card.bounding_box()
+    page.get_by_role("button", name="Show more of the card").tap()
+    after = card.bounding_box()
+    assert before is not None and after is not None
+    assert before["y"] > 300 and after["y"] < 120
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390

@@ -1,0 +1,214 @@
+"""Matrices on the page: the trace's numbers at every zoom, by mouse and by keyboard."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from playwright.sync_api import Page, expect
+
+from glassformer.trace import Step
+from glassformer.trace.render.colours import scale_of
+from tests.explorer.conftest import Visit
+from tests.explorer.reading import agree, grid, panel, recorded, show_exact, shown
+
+TOY = "I am not happy"
+SENTENCE = "A man is sleeping on a bench."
+SCORES = "encoder.blocks.0.attention.scores"
+
+
+def link(model: str, text: str, step: str, more: str = "") -> str:
+    return f"#/{model}?text={text.replace(' ', '+')}&step={step}{more}"
+
+
+def test_all_panels_of_the_toys_scores_are_the_traces_numbers(visit: Visit) -> None:
+    page = visit(link("toy", TOY, SCORES))
+    trace = recorded("toy", TOY)
+    step = trace[SCORES]
+    queries, keys = (operand.view.array[0, 0] for operand in step.operands)
+    assert agree(grid(page, "scores"), step.view.array[0, 0]) == 16
+    assert agree(grid(page, "projected_queries"), queries) == queries.size
+    assert agree(grid(page, "projected_keys"), keys) == keys.size
+
+
+@pytest.mark.parametrize("head", [0, 3])
+def test_each_head_has_its_own_numbers(visit: Visit, head: int) -> None:
+    page = visit(link("en-de", SENTENCE, "decoder.blocks.1.cross_attention.weights"))
+    step = recorded("en-de", SENTENCE)["decoder.blocks.1.cross_attention.weights"]
+    for _ in range(head):
+        page.get_by_role("button", name="next head").click()
+    expect(page.get_by_role("group", name="head", exact=True)).to_contain_text(f"head {head} of 6")
+    assert agree(show_exact(page, "weights"), step.view.array[0, head]) >= 20
+
+
+def test_a_weight_is_drawn_turned_over_as_the_formula_has_it(visit: Visit) -> None:
+    name = "encoder.blocks.0.attention.projected_queries"
+    page = visit(link("en-de", SENTENCE, name))
+    step = recorded("en-de", SENTENCE)[name]
+    weight = next(part.view.array for part in step.operands if part.argument == "weight")
+    assert agree(show_exact(page, "to_queries.weight"), weight.T) > 20
+    bias = next(part.view.array for part in step.operands if part.argument == "bias")
+    assert agree(show_exact(page, "to_queries.bias"), bias[None]) >= 2
+
+
+def test_the_far_end_of_a_large_table_is_fetched_and_right(visit: Visit) -> None:
+    trace = recorded("en-de", SENTENCE)
+    table = next(step for name, step in trace.parameters.items() if "embedding" in name)
+    values = table.view.array
+    page = visit(link("en-de", SENTENCE, table.name))
+    cells = show_exact(page, "embedding.weight")
+    assert (cells.get_attribute("aria-rowcount"), cells.get_attribute("aria-colcount")) == tuple(
+        map(str, values.shape)
+    )
+    last = (values.shape[0] - 1, values.shape[1] - 1)
+    cells.locator("[tabindex='0']").press("Control+End")
+    corner = cells.locator("[tabindex='0']")
+    expect(corner).to_have_attribute("aria-colindex", str(last[1] + 1))
+    expect(corner).not_to_be_empty()
+    assert last in shown(cells)
+    assert agree(cells, values) > 20
+
+
+def test_masked_scores_are_minus_infinity_and_hatched(visit: Visit) -> None:
+    name = "decoder.blocks.0.attention.masked"
+    page = visit(link("en-de", SENTENCE, name))
+    cells = show_exact(page, "masked")
+    values = recorded("en-de", SENTENCE)[name].view.array[0, 0]
+    assert np.isneginf(values[0, 1])
+    agree(cells, values)
+    hatched = cells.locator("[role=gridcell].infinite")
+    expect(hatched.first).to_have_text("−∞")
+
+
+def pixels(page: Page, name: str, rows: int, columns: int) -> list[list[list[int]]]:
+    """The colour in the middle of each cell of a heat map that fits its box."""
+    found: list[list[list[int]]] = grid(page, name).evaluate(
+        """(matrix, [rows, columns]) => {
+          const {width, height} = matrix.querySelector('canvas');
+          const context = matrix.querySelector('canvas').getContext('2d');
+          const {data} = context.getImageData(0, 0, width, height);
+          const at = (row, column) => {
+            const x = Math.floor((column + 0.5) * width / columns);
+            const y = Math.floor((row + 0.5) * height / rows);
+            return [...data.slice((y * width + x) * 4, (y * width + x) * 4 + 3)];
+          };
+          return Array.from({length: rows}, (_, row) =>
+            Array.from({length: columns}, (_, column) => at(row, column)));
+        }""",
+        [rows, columns],
+    )
+    return found
+
+
+def expected_colours(
+    step: Step, values: np.ndarray[tuple[int, ...], np.dtype[np.float32]]
+) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+    scale = scale_of(step)
+    assert scale is not None
+    return np.array([[scale.colour(float(value)) for value in row] for row in values])
+
+
+@pytest.mark.parametrize("short", ["scores", "weights"])
+def test_the_colours_of_a_heat_map_are_those_of_its_numbers(visit: Visit, short: str) -> None:
+    name = f"encoder.blocks.0.attention.{short}"
+    page = visit(link("en-de", SENTENCE, name, "&cell=0,0,0,0"))
+    step = recorded("en-de", SENTENCE)[name]
+    values = step.view.array[0, 0]
+    expect(panel(page, short).get_by_role("button", name="Show the numbers")).to_be_visible()
+    page.wait_for_timeout(300)
+    drawn = np.array(pixels(page, short, *values.shape))
+    # 253 entries of the page's table against exact stops: an eighth of a step of any channel.
+    assert np.abs(drawn - expected_colours(step, values)).max() <= 2
+
+
+def test_one_tab_stop_arrows_and_the_live_region(visit: Visit) -> None:
+    page = visit(link("toy", TOY, SCORES))
+    scores = grid(page, "scores")
+    active = scores.locator("[tabindex='0']")
+    expect(active).to_have_count(1)
+    active.focus()
+    said = panel(page, "scores").get_by_role("status")
+    for keys, place, words in [
+        ("ArrowRight", (1, 2), "scores, row 'I', column 'am', 0"),
+        ("ArrowDown", (2, 2), "scores, row 'am', column 'am', 0"),
+        ("End", (2, 4), "scores, row 'am', column 'happy', 0"),
+        ("Control+Home", (1, 1), "scores, row 'I', column 'I', 0"),
+        ("Control+End", (4, 4), "scores, row 'happy', column 'happy', 0"),
+        ("PageUp", (1, 4), "scores, row 'I', column 'happy', 0"),
+        ("ArrowLeft", (1, 3), "scores, row 'I', column 'not', 6"),
+    ]:
+        page.keyboard.press(keys)
+        expect(said).to_have_text(words)
+        focused = scores.locator(":focus")
+        expect(focused).to_have_attribute("aria-colindex", str(place[1]))
+        assert focused.evaluate("(cell) => cell.parentElement.ariaRowIndex") == str(place[0])
+        expect(active).to_have_count(1)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="scores[0, 0, 0, 2]")).to_be_visible()
+
+
+def test_a_heat_map_has_one_focusable_cell_too(visit: Visit) -> None:
+    page = visit(link("en-de", SENTENCE, "encoder.blocks.0.attention.projected_queries"))
+    matrix = grid(page, "projected_queries")
+    expect(matrix.get_by_role("gridcell")).to_have_count(1)
+    matrix.get_by_role("gridcell").focus()
+    for key in ("Control+Home", "ArrowDown", "ArrowRight"):
+        page.keyboard.press(key)
+    expect(matrix.get_by_role("gridcell")).to_have_count(1)
+    expect(matrix.locator(":focus")).to_have_attribute("aria-colindex", "2")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="projected_queries[0, 1, 1]")).to_be_visible()
+
+
+def test_zoom_by_button_key_and_wheel(visit: Visit) -> None:
+    page = visit(link("en-de", SENTENCE, "encoder.blocks.0.attention.projected_queries"))
+    matrix = grid(page, "to_queries.weight")
+    frame = panel(page, "to_queries.weight")
+    width = "(matrix) => matrix.querySelector('[role=gridcell]').getBoundingClientRect().width"
+    widths: list[float] = []
+
+    def note() -> None:
+        page.wait_for_timeout(100)
+        widths.append(matrix.evaluate(width))
+
+    frame.get_by_role("button", name="Zoom in").click()
+    note()
+    matrix.locator("[tabindex='0']").press("+")
+    note()
+    frame.get_by_role("button", name="Show the numbers").click()
+    note()
+    assert widths == sorted(widths) and widths[-1] >= 40
+    matrix.hover()
+    page.keyboard.down("Control")
+    for _ in range(4):
+        page.mouse.wheel(0, 120)
+    page.keyboard.up("Control")
+    page.wait_for_timeout(100)
+    assert matrix.evaluate(width) < widths[-1]
+    frame.get_by_role("button", name="Fit").click()
+    expect(matrix.get_by_role("gridcell")).to_have_count(1)
+
+
+def test_hovering_reads_the_number(visit: Visit) -> None:
+    page = visit(link("en-de", SENTENCE, SCORES))
+    values = recorded("en-de", SENTENCE)[SCORES].view.array[0, 0]
+    matrix = grid(page, "scores")
+    box = matrix.bounding_box()
+    assert box is not None
+    rows, columns = values.shape
+    page.mouse.move(box["x"] + box["width"] * 2.5 / columns, box["y"] + box["height"] * 1.5 / rows)
+    reading = panel(page, "scores").locator(".reading .number")
+    expect(reading).to_have_text(f"{values[1, 2]:.9g}".replace("-", "−"))
+
+
+def test_a_title_leads_to_its_step_and_the_source_line_is_there(visit: Visit) -> None:
+    page = visit(link("toy", TOY, SCORES))
+    expect(page.get_by_text("scores = queries @ shared_keys.mT").first).to_be_visible()
+    page.get_by_role("button", name="projected_queries").click()
+    expect(page.get_by_role("heading", name="projected_queries")).to_be_visible()
+    expect(grid(page, "to_queries.weight")).to_be_visible()
+
+
+def test_a_step_without_matrices_is_shown_too(visit: Visit) -> None:
+    page = visit(link("imdb", "A waste of time.", "logits"))
+    trace = recorded("imdb", "A waste of time.")
+    assert agree(show_exact(page, "logits"), trace["logits"].view.array.reshape(1, -1)) == 2
