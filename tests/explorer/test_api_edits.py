@@ -4,9 +4,15 @@ import numpy as np
 import pytest
 import torch
 from starlette.testclient import TestClient
+from torch import Tensor, nn
 
 from glassformer import load
+from glassformer.explorer.api import create_api
+from glassformer.explorer.opened import OpenTrace
+from glassformer.explorer.security import Access, Guard
+from glassformer.explorer.state import State
 from glassformer.passes import forward_pass
+from glassformer.trace import trace as trace_of
 from tests.explorer.asking import Json, card, get, named, run, values
 
 TEXT = "I am not happy"
@@ -132,3 +138,30 @@ def test_edits_that_cannot_be(
     asked = {"edits": [{"step": step, "index": index, "value": value}]}
     answer = client.post(f"/api/traces/{toy['id']}/edits", json=asked)
     assert answer.status_code == status and says in answer.json()["detail"], answer.text
+
+
+def test_an_edit_that_changes_the_models_way_says_that_it_ran_anew() -> None:
+    """What branches on a number cannot be replayed; the trace says so, and is described afresh."""
+
+    class Branching(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            total = x.sum()
+            if total > 0:
+                return x * 2
+            shifted = x - 1
+            return shifted * 3
+
+    state = State.of("toy")
+    opened = state.store.keep(
+        OpenTrace(trace_of(Branching(), torch.ones(1, 2)), "branching", "module")
+    )
+    with TestClient(Guard(create_api(state), Access()), base_url="http://localhost") as client:
+        first = get(client, f"/api/traces/{opened.id}")
+        same = edit(client, first, "x", [0, 0], 5.0)
+        other = edit(client, first, "x", [0, 0], -5.0)
+        again = edit(client, other, "x", [0, 1], -7.0)
+    assert not first["reran"] and not same["reran"]
+    assert other["reran"] and again["reran"]
+    assert [step["name"] for step in same["steps"]] == [step["name"] for step in first["steps"]]
+    assert "shifted" in [step["name"] for step in other["steps"]]
+    assert "shifted" in [step["name"] for step in again["steps"]]

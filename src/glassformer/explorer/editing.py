@@ -16,12 +16,14 @@ from glassformer.explorer.references import cell_ref
 from glassformer.explorer.schemas import Changes, Edit, StepChange
 from glassformer.trace import Cell, Step, Trace, diff
 from glassformer.trace.memory import View
+from glassformer.trace.notes import Note
 
 __all__ = ["changed_cells", "changes_of", "edit_trace", "is_edited"]
 
 Cells = npt.NDArray[np.generic]
 
-_RERUN = "the model was rerun"
+_RERUN = ("another number", "another shape")
+"""The kinds of note that say that an edit changed the model's own way, so that it ran anew."""
 
 
 def edit_trace(opened: OpenTrace, wanted: list[Edit]) -> OpenTrace:
@@ -40,7 +42,7 @@ def edit_trace(opened: OpenTrace, wanted: list[Edit]) -> OpenTrace:
         edits=(*opened.edits, *edits),
         parent=opened.id,
         first=opened.root,
-        reran=opened.reran or any(_RERUN in note for note in edited.notes),
+        reran=any(isinstance(note, Note) and note.kind in _RERUN for note in edited.notes),
     )
 
 
