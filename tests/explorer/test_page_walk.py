@@ -17,7 +17,7 @@ LESSON = make_lesson("illustrated")
 
 def at(visit: Visit, step: int, name: str = "illustrated", language: str = "en") -> Page:
     page = visit(f"#/lesson/{name}/{step + 1}" + ("?lang=zh" if language == "zh" else ""))
-    page.locator("article").wait_for()
+    page.locator(".walk article").wait_for()
     return page
 
 
@@ -91,7 +91,7 @@ def test_the_language_changes_in_place(visit: Visit) -> None:
 
 def test_a_run_is_walked_with_its_own_numbers(visit: Visit) -> None:
     page = visit("#/toy?text=I am not happy&view=walk&at=1")
-    page.locator("article").wait_for()
+    page.locator(".walk article").wait_for()
     found = forward_pass(glassformer.load("toy", attention="written").checkpoint, "I am not happy")
     recorded = trace(found.model, *found.arguments)
     while not page.locator("article h3").inner_text().endswith("scores"):
