@@ -94,10 +94,17 @@ def expected_problems() -> list[str]:
 
 
 @pytest.fixture
-def page(context: BrowserContext, live: Live, expected_problems: list[str]) -> Iterator[Page]:
+def origins(live: Live) -> set[str]:
+    """Whom a page may ask; a test with a server of its own adds it."""
+    return {urlsplit(live.address).netloc}
+
+
+@pytest.fixture
+def page(
+    context: BrowserContext, origins: set[str], expected_problems: list[str]
+) -> Iterator[Page]:
     """A page that may not fail in silence, nor ask anyone but the server."""
     problems: list[str] = []
-    origin = urlsplit(live.address).netloc
 
     def on_console(message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):
@@ -105,7 +112,7 @@ def page(context: BrowserContext, live: Live, expected_problems: list[str]) -> I
 
     def on_request(request: Request) -> None:
         parts = urlsplit(request.url)
-        if parts.scheme not in ("data", "blob") and parts.netloc != origin:
+        if parts.scheme not in ("data", "blob") and parts.netloc not in origins:
             problems.append(f"left the origin: {request.url}")
 
     context.on("console", on_console)

@@ -67,7 +67,7 @@ def test_every_head_has_its_picture(visit: Visit) -> None:
 def test_the_pixels_of_a_picture_are_the_weights(visit: Visit) -> None:
     page = visit(LINK)
     weights = layers("Cross-attention")[1][2]
-    cell = page.get_by_role("gridcell", name=re.compile("^Cross.*layer 2, head 3$"))
+    cell = page.get_by_role("gridcell", name=re.compile("^Cross.*layer 1, head 2$"))
     expect(cell.locator("canvas")).to_have_attribute("height", str(weights.shape[0]))
     pixels = cell.locator("canvas").evaluate(
         "c => [...c.getContext('2d').getImageData(0, 0, c.width, c.height).data]"
@@ -161,7 +161,7 @@ def test_arrows_move_through_the_heads(visit: Visit) -> None:
     chosen = page.get_by_role("grid", name="Encoder: heads by layer").get_by_role(
         "gridcell", selected=True
     )
-    expect(chosen).to_have_accessible_name("Encoder, layer 2, head 2")
+    expect(chosen).to_have_accessible_name("Encoder, layer 1, head 1")
     expect(chosen).to_be_focused()
-    expect(page.get_by_role("heading", name="Encoder, layer 2, head 2")).to_be_visible()
+    expect(page.get_by_role("heading", name="Encoder, layer 1, head 1")).to_be_visible()
     expect(page).to_have_url(re.compile(r"step=encoder\.blocks\.1\.attention\.weights"))

@@ -76,7 +76,7 @@ def test_the_keys_of_a_tree(visit: Visit) -> None:
     page.keyboard.press("Enter")
     expect(page.get_by_role("treeitem", selected=True)).to_contain_text("logits")
     page.keyboard.press("Home")
-    assert active(page) == "2 parameters"
+    assert active(page) == "Parameters (2)"
 
 
 def test_layers_and_parts_are_a_step_apart(visit: Visit) -> None:

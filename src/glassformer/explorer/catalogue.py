@@ -38,7 +38,7 @@ _SHIPPED: dict[str, _Words] = {
         Bilingual(en="Toy", zh="玩具模型"),
         Bilingual(
             en="Happy or sad? One block, every parameter set by hand; it understands “not”.",
-            zh="高兴还是难过?只有一个模块,每个参数都由人手设定;它懂得“not”的含义。",
+            zh="高兴还是难过？只有一个模块，每个参数都由人手设定；它懂得“not”的含义。",
         ),
         ("I am not happy", "you are very happy", "we are not sad"),
     ),
@@ -46,7 +46,7 @@ _SHIPPED: dict[str, _Words] = {
         Bilingual(en="Film reviews", zh="影评分类"),
         Bilingual(
             en="Is a review for or against the film? Trained on IMDb.",
-            zh="判断影评是正面还是负面;在 IMDb 数据上训练。",
+            zh="判断影评是正面还是负面；在 IMDb 数据上训练。",
         ),
         (
             "A wonderful film, beautifully shot and moving.",
@@ -58,7 +58,7 @@ _SHIPPED: dict[str, _Words] = {
         Bilingual(en="English → German", zh="英语 → 德语"),
         Bilingual(
             en="An encoder-decoder as in the paper of 2017, small, for everyday sentences.",
-            zh="与 2017 年论文相同结构的小型编码器-解码器,翻译日常句子。",
+            zh="与 2017 年论文相同结构的小型编码器-解码器，翻译日常句子。",
         ),
         ("A dog runs through the snow.", "Where is the station?", "Two children are playing."),
     ),
@@ -66,7 +66,7 @@ _SHIPPED: dict[str, _Words] = {
         Bilingual(en="English → Chinese", zh="英语 → 中文"),
         Bilingual(
             en="The same architecture, from English to simplified Chinese.",
-            zh="同样的结构,从英语翻译成简体中文。",
+            zh="同样的结构，从英语翻译成简体中文。",
         ),
         ("Where is the station?", "I like to read books.", "She is not at home today."),
     ),
@@ -131,7 +131,7 @@ def _words_of(name: str, architecture: str, config: dict[str, Any]) -> _Words:
     made = about.get("what") or about.get("recipe") or architecture
     return _Words(
         Bilingual(en=name, zh=name),
-        Bilingual(en=f"Your model: {made}.", zh=f"你的模型:{made}。"),
+        Bilingual(en=f"Your model: {made}.", zh=f"你的模型：{made}。"),
         ("Hello",),
     )
 
@@ -157,15 +157,17 @@ def _count_parameters(file: Path) -> int:
     return sum(math.prod(part["shape"]) for name, part in head.items() if name != "__metadata__")
 
 
-def _score(about: dict[str, Any]) -> str | None:
+def _score(about: dict[str, Any]) -> Bilingual | None:
     """The measure that people ask for first, on its test part if there is one."""
     scores: dict[str, dict[str, float]] = about.get("scores", {})
     parts = {part: found for part, found in scores.items() if part != "validation"} or scores
     for found in parts.values():
         if "accuracy" in found:
-            return f"accuracy {100 * found['accuracy']:.1f} %"
+            share = f"{100 * found['accuracy']:.1f} %"
+            return Bilingual(en=f"accuracy {share}", zh=f"准确率 {share}")
         if "bleu" in found:
-            return f"BLEU {found['bleu']:.1f}"
+            return Bilingual(en=f"BLEU {found['bleu']:.1f}", zh=f"BLEU {found['bleu']:.1f}")
         if "bits_per_byte" in found:
-            return f"{found['bits_per_byte']:.2f} bits per byte"
+            bits = f"{found['bits_per_byte']:.2f}"
+            return Bilingual(en=f"{bits} bits per byte", zh=f"每字节 {bits} 比特")
     return None

@@ -90,7 +90,7 @@ class ModelInfo(Message):
     max_tokens: int | None
     examples: list[str]
     """Texts that show what the model can do; the first is traced when the card is opened."""
-    score: str | None
+    score: Bilingual | None
     """What its card says it reaches, such as `accuracy 88.3 %`."""
     trace: str | None = None
     """For a module of the user's, which reads no text: the trace that is open already."""

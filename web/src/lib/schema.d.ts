@@ -843,8 +843,7 @@ export interface components {
             max_tokens: number | null;
             /** Examples */
             examples: string[];
-            /** Score */
-            score: string | null;
+            score: components["schemas"]["Bilingual"] | null;
             /** Trace */
             trace: string | null;
         };
@@ -2336,6 +2335,7 @@ export interface operations {
                 /** @description a place on each axis: `0,1,2` */
                 index?: string;
                 operand?: number | null;
+                language?: "en" | "zh";
             };
             header?: never;
             path: {
@@ -2437,6 +2437,7 @@ export interface operations {
                 offset?: number;
                 limit?: number;
                 order?: "size" | "index";
+                language?: "en" | "zh";
             };
             header?: never;
             path: {

@@ -66,7 +66,7 @@ export const pageEn = {
   'map.allHint': 'Show masks, counts and other bookkeeping too',
   'map.found': '{n} steps found',
   'map.none': 'No step has that in its name.',
-  'map.parameters': '{n} parameters',
+  'map.parameters': 'Parameters ({n})',
   'map.changed': '{n} numbers changed by the edits',
   'map.changedWithin': 'changed by the edits',
 

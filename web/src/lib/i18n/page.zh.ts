@@ -65,7 +65,7 @@ export const pageZh: Record<keyof typeof pageEn, string> = {
   'map.allHint': '同时显示掩码、计数等辅助步骤',
   'map.found': '找到 {n} 个步骤',
   'map.none': '没有名称包含该内容的步骤。',
-  'map.parameters': '{n} 个参数张量',
+  'map.parameters': '参数张量（{n}）',
   'map.changed': '编辑改变了 {n} 个数',
   'map.changedWithin': '被编辑改变',
 

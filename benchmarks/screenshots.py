@@ -1,0 +1,155 @@
+"""Pictures of every screen of the explorer: both languages, light and dark, desktop and phone.
+
+    python benchmarks/screenshots.py                 all of them, into runs/screenshots
+    python benchmarks/screenshots.py map attention   some screens
+    python benchmarks/screenshots.py --docs          the ones that the documentation shows
+
+Needs Chromium. Written as WebP; one that is larger than 150 kB is an error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+
+from PIL import Image
+from playwright.sync_api import Browser, Page, sync_playwright
+
+ROOT = Path(__file__).parents[1]
+EVERY = ROOT / "runs" / "screenshots"
+DOCS = ROOT / "docs" / "screenshots"
+MOST_BYTES = 150_000
+
+DE = "#/en-de?text=A dog runs through the snow."
+SCORES = "encoder.blocks.0.attention.scores"
+TOY = f"#/toy?text=I am not happy&step={SCORES}"
+SCREENS = {
+    "start": "#/",
+    "toy": f"{TOY}&cell=0,0,3,2",
+    "map": f"{DE}&step={SCORES}&cell=0,1,2,3",
+    "cross": f"{DE}&step=decoder.blocks.1.cross_attention.weights",
+    "review": "#/imdb?text=A wonderful film, beautifully shot and moving.",
+    "shakespeare": "#/shakespeare?text=To be, or not to",
+    "chinese": "#/en-zh?text=Where is the station?&step=decoder.blocks.1.attention.weights",
+    "edit": f"{TOY}&cell=0,0,3,2&edits={SCORES}[0,0,3,2]=-4",
+    "attention": f"{DE}&view=attention",
+    "decoding": f"{DE}&view=decoding",
+    "lessons": "#/lesson",
+    "lesson": "#/lesson/illustrated/6",
+}
+SIZES = {"desktop": (1440, 900), "phone": (390, 844)}
+
+
+@dataclass(frozen=True)
+class Shot:
+    """One picture."""
+
+    screen: str
+    language: str
+    theme: str
+    size: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.screen}-{self.language}-{self.theme}-{self.size}.webp"
+
+
+FOR_DOCS = [
+    Shot("start", "en", "light", "desktop"),
+    Shot("start", "zh", "light", "desktop"),
+    Shot("map", "en", "light", "desktop"),
+    Shot("map", "zh", "dark", "desktop"),
+    Shot("toy", "en", "light", "phone"),
+    Shot("edit", "en", "light", "desktop"),
+    Shot("attention", "en", "light", "desktop"),
+    Shot("attention", "zh", "dark", "phone"),
+    Shot("decoding", "en", "dark", "desktop"),
+    Shot("lesson", "zh", "light", "desktop"),
+    Shot("lesson", "en", "light", "phone"),
+    Shot("shakespeare", "en", "dark", "desktop"),
+]
+
+
+@contextmanager
+def explorer() -> Iterator[str]:
+    """A server on a free port; its address."""
+    command = [sys.executable, "-m", "glassformer", "explore", "--no-open", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        try:
+            yield server.stdout.readline().strip()
+        finally:
+            server.terminate()
+
+
+def picture(browser: Browser, address: str, shot: Shot) -> bytes:
+    """Open a screen as someone with this language, theme and size would see it."""
+    width, height = SIZES[shot.size]
+    is_phone = shot.size == "phone"
+    context = browser.new_context(
+        viewport={"width": width, "height": height},
+        color_scheme="dark" if shot.theme == "dark" else "light",
+        locale="zh-CN" if shot.language == "zh" else "en-GB",
+        is_mobile=is_phone,
+        has_touch=is_phone,
+        reduced_motion="reduce",
+    )
+    page = context.new_page()
+    page.goto(address + SCREENS[shot.screen])
+    settle(page)
+    raw = page.screenshot()
+    context.close()
+    return compressed(raw)
+
+
+def settle(page: Page) -> None:
+    """Until nothing is fetched any more and the last frame is drawn."""
+    page.wait_for_selector("main")
+    page.wait_for_load_state("networkidle")
+    page.wait_for_timeout(500)
+
+
+def compressed(raw: bytes) -> bytes:
+    """WebP: exact where that is small enough, else at a quality that keeps small digits legible."""
+    image = Image.open(io.BytesIO(raw)).convert("RGB")
+    for options in ({"lossless": True}, {"quality": 90}, {"quality": 80}):
+        out = io.BytesIO()
+        image.save(out, "WEBP", method=6, **options)
+        if out.tell() <= MOST_BYTES:
+            return out.getvalue()
+    raise SystemExit(f"a picture has {out.tell()} bytes: more than {MOST_BYTES}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("screens", nargs="*", choices=[*SCREENS, []], help="all if none is named")
+    parser.add_argument("--docs", action="store_true", help="those that the documentation shows")
+    given = parser.parse_args()
+    shots = [
+        Shot(*parts)
+        for parts in product(given.screens or SCREENS, ("en", "zh"), ("light", "dark"), SIZES)
+    ]
+    folder = DOCS if given.docs else EVERY
+    folder.mkdir(parents=True, exist_ok=True)
+    with explorer() as address, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"),
+            args=["--no-sandbox", "--disable-background-networking"],
+        )
+        for shot in FOR_DOCS if given.docs else shots:
+            data = picture(browser, address, shot)
+            (folder / shot.name).write_bytes(data)
+            print(f"{len(data):8,} {folder / shot.name}")
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""A module defined here, opened by `glassformer.explore` on the same page."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import urlsplit
+
+import torch
+from playwright.sync_api import Page, expect
+from torch import Tensor, nn
+
+import glassformer
+
+
+class Mixer(nn.Module):
+    """Two lines of arithmetic of our own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mix = nn.Linear(3, 2, bias=False)
+
+    def forward(self, given: Tensor) -> Tensor:
+        mixed: Tensor = self.mix(given)
+        bent = torch.tanh(mixed)
+        return bent
+
+
+def test_a_module_of_the_users_opens_on_the_page(page: Page, origins: set[str]) -> None:
+    torch.manual_seed(0)
+    module, given = Mixer().eval(), torch.tensor([[1.0, 2.0, 3.0]])
+    expected = module(given)[0, 1].item()
+    with glassformer.explore(module, given, open_page=False, wait=False) as opened:
+        origins.add(urlsplit(opened.address).netloc)
+        page.goto(opened.address)
+        tree = page.get_by_role("tree", name="Map")
+        expect(tree).to_be_visible()
+        tree.get_by_text("bent").click()
+        expect(page).to_have_url(re.compile(r"#/trace/[\w-]+\?step=bent"))
+        page.reload()
+        expect(page.locator("main h2")).to_contain_text("bent")
+        cell = page.get_by_role("grid", name="bent").get_by_role("gridcell").last
+        cell.click()
+        card = page.get_by_role("complementary", name="The selected number")
+        expect(card).to_contain_text("bent[0, 1]")
+        shown = card.get_by_text(re.compile(r"^[−-]?0\.\d{6,}$")).first.inner_text()
+        assert abs(float(shown.replace("−", "-")) - expected) < 1e-8
