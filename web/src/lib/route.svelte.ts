@@ -49,6 +49,7 @@ export function followRoute(session: Session): void {
     return () => removeEventListener('popstate', onpop);
   });
 
+  session.view = parseLink(location.hash).view; // a link shows its own screen while it loads
   void session.loadModels().then(go);
 }
 
