@@ -32,7 +32,7 @@ CHECKS = [
     response_headers_conformance,
     response_schema_conformance,
 ]
-FEW, MANY = 12, 400
+FEW, MANY = 6, 200
 STEPS = 50
 
 API = create_api(State.of("toy"))

@@ -27,7 +27,7 @@ def state() -> State:
     return State.of("toy")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def local(state: State) -> TestClient:
     return whole(state, Access())
 
