@@ -188,10 +188,12 @@ def test_a_torch_program_needs_no_code_of_ours(tmp_path: Path) -> None:
     exported = export(MODELS["pre-norm translator"](), "torch", tmp_path / "out")
     program = torch.export.load(exported.folder / "model.pt2").module()
     model = MODELS["pre-norm translator"]().model
-    source, target = torch.randint(5, 200, (4, 11)), torch.randint(5, 200, (4, 6))
-    is_token = torch.ones_like(source, dtype=torch.bool)
-    found = program(source=source, target=target, source_is_token=is_token)
-    torch.testing.assert_close(found, model(source, target, is_token))
+    for n_texts, n_source, n_target in ((4, 11, 6), (1, 40, 40), (3, 2, 17), (2, 1, 1)):
+        source = torch.randint(5, 200, (n_texts, n_source))
+        target = torch.randint(5, 200, (n_texts, n_target))
+        is_token = torch.ones_like(source, dtype=torch.bool)
+        found = program(source=source, target=target, source_is_token=is_token)
+        torch.testing.assert_close(found, model(source, target, is_token))
 
 
 def test_the_configs_name_the_ids_that_our_tokenizers_have(tmp_path: Path) -> None:
