@@ -205,14 +205,27 @@ export class Session {
     if (trace === null) return;
     const turn = ++this.asked;
     const next = await this.attempt('loading', async (signal) => {
+      // Both at once where the place is known; a cell of a view is that of another step.
+      const early = operand === null ? this.around(trace, place, signal) : null;
+      early?.catch(() => undefined);
       const card = await api.card(trace.id, place, operand, signal);
+      const isThere = early !== null && isSame(card.cell, place);
+      const shown = await (isThere ? early : this.around(trace, card.cell, signal));
       const { step, index } = card.cell;
-      const lead = index.slice(0, -2);
-      const moved = step !== this.step || String(lead) !== String(this.lead);
-      const shown = moved ? await look(trace, step, lead, signal) : {};
       return { card, cell: { step, index }, dependents: null, trail, ...shown };
     });
     if (next !== undefined && turn === this.asked) Object.assign(this, next);
+  }
+
+  /** The equation that a cell stands in, if it is not the one on the screen. */
+  private async around(
+    trace: TraceInfo,
+    { step, index }: Place,
+    signal: AbortSignal,
+  ): Promise<Shown | null> {
+    const lead = index.slice(0, -2);
+    const isHere = step === this.step && String(lead) === String(this.lead);
+    return isHere ? null : look(trace, step, lead, signal);
   }
 
   /** Whether there is a model of this name that reads text. */
