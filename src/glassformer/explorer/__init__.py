@@ -10,8 +10,8 @@
     GET    /api/traces/{id}/thumbnails?steps=1,2    small pictures
     GET    /api/traces/{id}/steps/{n}/equation?lead=0,1
     GET    /api/traces/{id}/steps/{n}/values?lead=0,1&operand=0&rows=0:64&columns=0:64   bytes
-    GET    /api/traces/{id}/steps/{n}/changed?lead=0,1&rows=…&columns=…      bytes, 0 or 1
-    GET    /api/traces/{id}/cell?step=3&index=0,1&operand=0                              → CardInfo
+    GET    /api/traces/{id}/steps/{n}/changed?lead=0,1&operand=0&rows=…&columns=…  bytes, 0 or 1
+    GET    /api/traces/{id}/cell?step=3&index=0,1&operand=0&language=en                  → CardInfo
     GET    /api/traces/{id}/cell/terms?step=3&index=0,1&offset=0&limit=100&order=size
     GET    /api/traces/{id}/cell/dependents?step=3&index=0,1
     GET    /api/traces/{id}/cell/path?step=3&index=0,1
@@ -25,4 +25,11 @@
 which step n's operator saw its k-th operand; the server finds the cell that this is. `/values`
 answers the last two axes (or the window asked for) as float32, or float64 where the numbers need
 it: headers `X-Shape: rows,columns` and `X-Dtype: float32`.
+
+The files, in reading order: `schemas`; `serving`, `front` and `security` (a port, the page's files,
+who may ask), `api`, `state` and `routes/` (from a request to a question); `catalogue`, `running`,
+`opened`, `store` and `runs` (models, open traces, the queue); then what is answered: `describing`
+with `tree`, `attention`, `symbols` and `scales`; `answering`; `equations` with `drawing` and
+`panels`; `cards` with `sums`, `operands`, `formulas` and `regions`; `following`, `editing`,
+`thumbnails`, `exports`, `decoding`, `lessons`, `watching`. `embedding` is `glassformer.explore`.
 """
