@@ -31,7 +31,11 @@ def formula_tex(cell: Cell, language: Language) -> str:
 class _SymbolWriter(MathWriter):
     def __init__(self, cell: Cell, language: Language) -> None:
         inside = short_names(cell)
-        super().__init__(lambda name: name.removeprefix(inside), words_in(language))
+        owners = [operand.step for operand in cell.step.operands if operand.step is not None]
+        titles = {step.name: short_name(step) for step in owners}  # as their panels are called
+        super().__init__(
+            lambda name: titles.get(name, name.removeprefix(inside)), words_in(language)
+        )
 
     def leaf(self, expression: Entry | Lookup | Named) -> tuple[str, int]:
         written, strength = super().leaf(expression)

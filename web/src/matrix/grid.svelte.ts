@@ -119,6 +119,11 @@ export class Grid {
     x: this.content.width > this.box.width,
     y: this.content.height > this.box.height,
   }));
+  /** The size of what scrolls: with room for scrollbars that lie over it and take none away. */
+  readonly scrolled = $derived.by((): Box => ({
+    width: this.headWidth + this.content.width + (this.overflows.x ? SCROLLBAR : 0),
+    height: this.headHeight + this.content.height + (this.overflows.y ? SCROLLBAR : 0),
+  }));
   /** The size of the scrolling element, scrollbars included. */
   readonly frame = $derived.by((): Box => ({
     width: this.headWidth + this.box.width + (this.overflows.y ? SCROLLBAR : 0),
@@ -167,6 +172,14 @@ export class Grid {
     return before === undefined || Object.is(before, this.valueAt(row, column))
       ? undefined
       : before;
+  }
+
+  /** Follow the scrolling element, but not past the last cell. */
+  follow(x: number, y: number): void {
+    this.scroll = {
+      x: clamp(x, 0, Math.max(0, this.content.width - this.box.width)),
+      y: clamp(y, 0, Math.max(0, this.content.height - this.box.height)),
+    };
   }
 
   /** A rung up or down, the cell under a point of the field staying there; the new scroll. */

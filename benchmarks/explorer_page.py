@@ -1,0 +1,172 @@
+"""How quick the page is, in real Chromium, on a model of the paper's base size.
+
+    python benchmarks/explorer_page.py
+
+The model is that of `explorer.py`: 63 million random parameters, 20 + 20 tokens. All times are the
+browser's own: from the event that a click or a key press is, to the frame in which the page shows
+what was asked for. Each line has the goal beside it.
+"""
+
+import gzip
+import json
+import random
+import shutil
+import urllib.request
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from playwright.sync_api import Browser, Page, sync_playwright
+
+import glassformer.explorer
+from benchmarks.explorer import base_model
+
+LOADS, CLICKS, EDITS, MATRICES = 7, 150, 10, 12
+STATIC = Path(glassformer.explorer.__file__).parent / "static"
+HELP = """
+  window.began = 0;
+  for (const name of ['click', 'keydown'])
+    addEventListener(name, (event) => { window.began = event.timeStamp; }, true);
+  // Milliseconds to the first frame in which something is so.
+  window.until = (isSo, from) => new Promise((done) => {
+    const look = () => isSo()
+      ? requestAnimationFrame(() => done(performance.now() - (from ?? window.began)))
+      : requestAnimationFrame(look);
+    look();
+  });
+  window.heading = () => document.querySelector('aside h2')?.textContent ?? '';
+  window.isAt = (module, short) => {
+    const [first, second] = document.querySelectorAll('main h2 span');
+    const isThere = module === '' ? first?.textContent === short
+      : first?.textContent === module && second?.textContent === short;
+    return isThere && [...document.querySelectorAll('[role=grid]')]
+      .every((grid) => grid.querySelector('[data-value]') !== null);
+  };
+  window.hasNumbers = () => document.querySelector('figure [role=gridcell][data-value]') !== null;
+"""
+
+
+def new_page(browser: Browser) -> Page:
+    page = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()
+    page.add_init_script(HELP)
+    return page
+
+
+def interactive(browser: Browser, address: str, is_so: str) -> list[float]:
+    """From the start of the navigation to a page that can be used, nothing cached."""
+    times = []
+    for _ in range(LOADS):
+        page = new_page(browser)
+        page.goto(address, wait_until="commit")
+        times.append(page.evaluate(f"until(() => {is_so}, 0)"))
+        page.context.close()
+    return times
+
+
+def clicks(page: Page, trace: dict[str, Any], address: str) -> list[float]:
+    """A click on a number anywhere in the equation of any step, to its card."""
+    chance = random.Random(0)
+    steps = [s for s in trace["steps"] if s["role"] == "activation" and 0 not in s["shape"]]
+    times = []
+    for _ in range(CLICKS):
+        go_to(page, address, chance.choice(steps))
+        panel = chance.choice(page.get_by_role("grid").all())
+        box = panel.bounding_box()
+        assert box is not None
+        page.evaluate("window.shown = heading()")
+        x, y = (chance.uniform(0.05, 0.95) for _ in range(2))
+        panel.click(position={"x": box["width"] * x, "y": box["height"] * y})
+        times.append(page.evaluate("until(() => heading() !== window.shown)"))
+        page.keyboard.press("Escape")
+        page.wait_for_function("() => heading() === ''")
+    return times
+
+
+def go_to(page: Page, address: str, step: dict[str, Any]) -> None:
+    page.goto(f"{address}?step={step['name']}")
+    page.wait_for_function(
+        "([module, short]) => isAt(module, short)", arg=[step["module"], step["short"]]
+    )
+
+
+def edits(page: Page, trace: dict[str, Any], address: str) -> list[float]:
+    """Enter in the box, to the recomputed numbers and the bar that names the edit."""
+    steps = [s for s in trace["steps"] if s["short"] in ("scores", "weights") and not s["is_view"]]
+    times = []
+    for number in range(EDITS):
+        step = steps[number % len(steps)]
+        go_to(page, address, step)
+        page.get_by_role("grid", name=step["short"], exact=True).locator("[tabindex='0']").press(
+            "F2"
+        )
+        page.get_by_role("textbox", name="New value").fill("0.5")
+        page.keyboard.press("Enter")
+        times.append(
+            page.evaluate("until(() => document.querySelector('section.bar li') !== null)")
+        )
+        page.get_by_role("button", name="Reset").click()
+        page.wait_for_function("() => document.querySelector('section.bar li') === null")
+    return times
+
+
+def draws(page: Page, trace: dict[str, Any], address: str) -> list[float]:
+    """The first drawing of 512×512 matrices, their colours worked out, one pixel or more a cell."""
+    steps = [s for s in trace["steps"] if s["role"] == "parameter" and s["shape"] == [512, 512]]
+    times: list[float] = []
+    for step in steps[:MATRICES]:
+        page.goto("about:blank")
+        go_to(page, address, step)
+        found: list[float] = page.evaluate(
+            """performance.getEntriesByName('glassformer:draw')
+               .filter(({detail}) => detail.rows === 512 && detail.columns === 512)
+               .map(({duration}) => duration)"""
+        )
+        times.append(max(found))
+    return times
+
+
+def bundle() -> float:
+    """Kilobytes of all files but fonts, compressed."""
+    files = [path for path in STATIC.rglob("*") if path.is_file() and path.suffix != ".woff2"]
+    return sum(len(gzip.compress(path.read_bytes(), mtime=0)) for path in files) / 1e3
+
+
+def high(times: list[float]) -> float:
+    """The 95th percentile."""
+    return sorted(times)[int(len(times) * 0.95)]
+
+
+def main() -> None:
+    """Print the table."""
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    with base_model() as address, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        origin, _, rest = address.partition("#")
+        link = f"{origin}#{rest}"
+        with urllib.request.urlopen(f"{origin}api/traces/{rest.rpartition('/')[2]}") as answer:
+            trace: dict[str, Any] = json.load(answer)
+        start = interactive(browser, origin, "document.querySelector('main article') !== null")
+        opened = interactive(browser, link, "hasNumbers()")
+        page = new_page(browser)
+        to_card = clicks(page, trace, link)
+        to_edit = edits(page, trace, link)
+        drawn = draws(page, trace, link)
+        browser.close()
+    rows = [
+        ("start page interactive", median(start), "ms", f"median of {LOADS}", 1000),
+        ("trace of 63 M parameters interactive", median(opened), "ms", f"median of {LOADS}", 1000),
+        ("click to card", median(to_card), "ms", f"median of {CLICKS}", 100),
+        ("", high(to_card), "ms", "95th percentile", 100),
+        ("edit to recomputed", median(to_edit), "ms", f"median of {EDITS}", 1000),
+        ("", max(to_edit), "ms", "the slowest", 1000),
+        ("512 × 512 drawn", median(drawn), "ms", f"median of {len(drawn)}", 16),
+        ("", max(drawn), "ms", "the slowest", 16),
+        ("bundle, gzipped", bundle(), "kB", "without fonts", 250),
+    ]
+    for name, figure, unit, what, goal in rows:
+        verdict = "" if figure < goal else "   missed"
+        print(f"{name:36} {figure:7.1f} {unit}  goal {goal:4}  ({what}){verdict}")
+
+
+if __name__ == "__main__":
+    main()
