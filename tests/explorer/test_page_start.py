@@ -64,7 +64,7 @@ def test_each_model_runs_on_a_text(visit: Visit, live: Live, model: str, text: s
     answer = page.get_by_role("region", name="Answer")
     expected = get_api(live, "traces", {"model": model, "text": text})["answer"]
     shown = answer.get_by_role("status").locator("strong")
-    expect(shown).to_have_text(expected["text"] or "␣")
+    expect(shown).to_have_text(expected["text"].strip() or "␣")
     best = (expected["classes"] or expected["positions"][-1]["choices"])[0]
     assert best["text"] in answer.inner_text()
     expect(page.get_by_role("tree", name="Map")).to_be_visible()
