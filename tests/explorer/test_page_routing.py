@@ -33,6 +33,9 @@ def test_a_link_with_edits_makes_them_and_each_can_be_undone(visit: Visit) -> No
     expect(page).to_have_url(re.compile(r"edits=.*%3D-4%3B.*%3D0\.5"))
     page.get_by_role("button", name=re.compile("^Undo")).click()
     expect(page).to_have_url(re.compile(r"edits=[^&]*%3D-4(&|$)"))
+    page.get_by_role("tree", name="Map").focus()
+    page.keyboard.press("Control+z")
+    expect(page).not_to_have_url(re.compile("edits="))
 
 
 def test_back_and_forward(visit: Visit) -> None:
@@ -55,7 +58,8 @@ def test_back_and_forward(visit: Visit) -> None:
 def test_a_lesson_has_a_link(visit: Visit) -> None:
     page = visit("#/lesson/illustrated/2")
     expect(page).to_have_url(re.compile(r"#/lesson/illustrated/2$"))
-    expect(page.get_by_role("button", name="Lessons", exact=True)).to_have_attribute("aria-current", "page")
+    tab = page.get_by_role("button", name="Lessons", exact=True)
+    expect(tab).to_have_attribute("aria-current", "page")
 
 
 def test_a_dropped_trace_is_run_again_in_silence(

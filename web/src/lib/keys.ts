@@ -2,13 +2,25 @@
 
 /** Whether a key was pressed outside of boxes that take text, without Ctrl, Alt or Meta. */
 export function isFree(event: KeyboardEvent): boolean {
-  if (event.defaultPrevented || event.ctrlKey || event.altKey || event.metaKey) return false;
+  return !(event.ctrlKey || event.altKey || event.metaKey) && !isTaken(event);
+}
+
+/** Ctrl+Z (⌘Z) outside of boxes that have an undo of their own. */
+export function isUndo(event: KeyboardEvent): boolean {
+  const isKey = (event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey;
+  return isKey && event.key.toLowerCase() === 'z' && !isTaken(event);
+}
+
+/** Whether a key belongs to what has the focus: a box for text, a dialog, or someone took it. */
+function isTaken(event: KeyboardEvent): boolean {
+  if (event.defaultPrevented) return true;
   const target = event.target;
-  if (!(target instanceof HTMLElement)) return true;
-  if (target.isContentEditable || target.closest('dialog[open]') !== null) return false;
-  if (target instanceof HTMLInputElement)
-    return target.type === 'range' || target.type === 'checkbox';
-  return !(target instanceof HTMLTextAreaElement || target instanceof HTMLSelectElement);
+  if (!(target instanceof HTMLElement)) return false;
+  if (target.isContentEditable || target.closest('dialog[open]') !== null) return true;
+  if (target instanceof HTMLInputElement) {
+    return target.type !== 'range' && target.type !== 'checkbox';
+  }
+  return target instanceof HTMLTextAreaElement || target instanceof HTMLSelectElement;
 }
 
 /** J on, K back, as everywhere on the page: 1, −1, or 0 for another key. */
