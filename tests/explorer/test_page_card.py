@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from typing import Literal
 
 import numpy as np
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from glassformer.trace import Cell, Trace
+from glassformer.trace import Cell
 from tests.explorer.conftest import Visit
 from tests.explorer.reading import grid, panel, read, recorded
 
@@ -42,7 +44,7 @@ def expect_cell(page: Page, cell: Cell) -> None:
     assert read(value) == np.float32(cell.value)
 
 
-def follow(page: Page, trace: Trace, cell: Cell) -> list[Cell]:
+def follow(page: Page, cell: Cell) -> list[Cell]:
     """Click operands, always one that was computed or read, until there is none; the way."""
     way = [cell]
     for _ in range(MOST_STEPS_BACK):
@@ -53,23 +55,14 @@ def follow(page: Page, trace: Trace, cell: Cell) -> list[Cell]:
         chosen = max(onward, key=lambda operand: (operand.role == "input", abs(operand.value)))
         place = ",".join(map(str, chosen.index))
         number = chosen.step.number
-        link = card_of(page).locator(f"[data-step='{number}'][data-index='{place}']").first
-        link.click()
+        card_of(page).locator(f"[data-step='{number}'][data-index='{place}']").first.click()
         way.append(chosen)
     raise AssertionError(f"no input after {MOST_STEPS_BACK} clicks: {[c.name for c in way]}")
 
 
-@pytest.mark.parametrize(
-    ("model", "text", "start"),
-    [("toy", TOY, ("logits", (0, 1)))],
-)
-def test_from_an_output_to_a_token_by_operands_alone(
-    visit: Visit, model: str, text: str, start: tuple[str, tuple[int, ...]]
-) -> None:
-    name, index = start
-    page = visit(link(model, text, name, ",".join(map(str, index))))
-    trace = recorded(model, text)
-    way = follow(page, trace, trace[name][index])
+def test_from_an_output_to_a_token_by_operands_alone(visit: Visit) -> None:
+    page = visit(link("toy", TOY, "logits", "0,1"))
+    way = follow(page, recorded("toy", TOY)["logits"][0, 1])
     assert way[-1].role == "input"
     assert len(way) > 5
     expect(card_of(page)).to_contain_text("An input: it comes from your text.")
@@ -212,6 +205,25 @@ def test_a_card_is_copied_as_latex_markdown_and_link(visit: Visit, page: Page) -
     )
     assert copied("Markdown").startswith(f"**scores[0, 0, 1, 2]** = {cell.value:.9g} (float32)")
     assert "cell=0,0,1,2" in copied("Link")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_on_the_card_of_a_long_sum(
+    visit: Visit, axe: Callable[[Page], list[str]], scheme: Literal["light", "dark"]
+) -> None:
+    page = visit("")
+    page.emulate_media(color_scheme=scheme)
+    visit(link("en-de", SENTENCE, SCORES, "0,0,1,2"))
+    expect(card_of(page)).to_be_visible()
+    page.keyboard.press("[")
+    expect(page.get_by_role("navigation", name="The way here")).to_be_visible()
+    card_of(page).get_by_text("All in order").click()
+    page.get_by_role("button", name="Follow the largest contribution").click()
+    expect(
+        section(page, "Along the largest contributions").get_by_role("listitem").first
+    ).to_be_visible()
+    page.wait_for_load_state("networkidle")
+    assert axe(page) == []
 
 
 @pytest.mark.browser_context_args(viewport={"width": 390, "height": 844}, has_touch=True)
