@@ -185,7 +185,7 @@ def test_the_largest_contribution_is_followed_to_the_input(visit: Visit) -> None
 def test_an_operand_panel_explains_its_own_cell(visit: Visit) -> None:
     page = visit(link("toy", TOY, SCORES, "0,0,1,2"))
     keys = recorded("toy", TOY)["encoder.blocks.0.attention.projected_keys"]
-    grid(page, "projected_keys").click(position={"x": 90, "y": 10})
+    grid(page, "projected_keys").get_by_role("gridcell", name="column 'not'").click()
     expect_cell(page, keys[0, 2, 0])
 
 
