@@ -1,5 +1,6 @@
 export const equationEn = {
   'equation.head': 'head',
+  'equation.headLabel': 'head {head}',
   'equation.axis': 'axis {axis}',
   'equation.of': 'of {count}',
   'equation.previous': 'previous {axis}',

@@ -2,6 +2,7 @@ import type { equationEn } from './equation.en';
 
 export const equationZh: Record<keyof typeof equationEn, string> = {
   'equation.head': '注意力头',
+  'equation.headLabel': '头 {head}',
   'equation.axis': '第 {axis} 轴',
   'equation.of': '共 {count} 个',
   'equation.previous': '上一个{axis}',

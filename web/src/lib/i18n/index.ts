@@ -57,3 +57,9 @@ export function t(key: Key, values: Record<string, string | number> = {}): strin
   const text = (setting.language === 'zh' ? zh : en)[key];
   return text.replace(/\{(\w+)\}/g, (whole, name: string) => String(values[name] ?? whole));
 }
+
+/** A label of an axis in the page's language: tokens as they are, the trace's `head 2` by its word. */
+export function axisLabel(label: string): string {
+  const head = /^head (\d+)$/.exec(label);
+  return head === null ? label : t('equation.headLabel', { head: head[1] });
+}
