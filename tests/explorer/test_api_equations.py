@@ -1,12 +1,18 @@
 """Steps as equations of matrices: which matrices, which slices, and that they hold."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
+import torch
 from starlette.testclient import TestClient
+from torch import Tensor
 
+from glassformer.explorer.opened import OpenTrace
+from glassformer.explorer.state import State
+from glassformer.trace import trace as trace_of
 from tests.explorer.asking import Json, get, named, run, values
 
 Floats = npt.NDArray[np.float64]
@@ -119,3 +125,39 @@ def test_every_step_has_an_equation_whose_panels_can_be_fetched(
         assert panels[-1]["operand"] is None and panels[-1]["step"] == step["number"]
         for panel in panels:
             assert matrix(client, trace, step["number"], panel).ndim == 2
+
+
+@pytest.mark.parametrize(
+    ("compute", "tex", "signs"),
+    [
+        (lambda x, y: torch.add(x, y, alpha=2), r"x + 2 \cdot y", ["+ 2 ·", "="]),
+        (lambda x, y: torch.sub(x, y, alpha=0.5), r"x - 0.5 \cdot y", ["− 0.5 ·", "="]),
+        (lambda x, y: torch.add(x, 3, alpha=2), r"x + 2 \cdot 3", ["+ 2 · 3", "="]),
+        (
+            lambda x, y: torch.div(x, y, rounding_mode="floor"),
+            r"\operatorname{floor}(x \oslash y)",
+            ["floor(", "÷", ")", "="],
+        ),
+        (
+            lambda x, y: torch.div(x, 3, rounding_mode="trunc"),
+            r"\operatorname{trunc}(x / 3)",
+            ["trunc(", "÷ 3", ")", "="],
+        ),
+        (lambda x, y: torch.sub(x, y), r"x - y", ["−", "="]),
+    ],
+)
+def test_the_factor_and_the_rounding_of_an_operator_are_written(
+    held: State,
+    client: TestClient,
+    compute: Callable[[Tensor, Tensor], Tensor],
+    tex: str,
+    signs: list[str],
+) -> None:
+    recorded = trace_of(compute, torch.full((2, 2), 7.0), torch.full((2, 2), 2.0))
+    opened = held.store.add(OpenTrace(recorded, "arithmetic", "module"))
+    step = next(iter(recorded.outputs.values()))
+    number = next(place for place, one in enumerate(opened.steps) if one.name == step.name)
+    found = get(client, f"/api/traces/{opened.id}/steps/{number}/equation")
+    plain = found["tex"].partition(" = ")[2].replace(r"\mathrm{x}", "x").replace(r"\mathrm{y}", "y")
+    assert plain == tex
+    assert [part for part in found["parts"] if isinstance(part, str)] == signs

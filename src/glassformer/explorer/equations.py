@@ -6,6 +6,7 @@ The panels are made in `drawing`; here is what stands between them.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from glassformer.explorer.drawing import PanelMaker
 from glassformer.explorer.panels import fitting_lead
@@ -93,18 +94,33 @@ class _Writer:
         """An operator between two tensors, or a tensor and a number."""
         sign, tex_sign = _SIGNS[self._step.op]
         panels = [self._draw.operand(place) for place in range(len(self._operands))]
+        factor = self._setting("alpha", 1)  # add and sub: how often the second is taken
+        times, tex_times = (
+            ("", "") if factor == 1 else (f" {factor:.6g} ·", rf"{factor:.6g} \cdot ")
+        )
+        parts: list[Part]
         if len(panels) == 2:
-            return [panels[0], sign, panels[1]], f"{_tex(panels[0])} {tex_sign} {_tex(panels[1])}"
-        number = self._number()
-        sign = {"⊙": "×"}.get(sign, sign)
-        tex_sign = {r"\odot": r"\cdot", r"\oslash": "/"}.get(tex_sign, tex_sign)
-        return [panels[0], f"{sign} {number}"], f"{_tex(panels[0])} {tex_sign} {number}"
+            parts = [panels[0], f"{sign}{times}", panels[1]]
+            tex = f"{_tex(panels[0])} {tex_sign} {tex_times}{_tex(panels[1])}"
+        else:
+            number = self._number()
+            sign = {"⊙": "×"}.get(sign, sign)
+            tex_sign = {r"\odot": r"\cdot", r"\oslash": "/"}.get(tex_sign, tex_sign)
+            parts = [panels[0], f"{sign}{times} {number}"]
+            tex = f"{_tex(panels[0])} {tex_sign} {tex_times}{number}"
+        rounding = self._setting("rounding_mode", None)  # div: floor or trunc
+        if rounding is None:
+            return parts, tex
+        return [f"{rounding}(", *parts, ")"], rf"\operatorname{{{rounding}}}({tex})"
+
+    def _setting(self, name: str, default: Any) -> Any:
+        """What the operator was told beside its tensors."""
+        assert self._step.call is not None
+        return self._step.call.bound.get(name, default)
 
     def _number(self) -> str:
         """The number that the operator was given beside its tensor."""
-        assert self._step.call is not None
-        bound = self._step.call.bound
-        value = bound.get("other", bound.get("exponent"))
+        value = self._setting("other", None)
         return f"{value:.6g}" if isinstance(value, int | float) else "…"
 
     def _embedding(self) -> tuple[list[Part], str]:
