@@ -84,3 +84,13 @@ def test_a_link_to_nothing_says_so_and_shows_the_start(
     page = visit("#/no-such-model?text=hello")
     expect(page.get_by_role("alert")).to_contain_text("no-such-model")
     expect(page.get_by_role("heading", level=1)).to_be_visible()
+    expect(page).to_have_url(re.compile("#/no-such-model"))  # loading it again tries again
+
+
+def test_a_refused_edit_of_a_link_leaves_the_run(
+    visit: Visit, expected_problems: list[str]
+) -> None:
+    expected_problems.append("the server responded with a status of 4")
+    page = visit(f"{TOY}&step={SCORES}&edits=no.such.step[0]=1")
+    expect(page.get_by_role("treeitem", selected=True)).to_contain_text("scores")
+    expect(page.get_by_role("alert")).to_contain_text("no.such.step")

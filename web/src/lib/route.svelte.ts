@@ -6,6 +6,7 @@
  */
 
 import type { TraceInfo } from './api';
+import { fits } from './carrying';
 import { formatLink, parseLink, type Link, type TraceSource } from './link';
 import type { Session } from './session.svelte';
 import { setting } from './setting.svelte';
@@ -15,15 +16,25 @@ export function followRoute(session: Session): void {
   let goingThere = true;
   let written = '';
   let place = '';
+  /** Counts the visits: only the newest may write. */
+  let visits = 0;
 
   async function go(): Promise<void> {
+    const visit = ++visits;
     goingThere = true;
-    try {
-      await visit(session, parseLink(location.hash));
-    } finally {
-      goingThere = false;
-      write(true);
-    }
+    session.cancel(); // whatever the visit before is waiting for
+    const isThere = await show(session, parseLink(location.hash), () => visit === visits);
+    if (visit !== visits) return;
+    goingThere = false;
+    if (isThere) write(true);
+    else settle(); // the address stays, so that the page can be loaded again
+  }
+
+  /** Take what the page shows as known: only another state is written. */
+  function settle(): void {
+    const link = linkOf(session);
+    written = formatLink(link);
+    place = placeOf(link);
   }
 
   function write(replace: boolean): void {
@@ -34,8 +45,7 @@ export function followRoute(session: Session): void {
       const isNew = !replace && there !== place;
       history[isNew ? 'pushState' : 'replaceState'](null, '', hash);
     }
-    written = hash;
-    place = there;
+    settle();
   }
 
   $effect(() => {
@@ -87,24 +97,37 @@ function placeOf(link: Link): string {
   return JSON.stringify([link.view, trace, link.step, link.cell, link.walk]);
 }
 
-/** Show what a link says; where something of it is not there, the rest. */
-async function visit(session: Session, link: Link): Promise<void> {
+/**
+ * Show what a link says; where something of it is not there, the rest. False where something went
+ * wrong; a visit that is not wanted any more ends.
+ */
+async function show(session: Session, link: Link, isWanted: () => boolean): Promise<boolean> {
   if (link.language !== null && link.language !== setting.language) {
     setting.setLanguage(link.language);
   }
   session.walk = link.walk;
   if (link.source === null) {
     session.view = link.view;
-    return;
+    return true;
   }
-  if (!(await openSource(session, link.source, link.view))) {
-    if (session.trace === null) session.view = 'start';
-    return;
+  const isOpen = await openSource(session, link.source, link.view);
+  if (!isWanted()) return false;
+  if (!isOpen) {
+    // Nothing to show, unless the reader has run something else meanwhile.
+    if (session.trace === null && session.busy === null) session.view = 'start';
+    return false;
   }
   session.view = link.view;
-  const trace = session.trace;
-  const step = trace?.steps.find(({ name }) => name === link.step);
-  if (trace === null || step === undefined) return;
+  const problem = session.problem; // an edit of the link that was refused
+  await goTo(session, link);
+  if (isWanted()) session.problem ??= problem;
+  return session.problem === null;
+}
+
+/** Select the step and the cell of a link, as far as the open trace has them. */
+async function goTo(session: Session, link: Link): Promise<void> {
+  const step = session.trace?.steps.find(({ name }) => name === link.step);
+  if (step === undefined) return;
   if (link.cell !== null && fits(link.cell, step.shape)) {
     session.trail = [];
     await session.explain({ step: step.number, index: link.cell });
@@ -127,8 +150,4 @@ async function openSource(
 
 function isSame(one: TraceSource, other: TraceSource): boolean {
   return JSON.stringify(one) === JSON.stringify(other);
-}
-
-function fits(index: number[], shape: number[]): boolean {
-  return index.length === shape.length && index.every((at, axis) => at < shape[axis]!);
 }

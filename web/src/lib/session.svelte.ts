@@ -8,14 +8,11 @@
 
 import * as api from './api';
 import type { CardInfo, DependentInfo, EditInput, Equation, ModelInfo, TraceInfo } from './api';
+import { carryPlace, isSamePlace, type Place } from './carrying';
 
 export type View = 'start' | 'map' | 'attention' | 'decoding' | 'walk' | 'training';
 
-/** A cell of the open trace. */
-export interface Place {
-  step: number;
-  index: number[];
-}
+export type { Place };
 
 /** What a trace was made from: enough to make it again. */
 interface Origin {
@@ -33,6 +30,13 @@ interface Shown {
 }
 
 type Work = 'running' | 'editing' | 'loading';
+
+/** What an answer of the server changes on the screen, all at once. */
+type Next = Partial<
+  Pick<Session, 'trace' | 'view' | 'cell' | 'card' | 'trail' | 'dependents' | 'showsBefore'> & Shown
+>;
+
+const NO_CARD = { cell: null, card: null, dependents: null, trail: [] } satisfies Next;
 
 export class Session {
   models = $state.raw<ModelInfo[]>([]);
@@ -64,9 +68,10 @@ export class Session {
   busy = $state<Work | null>(null);
   problem = $state<string | null>(null);
 
+  /** On the way to another trace: a newer one ends it, so that no late answer takes its place. */
   private running: AbortController | null = null;
-  /** Counts what was asked for, so that a late answer does not overwrite a newer one. */
-  private asked = 0;
+  /** On the way to another step or cell of this trace, likewise. */
+  private looking: AbortController | null = null;
   private readonly origins = new Map<string, Origin>();
   private readonly revivals = new Map<string, Promise<string | null>>();
 
@@ -75,7 +80,10 @@ export class Session {
   }
 
   async loadModels(): Promise<void> {
-    this.models = (await this.attempt('loading', (signal) => api.models(signal))) ?? [];
+    await this.attempt(new AbortController(), async (signal) => {
+      this.models = await api.models(signal);
+      return {};
+    });
     this.isWatching = await api.watch(0).then(
       (found) => found !== null,
       () => false,
@@ -90,35 +98,33 @@ export class Session {
     edits: EditInput[] = [],
     view: View = 'map',
   ): Promise<boolean> {
-    const trace = await this.attempt('running', (signal) =>
-      make({ model, text, target, edits }, signal),
-    );
-    if (trace === undefined) return false;
-    this.origins.set(trace.root, { model, text, target, edits: [] });
-    return this.show(trace, view);
+    return this.change('running', async (signal) => {
+      const origin = { model, text, target, edits };
+      let problem: string | null = null;
+      const trace = await this.make(origin, signal, (error) => (problem = api.describe(error)));
+      const next = await opened(trace, view, signal);
+      if (!signal.aborted) this.problem = problem; // of an edit: the run is good without it
+      return next;
+    });
   }
 
   /** Open a trace that the server already has: of a lesson, of `glassformer.explore`. */
   async open(id: string, view: View = 'map'): Promise<boolean> {
-    const trace = await this.attempt('loading', (signal) => api.trace(id, signal));
-    return trace !== undefined && this.show(trace, view);
+    return this.change('loading', async (signal) =>
+      opened(this.remember(await api.trace(id, signal)), view, signal),
+    );
   }
 
   /** Select a step; the leading axes stay where they were if they fit. */
   async select(step: number, lead: number[] | null = null): Promise<void> {
     const trace = this.trace;
-    if (trace === null) return;
-    const turn = ++this.asked;
-    const shown = await this.attempt('loading', (signal) =>
-      look(trace, step, lead ?? this.lead, signal),
-    );
-    if (shown !== undefined && turn === this.asked) Object.assign(this, shown);
+    if (trace !== null) await this.look((signal) => look(trace, step, lead ?? this.lead, signal));
   }
 
   /** Show a cell's card, and its step if another one is selected. */
   async explain(place: Place, operand: number | null = null): Promise<void> {
     const from = this.cell;
-    const stays = from === null || (operand === null && isSame(from, place));
+    const stays = from === null || (operand === null && isSamePlace(from, place));
     const trail = stays ? this.trail : [...this.trail, from];
     await this.present(place, operand, trail);
   }
@@ -133,15 +139,14 @@ export class Session {
   async findDependents(): Promise<void> {
     const { trace, cell } = this;
     if (trace === null || cell === null) return;
-    const found = await this.attempt('loading', (signal) => api.dependents(trace.id, cell, signal));
-    if (found !== undefined && this.cell === cell) this.dependents = found;
+    await this.attempt(new AbortController(), async (signal) => {
+      const dependents = await api.dependents(trace.id, cell, signal);
+      return this.cell === cell ? { dependents } : {};
+    });
   }
 
   closeCard(): void {
-    this.cell = null;
-    this.card = null;
-    this.dependents = null;
-    this.trail = [];
+    Object.assign(this, NO_CARD);
   }
 
   /** Set one number; everything downstream is computed anew, on the server. */
@@ -150,8 +155,9 @@ export class Session {
     if (trace === null) return false;
     const name = trace.steps[place.step]!.name;
     const edits = [{ step: name, index: place.index, value: api.fromNumber(value) }];
-    const edited = await this.attempt('editing', (signal) => api.edit(trace.id, edits, signal));
-    return edited !== undefined && this.replace(edited);
+    return this.change('editing', async (signal) =>
+      this.carried(this.remember(await api.edit(trace.id, edits, signal)), signal),
+    );
   }
 
   /** Back to the trace before the last edit. */
@@ -166,55 +172,51 @@ export class Session {
     if (trace !== null && trace.root !== trace.id) await this.replaceBy(trace.root);
   }
 
+  /** Stay where we are: nothing that is on its way arrives. */
   cancel(): void {
     this.running?.abort();
-  }
-
-  private async show(trace: TraceInfo, view: View): Promise<boolean> {
-    this.remember(trace);
-    const shown = await this.attempt('loading', (signal) => look(trace, trace.first, [], signal));
-    if (shown === undefined) return false;
-    this.asked++;
-    this.closeCard();
-    Object.assign(this, { trace, view, showsBefore: false, ...shown });
-    return true;
+    this.looking?.abort();
   }
 
   private async replaceBy(id: string): Promise<void> {
-    const trace = await this.attempt('loading', (signal) => api.trace(id, signal));
-    if (trace !== undefined) await this.replace(trace);
+    await this.change('loading', async (signal) =>
+      this.carried(this.remember(await api.trace(id, signal)), signal),
+    );
   }
 
-  /** Another version of the same run: step, cell and trail stay. */
-  private async replace(trace: TraceInfo): Promise<boolean> {
-    this.remember(trace);
-    const { cell, lead } = this;
-    const step = this.step !== null && this.step < trace.steps.length ? this.step : trace.first;
-    const next = await this.attempt('loading', async (signal) => {
-      const card = cell === null ? null : api.card(trace.id, cell, null, signal);
-      return { ...(await look(trace, step, lead, signal)), card: await card };
-    });
-    if (next === undefined) return false;
-    this.asked++;
-    Object.assign(this, { trace, dependents: null, showsBefore: false, ...next });
-    return true;
+  /** Another version of the same run: step, cell and trail stay, by name, where it has them. */
+  private async carried(trace: TraceInfo, signal: AbortSignal): Promise<Next> {
+    const { step, lead, cell, trail } = this;
+    const carry = (place: Place) => carryPlace(place, this.trace, trace);
+    const kept = cell === null ? null : carry(cell);
+    const name = step === null ? null : this.trace?.steps[step]?.name;
+    const there = trace.steps.find((one) => one.name === name)?.number ?? trace.first;
+    const [shown, card] = await Promise.all([
+      look(trace, there, lead, signal),
+      kept === null ? null : api.card(trace.id, kept, null, signal),
+    ]);
+    // The reader went on or closed the card meanwhile: what was fetched is not what is looked at.
+    if (this.step !== step || this.lead !== lead || this.cell !== cell) {
+      return this.carried(trace, signal);
+    }
+    const way = trail.map(carry).filter((place) => place !== null);
+    const part = card === null ? NO_CARD : { cell: kept, card, dependents: null, trail: way };
+    return { trace, showsBefore: false, ...shown, ...part };
   }
 
   private async present(place: Place, operand: number | null, trail: Place[]): Promise<void> {
     const trace = this.trace;
     if (trace === null) return;
-    const turn = ++this.asked;
-    const next = await this.attempt('loading', async (signal) => {
+    await this.look(async (signal) => {
       // Both at once where the place is known; a cell of a view is that of another step.
       const early = operand === null ? this.around(trace, place, signal) : null;
       early?.catch(() => undefined);
       const card = await api.card(trace.id, place, operand, signal);
-      const isThere = early !== null && isSame(card.cell, place);
+      const isThere = early !== null && isSamePlace(card.cell, place);
       const shown = await (isThere ? early : this.around(trace, card.cell, signal));
       const { step, index } = card.cell;
       return { card, cell: { step, index }, dependents: null, trail, ...shown };
     });
-    if (next !== undefined && turn === this.asked) Object.assign(this, next);
   }
 
   /** The equation that a cell stands in, if it is not the one on the screen. */
@@ -239,12 +241,35 @@ export class Session {
   }
 
   /** Keep what a trace and those before it were made from. */
-  private remember(trace: TraceInfo): void {
+  private remember(trace: TraceInfo): TraceInfo {
     const { model, text, edits } = trace;
-    if (!this.canRun(model)) return; // a module, a lesson
+    if (!this.canRun(model)) return trace; // a module, a lesson
     const origin = { model, text, target: this.targetOf(trace), edits };
     this.origins.set(trace.id, origin);
     if (!this.origins.has(trace.root)) this.origins.set(trace.root, { ...origin, edits: [] });
+    return trace;
+  }
+
+  /** Run a model, then make the edits one by one, so that each can be undone. */
+  private async make(
+    origin: Origin,
+    signal?: AbortSignal,
+    /** Told why an edit was refused; the trace is then the one before it. */
+    onrefused?: (error: unknown) => void,
+  ): Promise<TraceInfo> {
+    const { model, text, target, edits } = origin;
+    let trace = await api.createTrace({ model, text, target }, signal);
+    this.origins.set(trace.root, { ...origin, edits: [] });
+    for (const { step, index, value } of edits) {
+      try {
+        trace = this.remember(await api.edit(trace.id, [{ step, index, value }], signal));
+      } catch (error) {
+        if (onrefused === undefined || signal?.aborted) throw error;
+        onrefused(error);
+        break;
+      }
+    }
+    return trace;
   }
 
   /** The server dropped a trace to make room: run it again, and go on as if nothing was. */
@@ -253,8 +278,7 @@ export class Session {
     if (origin === undefined) return Promise.resolve(null);
     let revival = this.revivals.get(id);
     if (revival === undefined) {
-      revival = make(origin).then((trace) => {
-        this.remember(trace);
+      revival = this.make(origin).then((trace) => {
         if (this.trace?.id === id) this.trace = trace;
         return trace.id;
       });
@@ -265,37 +289,53 @@ export class Session {
     return revival;
   }
 
-  /** Do something that may take long or fail; a failure becomes the line on the screen. */
-  private async attempt<T>(
+  /** Go to another trace. It may take long: the page says so and offers to cancel it. */
+  private async change(
     what: Work,
-    work: (signal: AbortSignal) => Promise<T>,
-  ): Promise<T | undefined> {
+    work: (signal: AbortSignal) => Promise<Next>,
+  ): Promise<boolean> {
+    this.running?.abort();
     const controller = new AbortController();
     this.running = controller;
     this.busy = what;
+    const isDone = await this.attempt(controller, work);
+    if (this.running === controller) {
+      this.running = null;
+      this.busy = null;
+    }
+    return isDone;
+  }
+
+  /** Go to another place of this trace: quick, and no end to a run that is on its way. */
+  private async look(work: (signal: AbortSignal) => Promise<Next>): Promise<void> {
+    this.looking?.abort();
+    this.looking = new AbortController();
+    await this.attempt(this.looking, work);
+  }
+
+  /** Do something that may fail; a failure becomes the line on the screen. */
+  private async attempt(
+    { signal }: AbortController,
+    work: (signal: AbortSignal) => Promise<Next>,
+  ): Promise<boolean> {
     this.problem = null;
     try {
-      return await work(controller.signal);
+      const next = await work(signal);
+      if (signal.aborted) return false;
+      if (next.trace !== undefined) this.looking?.abort(); // it looks into the trace before
+      Object.assign(this, next);
+      return true;
     } catch (error) {
-      if (!controller.signal.aborted) this.problem = api.describe(error);
-      return undefined;
-    } finally {
-      if (this.running === controller) {
-        this.running = null;
-        this.busy = null;
-      }
+      if (!signal.aborted) this.problem = api.describe(error);
+      return false;
     }
   }
 }
 
-/** Run a model, then make the edits one by one, so that each can be undone. */
-async function make(origin: Origin, signal?: AbortSignal): Promise<TraceInfo> {
-  const { model, text, target, edits } = origin;
-  let trace = await api.createTrace({ model, text, target }, signal);
-  for (const { step, index, value } of edits) {
-    trace = await api.edit(trace.id, [{ step, index, value }], signal);
-  }
-  return trace;
+/** A trace from its first step on. */
+async function opened(trace: TraceInfo, view: View, signal: AbortSignal): Promise<Next> {
+  const shown = await look(trace, trace.first, [], signal);
+  return { trace, view, showsBefore: false, ...NO_CARD, ...shown };
 }
 
 async function look(
@@ -311,8 +351,4 @@ async function look(
 /** Leading places that fit a shape: missing ones are 0, too large ones are cut. */
 function fitted(lead: number[], sizes: number[]): number[] {
   return sizes.map((size, axis) => Math.min(lead[axis] ?? 0, Math.max(0, size - 1)));
-}
-
-function isSame(one: Place, other: Place): boolean {
-  return one.step === other.step && String(one.index) === String(other.index);
 }

@@ -1,0 +1,102 @@
+"""Answers that come late: the newest wish wins, and what is no longer wanted is given up."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from playwright.sync_api import Page, Request, Route, expect
+
+from tests.explorer.conftest import Visit
+
+TOY = "#/toy?text=I am not happy&step=encoder.blocks.0.attention.scores"
+
+
+def is_run(model: str) -> Callable[[Request], bool]:
+    """Tells the requests to run a model."""
+
+    def check(request: Request) -> bool:
+        return request.url.endswith("/api/traces") and f'"{model}"' in (request.post_data or "")
+
+    return check
+
+
+def hold_runs(page: Page, model: str) -> list[Route]:
+    """Keep the server from hearing of runs of a model: they take for ever. The list fills."""
+    held: list[Route] = []
+    is_held = is_run(model)
+
+    def handle(route: Route) -> None:
+        if is_held(route.request):
+            held.append(route)
+        else:
+            route.continue_()
+
+    page.route("**/api/traces", handle)
+    return held
+
+
+def test_a_newer_run_ends_an_older_one(visit: Visit) -> None:
+    page = visit(TOY)
+    selected = page.get_by_role("treeitem", selected=True)
+    expect(selected).to_contain_text("scores")
+    hold_runs(page, "en-de")
+    choice = page.locator("#run-model")
+    with page.expect_request(is_run("en-de")):
+        choice.select_option("en-de")
+    with page.expect_event("requestfailed", is_run("en-de")):
+        choice.select_option("toy")
+    expect(page.get_by_role("button", name="Run", exact=True)).to_be_visible()
+    expect(page).to_have_url(re.compile("#/toy"))
+    expect(page.get_by_role("alert")).to_have_count(0)
+
+
+def test_a_step_can_be_selected_during_a_run_that_can_still_be_cancelled(visit: Visit) -> None:
+    page = visit(TOY)
+    selected = page.get_by_role("treeitem", selected=True)
+    expect(selected).to_contain_text("scores")
+    hold_runs(page, "en-de")
+    with page.expect_request(is_run("en-de")):
+        page.locator("#run-model").select_option("en-de")
+    page.get_by_role("treeitem", name="scaled").first.click()
+    expect(selected).to_contain_text("scaled")
+    with page.expect_event("requestfailed", is_run("en-de")):
+        page.get_by_role("button", name="Cancel").click()
+    expect(page.get_by_role("progressbar")).to_have_count(0)
+    expect(page).to_have_url(re.compile("#/toy.*scaled"))
+
+
+def test_enter_twice_runs_once(visit: Visit) -> None:
+    page = visit("")
+    held = hold_runs(page, "toy")
+    card = page.get_by_role("article", name="Toy")
+    card.get_by_role("textbox").press("Enter")
+    expect(card.get_by_role("button", name="Cancel")).to_be_visible()
+    card.get_by_role("textbox").press("Enter")
+    page.evaluate("new Promise(requestAnimationFrame)")
+    assert len(held) == 1
+    held[0].continue_()
+    expect(page.get_by_role("treeitem", selected=True)).to_contain_text("scores")
+
+
+def test_two_quick_backs_go_back_twice(visit: Visit) -> None:
+    page = visit(TOY)
+    selected = page.get_by_role("treeitem", selected=True)
+    expect(selected).to_contain_text("scores")
+    page.locator("#run-model").select_option("en-de")
+    expect(page).to_have_url(re.compile("#/en-de"))
+    page.locator("#run-model").select_option("toy")
+    expect(page).to_have_url(re.compile("#/toy"))
+    entries = page.evaluate("history.length")
+    hold_runs(page, "en-de")
+    with page.expect_request(is_run("en-de")):
+        page.evaluate("history.back()")
+    with page.expect_event("requestfailed", is_run("en-de")):
+        page.evaluate("history.back()")
+    expect(page.locator("#run-text")).to_have_value("I am not happy")
+    expect(page).to_have_url(re.compile("#/toy.*scores"))
+    page.unroute("**/api/traces")
+    page.evaluate("history.forward()")
+    expect(page).to_have_url(re.compile("#/en-de"))
+    expect(page.locator("#run-model")).to_have_value("en-de")
+    assert page.evaluate("history.length") == entries
