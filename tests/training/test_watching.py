@@ -3,6 +3,7 @@
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,8 +12,10 @@ import torch
 from glassformer import checkpoint
 from glassformer.errors import TrainingError
 from glassformer.nn import record_attention
+from glassformer.training import run as run_module
 from glassformer.training import train
 from glassformer.training import watching as module
+from glassformer.training.problems import Problem, prepare
 from glassformer.training.watching import read_attention, read_watch
 from tests.training.made import tiny
 from tests.training.runs import At, make_trainer
@@ -75,6 +78,22 @@ def test_metrics_are_read_from_an_offset_and_never_half_a_line(tmp_path: Path) -
     assert again.next < second.next
 
 
+def test_an_offset_from_before_a_rewind_is_told_to_begin_anew(tmp_path: Path) -> None:
+    metrics = tmp_path / "metrics.jsonl"
+    metrics.write_text('{"step": 1}\n{"step": 2}\n', encoding="utf-8")
+    before = read_watch(tmp_path).next
+    metrics.write_text('{"step": 1}\n{"step": 2, "loss": 0.5}\n{"step": 3}\n', encoding="utf-8")
+    anew = read_watch(tmp_path, before)
+    assert anew.metrics == [{"step": 1}]
+    assert anew.next < before  # by this the page knows
+    assert [line["step"] for line in read_watch(tmp_path, anew.next).metrics] == [2, 3]
+    whole = metrics.stat().st_size
+    for offset in range(whole + 2):  # whatever is asked for, no line is cut
+        found = read_watch(tmp_path, offset)
+        assert found.next <= whole
+        assert [line["step"] for line in found.metrics] in ([1, 2, 3], [2, 3], [3], [1, 2], [1], [])
+
+
 def test_old_pictures_are_thinned_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MOST_PICTURES", 6)
     trainer = make_trainer(tiny("shakespeare", loop__watch=True), tmp_path)
@@ -95,6 +114,48 @@ def test_an_interrupted_run_says_so_and_an_unwatched_one_writes_nothing(tmp_path
     assert read_watch(tmp_path / "run").state == "stopped"
     train(tiny("shakespeare"), tmp_path / "quiet")
     assert not (tmp_path / "quiet/watch").exists()
+
+
+def test_a_resumed_run_says_that_it_runs_before_anything_is_prepared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tiny("shakespeare", loop__watch=True)
+    with pytest.raises(KeyboardInterrupt):
+        train(config, tmp_path, reporter=At(2, lambda: os.kill(os.getpid(), 2)))
+    states = []
+
+    def looked_at(*given: Any) -> Problem:
+        states.append(read_watch(tmp_path).state)
+        return prepare(*given)
+
+    monkeypatch.setattr(run_module, "prepare", looked_at)
+    train(config, tmp_path, resume=True)
+    assert states == ["running"]
+    assert read_watch(tmp_path).state == "finished"
+
+
+def test_a_run_stopped_in_its_last_test_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_given: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run_module, "_finish", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        train(tiny("shakespeare", loop__watch=True), tmp_path)
+    assert read_watch(tmp_path).state == "stopped"
+
+
+def test_a_look_that_fails_leaves_the_model_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer = make_trainer(tiny("shakespeare", loop__watch=True), tmp_path)
+    assert trainer.watch is not None
+    trainer.model.train()
+    monkeypatch.setattr(trainer.watch, "_inputs", (torch.zeros(1, 1, 1, 1),))
+    with pytest.raises(Exception):  # noqa: B017  # whatever the model says to that
+        trainer.watch.look(trainer.model, 1)
+    assert all(part.training for part in trainer.model.modules())
 
 
 def test_a_model_without_attention_has_metrics_alone(tmp_path: Path) -> None:

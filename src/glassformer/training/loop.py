@@ -107,16 +107,6 @@ class Trainer:
 
     def run(self, interruption: Interruption) -> None:
         """All updates from where the run is to its end, or to an interruption."""
-        if self.watch:
-            self.watch.say("running")
-        try:
-            self._run(interruption)
-        except BaseException:
-            if self.watch:
-                self.watch.say("stopped")
-            raise
-
-    def _run(self, interruption: Interruption) -> None:
         self.model.train()
         if self.watch and self.position.step == 0:  # what chance gave, to compare with
             self.watch.look(self._whole_model(), 0)

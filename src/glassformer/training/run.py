@@ -31,6 +31,7 @@ from glassformer.training.processes import Processes, choose_device
 from glassformer.training.progress import Reporter
 from glassformer.training.reference import command_of
 from glassformer.training.state import write_whole
+from glassformer.training.watching import announced
 
 __all__ = ["Result", "train"]
 
@@ -79,7 +80,13 @@ class _Where:
 
 
 def _train(config: RunConfig, folder: RunFolder, resume: bool, where: _Where) -> Result:
-    """One run, after the run that it starts from."""
+    """One run, after the run that it starts from; who watches is told how it stands."""
+    with announced(folder.path, writes=config.loop.watch and where.processes.is_first):
+        return _follow(config, folder, resume, where)
+
+
+def _follow(config: RunConfig, folder: RunFolder, resume: bool, where: _Where) -> Result:
+    """From preparing to saving."""
     started = time.perf_counter()
     processes, device, say = where.processes, where.device, where.say
     if processes.is_first:
@@ -104,8 +111,6 @@ def _train(config: RunConfig, folder: RunFolder, resume: bool, where: _Where) ->
     finally:
         say.stop()
     scores = _finish(trainer, about, started, say)
-    if trainer.watch:
-        trainer.watch.say("finished")
     processes.wait()
     position, seconds = trainer.position, time.perf_counter() - started
     return Result(

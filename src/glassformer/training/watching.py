@@ -4,12 +4,15 @@
     watch/state.json                     running, stopped or finished
     watch/attention-00001200.safetensors weights (layers, H, Q, K) by kind after update 1200
 
-`Watch` writes, whole files only; `read_watch` and `read_attention` read, while the run goes on or
-after it. Of many pictures the older ones are thinned out, so that a long run fills no disk.
+`announced` and `Watch` write, whole files only; `read_watch` and `read_attention` read, while the
+run goes on or after it. Of many pictures the older ones are thinned out, so that a long run fills
+no disk.
 """
 
 import json
 from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -27,7 +30,7 @@ from glassformer.nn import MultiHeadAttention, record_attention
 from glassformer.training.problems import Problem
 from glassformer.training.state import write_whole
 
-__all__ = ["Sample", "Watch", "Watched", "read_attention", "read_watch"]
+__all__ = ["Sample", "Watch", "Watched", "announced", "read_attention", "read_watch"]
 
 State = Literal["running", "stopped", "finished"]
 
@@ -89,11 +92,6 @@ class Watch:
         for later in [update for update in _updates(self.folder) if update > step]:
             _picture(self.folder, later).unlink(missing_ok=True)
 
-    def say(self, state: State) -> None:
-        """Say whether the run goes on."""
-        if self._writes:
-            self._write("state.json", json.dumps({"state": state}).encode())
-
     @torch.no_grad()
     def look(self, model: nn.Module, step: int) -> None:
         """Keep the attention that the sample gets now."""
@@ -104,13 +102,15 @@ class Watch:
         was_training = model.training
         model.eval()
         device = next(model.parameters()).device
-        with record_attention(model) as recorded:
-            model(*(x.to(device) for x in self._inputs))
-        model.train(was_training)
+        try:
+            with record_attention(model) as recorded:
+                model(*(x.to(device) for x in self._inputs))
+        finally:
+            model.train(was_training)
         weights = _by_kind({name: calls[0][0] for name, calls in recorded.items()})
         sample = Sample(self._recipe, self._total, self._attending(weights))
-        self._write("sample.json", json.dumps(asdict(sample), ensure_ascii=False).encode())
-        self._write(_picture(self.folder, step).name, save(weights))
+        _write(self.folder / "sample.json", json.dumps(asdict(sample), ensure_ascii=False).encode())
+        _write(_picture(self.folder, step), save(weights))
         _thin_out(self.folder)
 
     def _attending(self, weights: dict[str, Tensor]) -> tuple[Attending, ...]:
@@ -118,20 +118,35 @@ class Watch:
         sides = {"encoder": (read, read), "decoder": (written, written), "cross": (written, read)}
         return tuple(Attending(kind, len(layers), *sides[kind]) for kind, layers in weights.items())
 
-    def _write(self, name: str, data: bytes) -> None:
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            write_whole(self.folder / name, data)
-        except OSError as error:
-            raise TrainingError(f"cannot write to {self.folder}: {error.strerror}") from error
+
+@contextmanager
+def announced(folder: Path, *, writes: bool) -> Iterator[None]:
+    """Say that a run goes on, from before its data is prepared until its model is saved; after it,
+    whether it was finished or stopped."""
+    state = folder / "watch" / "state.json"
+
+    def say(what: State) -> None:
+        if writes:
+            _write(state, json.dumps({"state": what}).encode())
+
+    say("running")
+    try:
+        yield
+    except BaseException:
+        with suppress(TrainingError):  # what stopped the run is worth more than that
+            say("stopped")
+        raise
+    say("finished")
 
 
 def read_watch(folder: Path, offset: int = 0) -> Watched:
     """A run's metrics from `offset` on (in bytes of whole lines), and which pictures there are."""
     metrics = folder / "metrics.jsonl"
     data = metrics.read_bytes() if metrics.is_file() else b""
-    begin = offset if offset <= len(data) else 0
-    end = data.rfind(b"\n") + 1  # the last line may be half written
+    begin, end = offset, data.rfind(b"\n") + 1  # the last line may be half written
+    if offset > len(data) or data[:offset][-1:] not in (b"", b"\n"):
+        # The run was rewound since. All from the start, and less than was given, which says so.
+        begin, end = 0, data.rfind(b"\n", 0, offset - 1) + 1
     lines = data[begin:end].splitlines()
     watch = folder / "watch"
     return Watched(
@@ -182,6 +197,14 @@ def _by_kind(recorded: dict[str, Tensor]) -> dict[str, Tensor]:
         kind = "cross" if rest.endswith("cross_attention") else stack
         kinds[kind].append(weights.float().cpu())
     return {kind: torch.stack(layers).contiguous() for kind, layers in kinds.items()}
+
+
+def _write(path: Path, data: bytes) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, data)
+    except OSError as error:
+        raise TrainingError(f"cannot write to {path.parent}: {error.strerror}") from error
 
 
 def _picture(folder: Path, update: int) -> Path:
