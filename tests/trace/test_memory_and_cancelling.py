@@ -1,6 +1,7 @@
 """What a trace may take, when it gives it back, and how it is stopped on the way."""
 
 import gc
+import sys
 import threading
 import weakref
 from collections.abc import Callable
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.errors import CancelledError, TraceError
-from glassformer.trace import Trace, cancelled_by, replay, trace
+from glassformer.trace import Trace, cancelled_by, replay, switches, trace
 from glassformer.trace.budget import Budget
 from glassformer.trace.forecast import expected_bytes
 from glassformer.trace.recording import Program
@@ -75,6 +76,65 @@ def test_a_trace_too_large_is_refused_before_it_is_made_and_leaves_the_model_alo
     assert model.training
     assert torch.equal(before, torch.get_rng_state())
     assert trace(model, x).steps
+
+
+class DrawingElsewhere(nn.Linear):
+    """Random numbers are drawn by another thread while this runs, as a training run does."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        other = threading.Thread(target=torch.rand, args=(3,))
+        other.start()
+        other.join()
+        return super().forward(torch.dropout(x, 0.5, True) + torch.rand(x.shape))
+
+
+def test_a_forecast_neither_draws_random_numbers_nor_gives_back_what_others_drew() -> None:
+    model = DrawingElsewhere(4, 4)
+    torch.manual_seed(5)
+    torch.rand(3)
+    expected = torch.rand(4)
+    torch.manual_seed(5)
+    assert expected_bytes(Program(model, (torch.ones(2, 4),), {}, 0), model)
+    assert torch.equal(torch.rand(4), expected)
+
+
+def test_a_forecast_waits_its_turn_before_it_touches_the_model() -> None:
+    model = Attentive()
+    program = Program(model, (torch.randn(2, 9, 16),), {}, 0)
+    waiting = threading.Thread(target=expected_bytes, args=(program, model))
+    with switches._ONE_AT_A_TIME:
+        waiting.start()
+        waiting.join(0.3)
+        assert waiting.is_alive() and model.training
+    waiting.join(20)
+    assert model.training and model.table is None
+
+
+def test_a_forecast_takes_nothing_away_from_those_who_use_the_model() -> None:
+    model = Attentive()
+    program = Program(model, (torch.randn(2, 9, 16),), {}, 0)
+    attributes = [vars(module) for module in model.modules()]
+    kept = [set(names) for names in attributes]
+    missing: list[str] = []
+    done = threading.Event()
+
+    def look() -> None:
+        while not done.is_set():
+            for names, expected in zip(attributes, kept, strict=True):
+                missing.extend(expected - set(names))
+
+    switching = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    other = threading.Thread(target=look)
+    other.start()
+    try:
+        for _ in range(20):
+            expected_bytes(program, model)
+    finally:
+        done.set()
+        other.join()
+        sys.setswitchinterval(switching)
+    assert missing == []
 
 
 def test_a_model_that_reads_its_numbers_is_checked_on_the_way() -> None:

@@ -58,7 +58,7 @@ def expected_bytes(program: Program, root: nn.Module) -> int | None:
     counter = _Counter(ModulePaths(budget), budget, expected_bytes.__code__)
     try:
         args, kwargs = counter.emptied(program.args), counter.emptied(program.kwargs)
-        with _state_kept(root), recording(counter, root):
+        with recording(counter, root), _state_kept(root):
             program.function(*args, **kwargs)
     except CancelledError:
         raise
@@ -106,17 +106,22 @@ def _state_kept(root: nn.Module) -> Iterator[None]:
     """Every module's attributes as they were after the block: a table filled lazily on the way
     would be one without numbers."""
     tables = ("_buffers", "_parameters", "_modules")
-    before = [(m, dict(vars(m)), [dict(vars(m)[name]) for name in tables]) for m in root.modules()]
-    modes = torch.get_rng_state()
-    for module, _, _ in before:
+    kept = [vars(module) for module in root.modules()]
+    kept += [attributes[name] for attributes in kept for name in tables]
+    before = [dict(names) for names in kept]
+    for module in root.modules():
         module.training = False
     try:
         yield
     finally:
-        torch.set_rng_state(modes)
-        for module, attributes, contents in before:
-            vars(module).clear()
-            vars(module).update(attributes)
-            for name, content in zip(tables, contents, strict=True):
-                vars(module)[name].clear()
-                vars(module)[name].update(content)
+        for names, values in zip(kept, before, strict=True):
+            _put_back(names, values)
+
+
+def _put_back(names: dict[str, Any], before: dict[str, Any]) -> None:
+    """What differs, and nothing else: other threads may be using the module."""
+    for name in names.keys() - before.keys():
+        del names[name]
+    for name, value in before.items():
+        if name not in names or names[name] is not value:
+            names[name] = value
