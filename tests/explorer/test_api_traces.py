@@ -250,3 +250,11 @@ def test_two_sessions_do_not_disturb_each_other(client: TestClient) -> None:
     assert values(client, edited, number)[0, 0] == 9.0
     assert values(client, one, number)[0, 0] == -values(client, one, number)[0, 1]
     assert other["answer"]["text"] == get(client, f"/api/traces/{other['id']}")["answer"]["text"]
+
+
+@pytest.mark.parametrize("path", ["", "/steps/1/equation", "/cell?step=1&index=0,0", "/changes"])
+def test_an_id_that_is_not_open_is_gone(client: TestClient, path: str) -> None:
+    """Also one from before the server was started anew: the page runs the text again on 410."""
+    answer = client.get(f"/api/traces/from-another-life{path}")
+    assert answer.status_code == 410
+    assert answer.json()["detail"] == "this trace is not open (any more): run the text again"

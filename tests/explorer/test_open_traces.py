@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from glassformer.explorer.opened import NoTraceError, OpenTrace
+from glassformer.explorer.opened import OpenTrace
 from glassformer.explorer.store import DroppedError, Store
 from glassformer.trace import trace
 
@@ -39,14 +39,17 @@ def test_the_family_not_looked_at_for_longest_is_dropped() -> None:
     assert len(store) == 3
 
 
-def test_what_was_dropped_is_told_apart_from_what_never_was() -> None:
+def test_whatever_is_not_open_is_answered_in_one_way() -> None:
+    """After the server was started anew, too, when it cannot know what was open before."""
     store = Store(most_traces=1)
     first = store.add(opened())
     store.add(opened())
     with pytest.raises(DroppedError, match="run the text again"), store.use(first.id):
         pass
-    with pytest.raises(NoTraceError, match="there is no trace 'nothing'"), store.use("nothing"):
+    with pytest.raises(DroppedError, match="run the text again"), store.use("nothing"):
         pass
+    with pytest.raises(DroppedError, match="run the text again"):
+        store.remove("nothing")
 
 
 def test_memory_is_bounded_and_shared_storages_count_once() -> None:

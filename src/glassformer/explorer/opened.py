@@ -13,11 +13,11 @@ from glassformer.tasks import Model
 from glassformer.trace import Step, Trace
 from glassformer.trace.render.addresses import all_steps
 
-__all__ = ["NoTraceError", "OpenTrace"]
+__all__ = ["NoStepError", "OpenTrace"]
 
 
-class NoTraceError(GlassformerError, LookupError):
-    """An id or a number under which there never was a trace or a step."""
+class NoStepError(GlassformerError, LookupError):
+    """A number under which a trace has no step."""
 
 
 @dataclass(eq=False)
@@ -67,7 +67,7 @@ class OpenTrace:
     def step(self, number: int) -> Step:
         """A step by its number."""
         if not 0 <= number < len(self.steps):
-            raise NoTraceError(f"this trace has no step {number}: it has {len(self.steps)}")
+            raise NoStepError(f"this trace has no step {number}: it has {len(self.steps)}")
         return self.steps[number]
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from glassformer.errors import CancelledError, GlassformerError, UnknownNameError
-from glassformer.explorer.opened import NoTraceError
+from glassformer.explorer.opened import NoStepError
 from glassformer.explorer.runs import RETRY_AFTER_S, BusyError
 from glassformer.explorer.schemas import Problem
 from glassformer.explorer.store import DroppedError
@@ -21,7 +21,7 @@ __all__ = ["PROBLEMS", "answer_problems"]
 _LOG = logging.getLogger("glassformer.explorer")
 _STATUS: tuple[tuple[type[GlassformerError], int], ...] = (
     (DroppedError, 410),
-    (NoTraceError, 404),
+    (NoStepError, 404),
     (UnknownNameError, 404),
     (BusyError, 429),
     (CancelledError, 499),

@@ -3,9 +3,9 @@
 A run and the traces that edits made of it are a *family*. Families are dropped whole, the one not
 looked at for the longest time first, so that undo and reset find what they need; of one family,
 edits far back are dropped when there are very many of them. Lessons and the user's own module are
-*kept*: they are never dropped, what edits make of them is. What was dropped is remembered by its
-id alone, so that a page can be told what happened; its memory is given back as soon as the last
-request that looks at it is done.
+*kept*: they are never dropped, what edits make of them is. The memory of what was dropped is given
+back as soon as the last request that looks at it is done. An id that is not open may be one that
+was dropped, or one from before the server was started anew: a page does the same in either case.
 """
 
 from __future__ import annotations
@@ -16,18 +16,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from glassformer.errors import GlassformerError
-from glassformer.explorer.opened import NoTraceError, OpenTrace
+from glassformer.explorer.opened import OpenTrace
 
 __all__ = ["DroppedError", "Store"]
 
 MOST_TRACES = 64
 MOST_BYTES = 1536 * 1024**2
 MOST_IN_FAMILY = 33
-_REMEMBERED = 10_000
 
 
 class DroppedError(GlassformerError, LookupError):
-    """A trace that had to make room for others, or that was closed."""
+    """No trace is open under this id: it was closed, or the server was started anew since."""
+
+    def __init__(self) -> None:
+        super().__init__("this trace is not open (any more): run the text again")
 
 
 class Store:
@@ -49,7 +51,6 @@ class Store:
         """What may be dropped, by root, the family looked at last at the end."""
         self._leaving: set[OpenTrace] = set()
         """Dropped, but still looked at."""
-        self._dropped: OrderedDict[str, None] = OrderedDict()
 
     def __len__(self) -> int:
         """How many may be dropped: kept ones do not count."""
@@ -74,7 +75,7 @@ class Store:
             root = opened.root.id
             if opened.first is not None and root not in self._open:
                 opened.close()
-                raise self._gone(root)
+                raise DroppedError
             self._open[opened.id] = opened
             self._families.setdefault(root, []).append(opened)
             self._families.move_to_end(root)
@@ -86,7 +87,7 @@ class Store:
         """Look at a trace: it stays whole inside the block, and its family counts as looked at."""
         with self._lock:
             if id_ not in self._open:
-                raise self._gone(id_)
+                raise DroppedError
             opened = self._open[id_]
             held = {opened, opened.root}
             for one in held:
@@ -107,7 +108,7 @@ class Store:
         """Close a trace with all that came of it, as its user asked; kept ones stay."""
         with self._lock:
             if id_ not in self._open:
-                raise self._gone(id_)
+                raise DroppedError
             root = self._open[id_].root.id
             closed = {id_}
             for opened in list(self._families.get(root, [])):  # each comes after what it is made of
@@ -116,11 +117,6 @@ class Store:
                     self._forget(root, opened)
             if not self._families.get(root, [None]):
                 del self._families[root]
-
-    def _gone(self, id_: str) -> GlassformerError:
-        if id_ in self._dropped:
-            return DroppedError("this trace was closed to make room for others: run the text again")
-        return NoTraceError(f"there is no trace {id_!r:.40}")
 
     def _make_room(self, newest: str) -> None:
         """Drop families, then edits far back: the first trace and the last two stay."""
@@ -142,9 +138,6 @@ class Store:
         if root in self._families:
             self._families[root].remove(opened)
         del self._open[opened.id]
-        self._dropped[opened.id] = None
-        while len(self._dropped) > _REMEMBERED:
-            self._dropped.popitem(last=False)
         if opened.users:
             self._leaving.add(opened)
         else:
