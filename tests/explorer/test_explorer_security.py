@@ -107,9 +107,20 @@ def test_the_printed_address_lets_in_and_leaves_no_token_in_the_bar(guarded: Tes
     answer = guarded.get("/", params={"token": TOKEN}, follow_redirects=False)
     assert answer.status_code == 303 and answer.headers["location"] == "/"
     cookie = answer.headers["set-cookie"].lower()
-    assert "httponly" in cookie and "samesite=strict" in cookie
+    assert "httponly" in cookie and "samesite=lax" in cookie
     assert guarded.get("/api/models").status_code == 200  # by the cookie
     assert guarded.get("/api/models", headers={"Host": "my-machine:8017"}).status_code == 200
+
+
+def test_the_cookie_leads_in_from_another_site_and_no_further(guarded: TestClient) -> None:
+    """A link that is clicked there sends it; nothing that can be read or changed so answers."""
+    guarded.get("/", params={"token": TOKEN})
+    clicked = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
+    assert guarded.get("/", headers=clicked).status_code == 200
+    for site in ("cross-site", "same-site"):
+        foreign = {"Sec-Fetch-Site": site}
+        assert guarded.get("/api/models", headers=foreign).status_code == 403
+        assert guarded.post("/api/traces", json=RUN, headers=foreign).status_code == 403
 
 
 def test_programs_may_send_the_token_in_a_header(state: State) -> None:

@@ -99,7 +99,9 @@ class Guard:
         asked = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
         if scope["method"] == "GET" and scope["path"] == "/" and _same(asked, token):
             answer = RedirectResponse(scope.get("root_path", "") + "/", 303)
-            answer.set_cookie(self._access.cookie, token, httponly=True, samesite="strict")
+            # Lax: a link on another site must lead in. What such a site could do with the cookie,
+            # asking the API or changing something, is refused by `_is_own`.
+            answer.set_cookie(self._access.cookie, token, httponly=True, samesite="lax")
             return answer
         bearer = headers.get("authorization", "").removeprefix("Bearer ")
         if _same(bearer, token) or _same(_cookie(headers, self._access.cookie), token):
