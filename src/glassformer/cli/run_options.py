@@ -40,7 +40,7 @@ class Translating(Options):
         from glassformer.decoding import Beam
 
         given = self.given()
-        size = given.pop("beam", None) or max(4, given.get("n_best", 1))
+        size = given.pop("beam", max(4, given.get("n_best", 1)))
         return Beam(size=size, **given)
 
 

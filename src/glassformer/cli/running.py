@@ -57,7 +57,8 @@ def run(
         _translate(loaded, lines, batch_size, translating.search(), writing.max_new, as_json)
     elif loaded.task == "generate":
         refuse(loaded, translating, recommending)
-        _generate(loaded, lines, continuing.search(), writing.max_new or 200, as_json)
+        max_new = 200 if writing.max_new is None else writing.max_new
+        _generate(loaded, lines, continuing.search(), max_new, as_json)
     elif loaded.task == "recommend":
         refuse(loaded, writing, translating, continuing)
         _recommend(loaded, lines, 10 if recommending.films is None else recommending.films, as_json)
@@ -116,8 +117,10 @@ def _generate(
             )
             write("\n".join(shown) + "\n")
             continue
-        write(("\n" if number else "") + prompt)
-        for piece in model.stream(prompt, search=search, max_new=max_new):
+        pieces = model.stream(prompt, search=search, max_new=max_new)
+        first = next(pieces, "")  # what cannot be done is said before anything is written
+        write(("\n" if number else "") + prompt + first)
+        for piece in pieces:
             write(piece)
         write("\n")
 
