@@ -21,7 +21,9 @@ from playwright.sync_api import Browser, Page, sync_playwright
 import glassformer.explorer
 from benchmarks.explorer import base_model
 
-LOADS, CLICKS, EDITS, MATRICES = 7, 150, 10, 12
+LOADS, CLICKS, EDITS, MATRICES = 7, 100, 10, 12
+LOOK_MS = 400
+"""A reader looks at a step before clicking: until then it is there with all its pictures."""
 STATIC = Path(glassformer.explorer.__file__).parent / "static"
 HELP = """
   window.began = 0;
@@ -70,6 +72,7 @@ def clicks(page: Page, trace: dict[str, Any], address: str) -> list[float]:
     times = []
     for _ in range(CLICKS):
         go_to(page, address, chance.choice(steps))
+        page.wait_for_timeout(LOOK_MS)
         panel = chance.choice(page.get_by_role("grid").all())
         box = panel.bounding_box()
         assert box is not None

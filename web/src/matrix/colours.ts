@@ -48,7 +48,17 @@ export interface ColourTable {
   readonly inks: readonly string[];
 }
 
+const tables = new Map<string, ColourTable>();
+
+/** The table of a scale, whatever its limit; each is made once. */
 export function colourTable(scale: ScaleInfo | null, dark: boolean): ColourTable {
+  const key = `${scale?.kind ?? 'plain'} ${dark}`;
+  const table = tables.get(key) ?? makeTable(scale, dark);
+  tables.set(key, table);
+  return table;
+}
+
+function makeTable(scale: ScaleInfo | null, dark: boolean): ColourTable {
   const stops = scale?.kind === 'probability' ? CIVIDIS : dark ? SIGNED_DARK : SIGNED;
   const colours: Rgb[] = Array.from({ length: N_COLOURS }, (_, place) =>
     between(stops, place / (N_COLOURS - 1)),

@@ -11,7 +11,7 @@ const ROOM_FOR_GAPS = 8;
 
 interface Picture {
   table: ColourTable;
-  scale: ScaleInfo | null;
+  limit: number | undefined;
   canvas: HTMLCanvasElement;
 }
 
@@ -24,14 +24,15 @@ export function pictureOf(
   table: ColourTable,
 ): HTMLCanvasElement {
   const known = pictures.get(tile);
-  if (known !== undefined && known.table === table && known.scale === scale) return known.canvas;
+  if (known !== undefined && known.table === table && known.limit === scale?.limit)
+    return known.canvas;
   const canvas = known?.canvas ?? document.createElement('canvas');
   canvas.width = tile.columns;
   canvas.height = tile.rows;
   const image = new ImageData(tile.columns, tile.rows);
   colour(tile.values, scale, table, new Uint32Array(image.data.buffer));
   canvas.getContext('2d')?.putImageData(image, 0, 0);
-  pictures.set(tile, { table, scale, canvas });
+  pictures.set(tile, { table, limit: scale?.limit, canvas });
   return canvas;
 }
 
