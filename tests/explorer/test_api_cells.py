@@ -5,10 +5,13 @@ import random
 
 import numpy as np
 import pytest
+import torch
 from starlette.testclient import TestClient
 
+from glassformer.explorer.opened import OpenTrace
 from glassformer.explorer.state import State
 from glassformer.trace import Cell, Step
+from glassformer.trace import trace as trace_of
 from tests.explorer.asking import Json, card, get, named, run, values
 
 DIGITS = 1e-6
@@ -175,3 +178,19 @@ def test_the_pieces_of_the_arithmetic_are_its_text(client: TestClient, translate
     told = card(client, translated, number, 0, 1, 1, 2)
     assert "".join(piece["text"] for piece in told["pieces"]) == told["numbers"]
     assert any(piece["cell"] for piece in told["pieces"])
+
+
+def test_complex_numbers_are_refused_in_one_line(held: State, client: TestClient) -> None:
+    """They have no card; what was made of them and is real again has one."""
+    recorded = trace_of(lambda x: torch.fft.fft(x).abs() * 2, torch.ones(2, 2))
+    opened = held.store.add(OpenTrace(recorded, "waves", "module"))
+    _, spectrum, size, doubled = opened.steps
+    address = f"/api/traces/{opened.id}"
+    for step in (spectrum, size):
+        for kind in ("cell", "cell/terms", "cell/dependents"):
+            answer = client.get(f"{address}/{kind}", params={"step": step.number, "index": "0,0"})
+            assert answer.status_code == 400 and "complex" in answer.json()["detail"]
+    card(client, {"id": opened.id}, doubled.number, 0, 0)
+    asked = {"edits": [{"step": spectrum.name, "index": [0, 0], "value": 1.0}]}
+    answer = client.post(f"{address}/edits", json=asked)
+    assert answer.status_code == 400 and "complex" in answer.json()["detail"]

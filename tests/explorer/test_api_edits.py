@@ -117,8 +117,38 @@ def test_another_token(client: TestClient, toy: Json) -> None:
 def test_infinity_may_be_set_and_is_answered(client: TestClient, toy: Json) -> None:
     edited = edit(client, toy, "logits", [0, 0], "-Infinity")
     assert edited["answer"]["classes"][0]["probability"] == 1.0
-    broken = edit(client, toy, "pooled", [0, 0], "NaN")
-    assert broken["answer"]["classes"][0]["probability"] == 0.0
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity"])
+def test_logits_without_chances_name_no_class(client: TestClient, toy: Json, value: str) -> None:
+    broken = edit(client, toy, "logits", [0, 1], value)
+    assert broken["answer"]["text"] == "—" and broken["answer"]["classes"] == []
+
+
+def test_a_model_that_writes_has_no_next_token_without_chances(client: TestClient) -> None:
+    first = run(client, "shakespeare", "KING")
+    last = len(first["answer"]["positions"]) - 1
+    earlier, broken = (edit(client, first, "logits", [0, at, 0], "NaN") for at in (0, last))
+    assert earlier["answer"]["text"] == first["answer"]["text"]
+    assert broken["answer"]["text"] == "—"
+
+
+def test_a_number_too_large_for_json_is_infinite(client: TestClient, toy: Json) -> None:
+    answer = client.post(
+        f"/api/traces/{toy['id']}/edits",
+        content=b'{"edits": [{"step": "logits", "index": [0, 0], "value": -1e999}]}',
+        headers={"Content-Type": "application/json"},
+    )
+    assert answer.status_code == 201, answer.text
+    assert answer.json()["edits"][0]["value"] == "-Infinity"
+
+
+def test_of_two_edits_of_a_cell_the_last_counts(client: TestClient, toy: Json) -> None:
+    wanted = [{"step": "logits", "index": [0, 0], "value": value} for value in (3.0, 5.0)]
+    answer = client.post(f"/api/traces/{toy['id']}/edits", json={"edits": wanted})
+    (kept,) = answer.json()["edits"]
+    assert kept["value"] == 5.0
+    assert values(client, answer.json(), named(toy, "logits"))[0, 0] == 5.0
 
 
 @pytest.mark.parametrize(

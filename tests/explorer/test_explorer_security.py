@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
+from starlette.types import ASGIApp
 
 from glassformer.explorer.api import create_api
 from glassformer.explorer.front import Front
@@ -240,3 +241,17 @@ def test_a_fault_of_ours_is_one_plain_line_and_the_server_goes_on(
     assert answer.json() == {"detail": "the server could not do this; its log says why"}
     assert "a secret of the machine" in caplog.text
     assert client.get("/api/models").status_code == 200
+
+
+def test_an_api_that_cannot_be_loaded_is_logged_and_answered(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def load() -> ASGIApp:
+        raise RuntimeError("no such library")
+
+    front = Front(load)
+    front.start_loading()
+    answer = TestClient(front, base_url="http://localhost").get("/api/models")
+    assert answer.status_code == 500 and "no such library" in answer.json()["detail"]
+    (told,) = caplog.records
+    assert told.exc_info is not None and "no such library" in str(told.exc_info[1])

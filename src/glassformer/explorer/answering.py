@@ -25,6 +25,8 @@ MOST_CHOICES = 5
 MOST_CLASSES = 20
 MOST_CONTINUED = 40
 """Tokens of a continuation."""
+NO_ANSWER = "—"
+"""Where an edit left no chances: NaN and infinite logits have no best one."""
 
 
 def answer_of(opened: OpenTrace) -> Answer:
@@ -47,6 +49,8 @@ def _answer(opened: OpenTrace) -> Answer:
 
 def _class(model: Model, output: Step) -> Answer:
     chances = _softmax(output.view.array[0])
+    if not chances.any():
+        return Answer(task="classify", text=NO_ANSWER, output=output.number)
     names = model.checkpoint.labels or tuple(str(place) for place in range(len(chances)))
     classes = [
         Choice(
@@ -76,6 +80,8 @@ def _written(opened: OpenTrace, model: Model, output: Step) -> Answer:
     else:
         end = tokenizer.special.end
         text = tokenizer.decode(best[: best.index(end)] if end in best else best)
+    if not chances[-1 if opened.task == "generate" else slice(None)].any(axis=-1).all():
+        text = NO_ANSWER
     return Answer(
         task=opened.task,
         text=text,

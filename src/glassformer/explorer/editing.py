@@ -28,8 +28,9 @@ _RERUN = ("another number", "another shape")
 
 def edit_trace(opened: OpenTrace, wanted: list[Edit]) -> OpenTrace:
     """The trace with these numbers set and all that follows computed anew."""
-    edits = [_resolved(opened.trace, edit) for edit in wanted]
-    values = {(edit.step, tuple(edit.index)): _scalar(opened.trace, edit) for edit in edits}
+    resolved = [_resolved(opened.trace, edit) for edit in wanted]
+    edits = {(edit.step, tuple(edit.index)): edit for edit in resolved}  # the last of each cell
+    values = {place: _scalar(opened.trace, edit) for place, edit in edits.items()}
     edited = _apply(opened.trace, values)
     return OpenTrace(
         edited,
@@ -39,7 +40,7 @@ def edit_trace(opened: OpenTrace, wanted: list[Edit]) -> OpenTrace:
         opened.target,
         loaded=opened.loaded,
         reading=opened.reading,
-        edits=(*opened.edits, *edits),
+        edits=(*opened.edits, *edits.values()),
         parent=opened.id,
         first=opened.root,
         reran=any(isinstance(note, Note) and note.kind in _RERUN for note in edited.notes),
@@ -52,8 +53,8 @@ def _resolved(trace: Trace, edit: Edit) -> Edit:
     return Edit(
         step=cell.step.name,
         index=list(cell.index),
-        value=edit.value,
-        before=plain(float(cell.value)),
+        value=plain(unplain(edit.value)),  # JSON's 1e999 is infinite
+        before=plain(cell.value),
     )
 
 

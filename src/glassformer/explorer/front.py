@@ -7,6 +7,7 @@ thread while the browser fetches the page, and the first question to the API wai
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 __all__ = ["Front"]
 
+_LOG = logging.getLogger("glassformer.explorer")
 STATIC = Path(__file__).parent / "static"
 
 
@@ -40,6 +42,7 @@ class Front:
         try:
             self._api = self._load()
         except BaseException as error:
+            _LOG.error("the API could not be loaded", exc_info=error)
             self._failure = error
         finally:
             self._ready.set()

@@ -22,7 +22,7 @@ def cell_ref(cell: Cell) -> CellRef:
         index=list(cell.index),
         name=f"{short_name(step)}{places}",
         role=step.role,
-        value=plain(float(cell.value)),
+        value=plain(cell.value),
         labels=[
             None if labels is None else labels[place]
             for labels, place in zip(step.labels, cell.index, strict=True)
