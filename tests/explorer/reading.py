@@ -64,6 +64,7 @@ def read(text: str) -> np.float32:
 
 def agree(matrix: Locator, expected: npt.NDArray[np.generic]) -> int:
     """That each cell that is shown is the trace's number, to the last bit; how many there are."""
+    expect(matrix.get_by_role("gridcell").first).not_to_be_empty()  # its numbers have arrived
     cells = shown(matrix)
     wrong = {
         place: (text, expected[place])

@@ -92,6 +92,8 @@ def test_a_script_stays_on_the_page_until_it_is_interrupted() -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # Where the tests run in the background, Ctrl+C is ignored, and children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert process.stdout is not None and process.stderr is not None
     address, _, link = process.stdout.readline().strip().partition("#/trace/")
