@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 import glassformer
+from glassformer.explorer.lessons import Lessons
 from glassformer.lessons.walks import Formula, HeatMap, make_lesson
 from glassformer.passes import forward_pass
 from glassformer.trace import trace
-from tests.explorer.conftest import Visit
+from tests.explorer.conftest import Live, Visit
 
 LESSON = make_lesson("illustrated")
 
@@ -79,6 +80,30 @@ def test_a_formula_and_a_cell_open_their_cards(visit: Visit) -> None:
     expect(card).to_contain_text("scores[0, 0, 2, 1]")
     matrix = next(part for part in step.parts if isinstance(part, HeatMap))
     expect(card).to_contain_text(f"{matrix.matrix.values[2, 1]:g}")
+
+
+def test_a_lesson_outlives_its_traces(
+    visit: Visit, live: Live, expected_problems: list[str]
+) -> None:
+    expected_problems.append("the server responded with a status of 410")
+    page = at(visit, next(n for n, step in enumerate(LESSON.steps) if step.role == "scores"))
+    card = page.get_by_role("complementary", name="The selected number")
+    asked: list[str] = []
+
+    def answer(route: Route) -> None:
+        asked.append(route.request.url)
+        route.fulfill(status=410, json={"detail": "the trace is gone"})
+
+    for place in ("2,1", "1,2"):  # the lesson's trace is not open yet; it is
+        made = live.state.lessons.get("illustrated", "en")
+        gone = {part.trace for step in made.steps for part in step.parts if part.trace}
+        page.route(re.compile("/api/traces/(" + "|".join(gone) + ")"), answer)
+        live.state.lessons = Lessons(live.state.store)  # both as after a restart of the server
+        asked.clear()
+        page.locator(f"article [data-at='{place}']").last.click()
+        expect(card).to_contain_text(f"scores[0, 0, {place.replace(',', ', ')}]")
+        expect(page.get_by_role("alert")).to_have_count(0)
+        assert asked
 
 
 def test_the_language_changes_in_place(visit: Visit) -> None:

@@ -59,6 +59,7 @@ export class Decoding {
     const isWriter = trace.task === 'translate' || trace.task === 'generate';
     this.model = isWriter ? trace.model : null;
     this.answer = null;
+    this.stop();
     if (!isWriter) return;
     this.text = trace.text;
     this.ask(0);
@@ -71,9 +72,13 @@ export class Decoding {
 
   /** Search as soon as nothing has changed for a moment. */
   ask(after = REST): void {
+    this.stop();
+    this.timer = setTimeout(() => void this.run(), after);
+  }
+
+  private stop(): void {
     clearTimeout(this.timer);
     this.running?.abort();
-    this.timer = setTimeout(() => void this.run(), after);
   }
 
   /** Select a candidate; the nearest one where there is none. */
@@ -100,7 +105,9 @@ export class Decoding {
     this.running = controller;
     this.busy = true;
     try {
-      this.answer = await api.decode(this.request(this.model), controller.signal);
+      const answer = await api.decode(this.request(this.model), controller.signal);
+      if (controller.signal.aborted) return;
+      this.answer = answer;
       this.made = settings;
       this.problem = null;
       this.goTo(this.spot.step);

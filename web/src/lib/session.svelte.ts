@@ -9,18 +9,11 @@
 import * as api from './api';
 import type { CardInfo, DependentInfo, EditInput, Equation, ModelInfo, TraceInfo } from './api';
 import { carryPlace, isSamePlace, type Place } from './carrying';
+import { Origins } from './origins';
 
 export type View = 'start' | 'map' | 'attention' | 'decoding' | 'walk' | 'training';
 
 export type { Place };
-
-/** What a trace was made from: enough to make it again. */
-interface Origin {
-  model: string;
-  text: string;
-  target: string | null;
-  edits: EditInput[];
-}
 
 /** A step on the screen. */
 interface Shown {
@@ -72,10 +65,12 @@ export class Session {
   private running: AbortController | null = null;
   /** On the way to another step or cell of this trace, likewise. */
   private looking: AbortController | null = null;
-  private readonly origins = new Map<string, Origin>();
+  private readonly origins: Origins;
   private readonly revivals = new Map<string, Promise<string | null>>();
 
-  constructor() {
+  /** `findOther`: what takes the place of a lesson's trace that the server no longer has. */
+  constructor(findOther: (id: string) => Promise<string | null> = () => Promise.resolve(null)) {
+    this.origins = new Origins((model) => this.canRun(model), findOther);
     api.onDropped((id) => this.revive(id));
   }
 
@@ -101,7 +96,9 @@ export class Session {
     return this.change('running', async (signal) => {
       const origin = { model, text, target, edits };
       let problem: string | null = null;
-      const trace = await this.make(origin, signal, (error) => (problem = api.describe(error)));
+      const trace = await this.origins.make(origin, signal, (error) => {
+        problem = api.describe(error);
+      });
       const next = await opened(trace, view, signal);
       if (!signal.aborted) this.problem = problem; // of an edit: the run is good without it
       return next;
@@ -111,7 +108,7 @@ export class Session {
   /** Open a trace that the server already has: of a lesson, of `glassformer.explore`. */
   async open(id: string, view: View = 'map'): Promise<boolean> {
     return this.change('loading', async (signal) =>
-      opened(this.remember(await api.trace(id, signal)), view, signal),
+      opened(this.origins.remember(await api.trace(id, signal)), view, signal),
     );
   }
 
@@ -156,7 +153,7 @@ export class Session {
     const name = trace.steps[place.step]!.name;
     const edits = [{ step: name, index: place.index, value: api.fromNumber(value) }];
     return this.change('editing', async (signal) =>
-      this.carried(this.remember(await api.edit(trace.id, edits, signal)), signal),
+      this.carried(this.origins.remember(await api.edit(trace.id, edits, signal)), signal),
     );
   }
 
@@ -180,7 +177,7 @@ export class Session {
 
   private async replaceBy(id: string): Promise<void> {
     await this.change('loading', async (signal) =>
-      this.carried(this.remember(await api.trace(id, signal)), signal),
+      this.carried(this.origins.remember(await api.trace(id, signal)), signal),
     );
   }
 
@@ -237,50 +234,16 @@ export class Session {
 
   /** The target that a run was asked for; null where the model produced it. */
   targetOf(trace: TraceInfo): string | null {
-    return this.origins.get(trace.root)?.target ?? null;
+    return this.origins.targetOf(trace);
   }
 
-  /** Keep what a trace and those before it were made from. */
-  private remember(trace: TraceInfo): TraceInfo {
-    const { model, text, edits } = trace;
-    if (!this.canRun(model)) return trace; // a module, a lesson
-    const origin = { model, text, target: this.targetOf(trace), edits };
-    this.origins.set(trace.id, origin);
-    if (!this.origins.has(trace.root)) this.origins.set(trace.root, { ...origin, edits: [] });
-    return trace;
-  }
-
-  /** Run a model, then make the edits one by one, so that each can be undone. */
-  private async make(
-    origin: Origin,
-    signal?: AbortSignal,
-    /** Told why an edit was refused; the trace is then the one before it. */
-    onrefused?: (error: unknown) => void,
-  ): Promise<TraceInfo> {
-    const { model, text, target, edits } = origin;
-    let trace = await api.createTrace({ model, text, target }, signal);
-    this.origins.set(trace.root, { ...origin, edits: [] });
-    for (const { step, index, value } of edits) {
-      try {
-        trace = this.remember(await api.edit(trace.id, [{ step, index, value }], signal));
-      } catch (error) {
-        if (onrefused === undefined || signal?.aborted) throw error;
-        onrefused(error);
-        break;
-      }
-    }
-    return trace;
-  }
-
-  /** The server dropped a trace to make room: run it again, and go on as if nothing was. */
+  /** The server no longer has a trace: make it again, and go on as if nothing was. */
   private revive(id: string): Promise<string | null> {
-    const origin = this.origins.get(id);
-    if (origin === undefined) return Promise.resolve(null);
     let revival = this.revivals.get(id);
     if (revival === undefined) {
-      revival = this.make(origin).then((trace) => {
-        if (this.trace?.id === id) this.trace = trace;
-        return trace.id;
+      revival = this.origins.again(id).then((trace) => {
+        if (trace !== null && this.trace?.id === id) this.trace = trace;
+        return trace?.id ?? null;
       });
       this.revivals.set(id, revival);
       const forget = () => this.revivals.delete(id);
@@ -290,10 +253,7 @@ export class Session {
   }
 
   /** Go to another trace. It may take long: the page says so and offers to cancel it. */
-  private async change(
-    what: Work,
-    work: (signal: AbortSignal) => Promise<Next>,
-  ): Promise<boolean> {
+  private async change(what: Work, work: (signal: AbortSignal) => Promise<Next>): Promise<boolean> {
     this.running?.abort();
     const controller = new AbortController();
     this.running = controller;

@@ -9,20 +9,26 @@ export const RUN = 'run';
 class Lessons {
   all = $state.raw<LessonSummary[]>([]);
   current = $state.raw<LessonInfo | null>(null);
-  busy = $state(false);
   problem = $state<string | null>(null);
 
   private listed: Language | null = null;
-  private made = new Map<string, LessonInfo>();
+  private readonly made = new Map<string, LessonInfo>();
+  /** The traces of lessons that were made again, by the ids of those before. */
+  private readonly followers = new Map<string, string>();
   private running: AbortController | null = null;
 
   async list(language: Language): Promise<void> {
     if (this.listed === language) return;
     this.listed = language;
-    await this.attempt(async (signal) => {
-      this.all = await api.lessons(language, signal);
-    });
-    if (this.problem !== null) this.listed = null;
+    this.problem = null;
+    try {
+      const all = await api.lessons(language);
+      if (this.listed === language) this.all = all; // not the other language's, come late
+    } catch (error) {
+      if (this.listed !== language) return;
+      this.listed = null;
+      this.problem = api.describe(error);
+    }
   }
 
   /** Open a lesson; the one before stays on the screen until it is there. */
@@ -38,32 +44,37 @@ class Lessons {
     if (this.current?.name !== name) this.current = null;
     const controller = new AbortController();
     this.running = controller;
-    await this.attempt(async () => {
+    this.problem = null;
+    try {
       const lesson = await api.lesson(name, language, controller.signal);
       this.made.set(key, lesson);
       if (!controller.signal.aborted) this.current = lesson;
-    }, controller);
-  }
-
-  private async attempt(
-    work: (signal: AbortSignal) => Promise<void>,
-    controller = new AbortController(),
-  ): Promise<void> {
-    this.busy = true;
-    this.problem = null;
-    try {
-      await work(controller.signal);
     } catch (error) {
       if (!controller.signal.aborted) this.problem = api.describe(error);
-    } finally {
-      this.busy = this.running !== null && this.running !== controller;
     }
   }
 
-  /** A lesson's traces may be gone from the server, dropped for newer ones: make it anew. */
-  forget(name: string, language: Language): void {
-    this.made.delete(`${language}/${name}`);
+  /** The server has lost a lesson's trace: have the lesson made again; the trace that follows it. */
+  async revive(id: string): Promise<string | null> {
+    for (const [key, old] of this.made) {
+      if (!tracesOf(old).includes(id)) continue;
+      const lesson = await api.lesson(old.name, old.language);
+      const traces = tracesOf(lesson);
+      for (const [place, before] of tracesOf(old).entries()) {
+        const after = traces[place];
+        if (before && after) this.followers.set(before, after);
+      }
+      this.made.set(key, lesson);
+      if (this.current === old) this.current = lesson;
+      break;
+    }
+    return this.followers.get(id) ?? null;
   }
+}
+
+/** The trace of each part of a lesson, in order; null for a part without numbers. */
+function tracesOf({ steps }: LessonInfo): (string | null)[] {
+  return steps.flatMap(({ parts }) => parts.map(({ trace }) => trace ?? null));
 }
 
 export const lessons = new Lessons();
