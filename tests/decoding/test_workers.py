@@ -6,8 +6,10 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from glassformer.decoding import Beam, translate
+from glassformer.cancelling import cancelled_by
+from glassformer.decoding import Beam, Greedy, Sampling, translate
 from glassformer.decoding.workers import cores_for, side_by_side
+from glassformer.errors import CancelledError
 from tests.decoding.tiny import END, START, sources, translator
 
 
@@ -65,3 +67,21 @@ def test_a_small_model_on_a_cpu_gets_as_many_batches_as_cores() -> None:
     with torch.device("meta"):
         assert cores_for(torch.nn.Linear(10, 10)) == 1, "not on a CPU"
     assert cores_for(torch.nn.Linear(10_000, 5_001)) == 1, "one matrix is work for all cores"
+
+
+@pytest.mark.parametrize("search", [Greedy(), Beam(size=2), Sampling()])
+def test_a_search_that_nobody_waits_for_ends_at_its_next_token(
+    search: Greedy | Beam | Sampling,
+) -> None:
+    """In the threads of its batches, too."""
+    asked: list[int] = []
+
+    def gone() -> bool:
+        asked.append(threading.get_ident())
+        return len(asked) > 3
+
+    model, texts = translator(), sources(1)
+    with cancelled_by(gone), pytest.raises(CancelledError):
+        translate(model, texts, start=START, end=None, search=search, max_new=30)
+    assert len(asked) == 4 and threading.get_ident() not in asked
+    assert translate(model, texts, start=START, end=None, search=search, max_new=5)

@@ -18,6 +18,7 @@ from typing import Literal
 
 import torch
 
+from glassformer.cancelling import stop_if_cancelled
 from glassformer.decoding.batching import worth_leaving
 from glassformer.decoding.candidates import Candidates, best_continuations
 from glassformer.decoding.ledger import Candidate, Fate, Ledger, LedgerStep
@@ -98,6 +99,7 @@ class _Search:
 
     def advance(self) -> bool:
         """Add one token to every text; returns whether there is more to do."""
+        stop_if_cancelled()
         candidates = best_continuations(self.logits, self.totals, 2 * self.beam.size)
         self.length += 1
         ended = self._ended(candidates.tokens)

@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 
 import torch
 
+from glassformer.cancelling import stop_if_cancelled
 from glassformer.decoding.batching import worth_leaving
 from glassformer.decoding.candidates import log_probabilities_of
 from glassformer.decoding.ledger import Candidate, Ledger, LedgerStep
@@ -57,6 +58,7 @@ def steps(stepper: Stepper, chooser: Chooser, stop: Stop, n_samples: int = 1) ->
     writing = torch.ones(logits.shape[:2], dtype=torch.bool, device=logits.device)
     parents = None if n_samples == 1 else torch.zeros_like(writing, dtype=torch.long)
     for length in range(1, max(stop.max_new) + 1):
+        stop_if_cancelled()
         choice = chooser.choose(logits)
         yield Step(texts, writing, choice, logits)
         writing = writing & (limits > length).unsqueeze(-1)

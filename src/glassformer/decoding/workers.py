@@ -9,6 +9,7 @@ computes. A large model gets all cores for each batch, and a GPU takes one after
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import copy_context
 from threading import Lock
 from typing import TypeVar
 
@@ -35,6 +36,8 @@ def cores_for(model: nn.Module) -> int:
 def side_by_side(function: Callable[[T], R], batches: Sequence[T], n_cores: int) -> list[R]:
     """What the function returns for each batch, in their order; no gradients are tracked."""
 
+    callers = copy_context()  # a thread does not know by itself who may cancel it
+
     def without_gradients(batch: T) -> R:
         with torch.inference_mode():  # a thread begins with gradients on
             return function(batch)
@@ -43,7 +46,9 @@ def side_by_side(function: Callable[[T], R], batches: Sequence[T], n_cores: int)
         if not is_ours:
             return [without_gradients(batch) for batch in batches]
         with ThreadPoolExecutor(n_cores) as pool:
-            return list(pool.map(without_gradients, batches))
+            return list(
+                pool.map(lambda batch: callers.copy().run(without_gradients, batch), batches)
+            )
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """Long work in threads: a few at once, a few more waiting, the rest told to come back.
 
-Work ends early when the one who asked has gone: the trace looks for that between two operators.
+Work ends early when the one who asked has gone: a trace looks for that between two operators, a
+search between two tokens. An export that has begun is made to its end.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from typing import TypeVar
 from anyio import CapacityLimiter, to_thread
 from starlette.requests import Request
 
+from glassformer.cancelling import cancelled_by
 from glassformer.errors import CancelledError, GlassformerError
-from glassformer.trace import cancelled_by
 
 __all__ = ["RETRY_AFTER_S", "BusyError", "Runs"]
 

@@ -26,7 +26,7 @@ The files, in reading order: `memory` (storages, versions, views), `calls` (one 
 here knows any model.
 """
 
-from glassformer.trace.cancel import cancelled_by
+from glassformer.cancelling import cancelled_by
 from glassformer.trace.cells import Cell, Term
 from glassformer.trace.difference import Difference, StepDifference, diff
 from glassformer.trace.influence import Dependent

@@ -17,11 +17,11 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from glassformer.cancelling import stop_if_cancelled
 from glassformer.errors import TraceError
 from glassformer.trace import fused, rules
 from glassformer.trace.budget import Budget
 from glassformer.trace.calls import Call, Operator, operator_of
-from glassformer.trace.cancel import stop_if_cancelled
 from glassformer.trace.memory import Version, View
 from glassformer.trace.modules import ModulePaths
 from glassformer.trace.source import Line, Origin, find_origin

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 from torch import Tensor
 
+from glassformer.cancelling import stop_if_cancelled
 from glassformer.errors import TraceError
 from glassformer.trace import rules
 from glassformer.trace.calls import Call
-from glassformer.trace.cancel import stop_if_cancelled
 from glassformer.trace.cells import Cell
 from glassformer.trace.expressions import Scalar
 from glassformer.trace.memory import Index, Version, View

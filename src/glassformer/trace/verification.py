@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from glassformer.trace.cancel import stop_if_cancelled
+from glassformer.cancelling import stop_if_cancelled
 from glassformer.trace.evaluate import Evaluation
 from glassformer.trace.memory import Index
 from glassformer.trace.steps import Step

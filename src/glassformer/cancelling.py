@@ -4,8 +4,9 @@
     with cancelled_by(stop.is_set):
         t = trace(model, ids)          # raises CancelledError soon after stop.set()
 
-The question is put before each operator of a trace, of an edit and of a replay, and before each
-step of a verification. One operator that is running is not interrupted.
+The question is put before each operator of a trace, of an edit and of a replay, before each step
+of a verification, and before each token that a search writes. One operator that is running is not
+interrupted.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _ASK: ContextVar[Callable[[], bool] | None] = ContextVar("cancelled", default=No
 
 @contextmanager
 def cancelled_by(asked: Callable[[], bool]) -> Iterator[None]:
-    """Stop what the block does with traces as soon as `asked()` is true."""
+    """Stop what the block traces or writes as soon as `asked()` is true."""
     token = _ASK.set(asked)
     try:
         yield
@@ -35,4 +36,4 @@ def stop_if_cancelled() -> None:
     """Raise if the caller has asked to stop."""
     asked = _ASK.get()
     if asked is not None and asked():
-        raise CancelledError("the trace was cancelled")
+        raise CancelledError("the work was cancelled")
