@@ -74,15 +74,15 @@ export class Session {
     api.onDropped((id) => this.revive(id));
   }
 
+  /** The models come last: once they can be run, nothing of the start is on its way any more. */
   async loadModels(): Promise<void> {
     await this.attempt(new AbortController(), async (signal) => {
-      this.models = await api.models(signal);
+      const watched = api.watch(0).catch(() => null);
+      const models = await api.models(signal);
+      this.isWatching = (await watched) !== null;
+      this.models = models;
       return {};
     });
-    this.isWatching = await api.watch(0).then(
-      (found) => found !== null,
-      () => false,
-    );
   }
 
   /** Run a model over a text and show the trace, with edits if there are some to make. */
