@@ -5,6 +5,7 @@ Each kind of batch is a type of its own. All have `inputs` (the model's argument
 of different lengths weigh by their tokens.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -27,7 +28,7 @@ IGNORED = -100
 
 
 @dataclass(frozen=True)
-class Batch:
+class Batch(ABC):
     """What all kinds have in common."""
 
     labels: Tensor
@@ -37,9 +38,9 @@ class Batch:
     """Tokens that the model reads, padding left out: the unit of speed."""
 
     @property
+    @abstractmethod
     def inputs(self) -> tuple[Tensor | None, ...]:
         """The model's arguments."""
-        raise NotImplementedError
 
     def to(self, device: torch.device) -> Self:
         """The same batch on another device; the copy runs beside the computation."""

@@ -98,7 +98,7 @@ class SentencePairs(Examples[PairBatch]):
         """The longer side of each pair."""
         return np.maximum(self.source.lengths, self.target.lengths - 1)
 
-    def batch(self, indices: Ids, chance: Chance, width: int = 0) -> PairBatch:  # noqa: ARG002
+    def batch(self, indices: Ids, chance: Chance, width: int = 0) -> PairBatch:  # noqa: ARG002  no luck in it
         """Each side padded for itself; the target is split into input and answer."""
         source = _padded(self.source, indices, self.pad_id, self.pad_multiple, width)
         target = _padded(self.target, indices, self.pad_id, self.pad_multiple, width, ahead=1)

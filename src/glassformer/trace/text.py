@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -81,7 +82,7 @@ class Phrases:
 ENGLISH = Phrases()
 
 
-class _Writer:
+class _Writer(ABC):
     """The walk that both texts share; they differ in how leaves and sums are written."""
 
     times = "·"
@@ -134,20 +135,20 @@ class _Writer:
         text = number(value)
         return text, _ATOM if not text.startswith("-") else 2
 
-    def entry(self, entry: Entry) -> tuple[str, int]:
-        raise NotImplementedError
+    @abstractmethod
+    def entry(self, entry: Entry) -> tuple[str, int]: ...
 
-    def lookup(self, lookup: Lookup) -> tuple[str, int]:
-        raise NotImplementedError
+    @abstractmethod
+    def lookup(self, lookup: Lookup) -> tuple[str, int]: ...
 
-    def reduce(self, reduce: Reduce) -> tuple[str, int]:
-        raise NotImplementedError
+    @abstractmethod
+    def reduce(self, reduce: Reduce) -> tuple[str, int]: ...
 
-    def choose(self, choose: Choose) -> tuple[str, int]:
-        raise NotImplementedError
+    @abstractmethod
+    def choose(self, choose: Choose) -> tuple[str, int]: ...
 
-    def named(self, part: Named) -> tuple[str, int]:
-        raise NotImplementedError
+    @abstractmethod
+    def named(self, part: Named) -> tuple[str, int]: ...
 
 
 class _Symbols(_Writer):

@@ -5,6 +5,7 @@ prefix anew at each step, which is slower and simpler. Training time is what is 
 Dims: B texts, R rivals of each, S source and T prefix positions, D width, V vocabulary.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 import torch
@@ -17,16 +18,16 @@ from glassformer.decoding.results import Stop
 __all__ = ["Translator", "translate_others"]
 
 
-class Translator(nn.Module):
+class Translator(nn.Module, ABC):
     """An encoder-decoder: `read` a source, then `answer` any prefix of its translation."""
 
+    @abstractmethod
     def read(self, source: Tensor, is_token: Tensor) -> Tensor:
         """A source (B, S) as vectors (B, S, D)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def answer(self, memory: Tensor, is_token: Tensor, target: Tensor) -> Tensor:
         """Logits (B, T, V) of the token after each position of a target (B, T)."""
-        raise NotImplementedError
 
     def __init__(self, pad_id: int | None) -> None:
         super().__init__()

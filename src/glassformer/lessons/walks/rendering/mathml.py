@@ -6,6 +6,7 @@ writers for text and LaTeX.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from html import escape
 
 import numpy as np
@@ -113,7 +114,7 @@ def _bracketed(inside: str) -> str:
     return f"<mrow>{_sign('(')}{inside}{_sign(')')}</mrow>"
 
 
-class _Writer:
+class _Writer(ABC):
     """The walk that both share."""
 
     times = "·"
@@ -161,14 +162,14 @@ class _Writer:
         inside = _sign(",").join(map(self.write, arguments))
         return f"{_word(name)}{_bracketed(inside)}", _ATOM
 
-    def leaf(self, expression: Entry | Lookup | Named) -> tuple[str, int]:
-        raise NotImplementedError
+    @abstractmethod
+    def leaf(self, expression: Entry | Lookup | Named) -> tuple[str, int]: ...
 
-    def reduce(self, reduce: Reduce) -> tuple[str, int]:
-        raise NotImplementedError
+    @abstractmethod
+    def reduce(self, reduce: Reduce) -> tuple[str, int]: ...
 
-    def choose(self, choose: Choose) -> tuple[str, int]:
-        raise NotImplementedError
+    @abstractmethod
+    def choose(self, choose: Choose) -> tuple[str, int]: ...
 
 
 def _row(inside: str) -> str:
