@@ -191,11 +191,13 @@ def test_zoom_by_button_key_and_wheel(visit: Visit) -> None:
 def test_hovering_reads_the_number(visit: Visit) -> None:
     page = visit(link("en-de", SENTENCE, SCORES))
     values = recorded("en-de", SENTENCE)[SCORES].view.array[0, 0]
+    expect(page.locator(".katex").first).to_be_visible()  # the last to come above the matrices
     matrix = grid(page, "scores")
     box = matrix.bounding_box()
     assert box is not None
     rows, columns = values.shape
-    page.mouse.move(box["x"] + box["width"] * 2.5 / columns, box["y"] + box["height"] * 1.5 / rows)
+    inside = {"x": box["width"] * 2.5 / columns, "y": box["height"] * 1.5 / rows}
+    matrix.hover(position=inside)  # once it stands still
     reading = panel(page, "scores").locator(".reading .number")
     expect(reading).to_have_text(f"{values[1, 2]:.9g}".replace("-", "−"))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from threading import Lock
+
 from fastapi import APIRouter, FastAPI
 
 from glassformer import __version__
@@ -10,6 +12,10 @@ from glassformer.explorer.routes import cells, decoding, lessons, models, steps,
 from glassformer.explorer.state import State
 
 __all__ = ["create_api"]
+
+# FastAPI silences a warning while it reads the routes, for the whole process: two at once, and the
+# one that ends first would let the other's through.
+_READING_ROUTES = Lock()
 
 
 def create_api(state: State) -> FastAPI:
@@ -25,7 +31,8 @@ def create_api(state: State) -> FastAPI:
     app.state.explorer = state
     answer_problems(app)
     api = APIRouter(prefix="/api", responses=PROBLEMS)
-    for topic in (models, traces, steps, cells, decoding, lessons, watching):
-        api.include_router(topic.router)
-    app.include_router(api)
+    with _READING_ROUTES:
+        for topic in (models, traces, steps, cells, decoding, lessons, watching):
+            api.include_router(topic.router)
+        app.include_router(api)
     return app

@@ -6,7 +6,6 @@
  */
 
 import type { TraceInfo } from './api';
-import { fits } from './carrying';
 import { formatLink, parseLink, type Link, type TraceSource } from './link';
 import type { Session } from './session.svelte';
 import { setting } from './setting.svelte';
@@ -110,7 +109,7 @@ async function show(session: Session, link: Link, isWanted: () => boolean): Prom
     session.view = link.view;
     return true;
   }
-  const isOpen = await openSource(session, link.source, link.view);
+  const isOpen = await openSource(session, link, link.source);
   if (!isWanted()) return false;
   if (!isOpen) {
     // Nothing to show, unless the reader has run something else meanwhile.
@@ -118,34 +117,24 @@ async function show(session: Session, link: Link, isWanted: () => boolean): Prom
     return false;
   }
   session.view = link.view;
-  const problem = session.problem; // an edit of the link that was refused
-  await goTo(session, link);
-  if (isWanted()) session.problem ??= problem;
   return session.problem === null;
 }
 
-/** Select the step and the cell of a link, as far as the open trace has them. */
-async function goTo(session: Session, link: Link): Promise<void> {
-  const step = session.trace?.steps.find(({ name }) => name === link.step);
-  if (step === undefined) return;
-  if (link.cell !== null && fits(link.cell, step.shape)) {
-    session.trail = [];
-    await session.explain({ step: step.number, index: link.cell });
-  } else {
-    session.closeCard();
-    await session.select(step.number, link.lead);
+/** Open what a link says at the step and the cell that it names, or go there in the open trace. */
+async function openSource(session: Session, link: Link, source: TraceSource): Promise<boolean> {
+  const { trace } = session;
+  if (trace !== null && isSource(session, trace, source)) {
+    await session.goTo(link);
+    return true;
   }
+  if (source.kind === 'id') return session.open(source.id, link.view, link);
+  const { model, text, target, edits } = source;
+  return session.run(model, text, target, edits, link.view, link);
 }
 
-async function openSource(
-  session: Session,
-  source: TraceSource,
-  view: Link['view'],
-): Promise<boolean> {
-  const { trace } = session;
-  if (source.kind === 'id') return trace?.id === source.id || session.open(source.id, view);
-  if (trace !== null && isSame(sourceOf(session, trace), source)) return true;
-  return session.run(source.model, source.text, source.target, source.edits, view);
+function isSource(session: Session, trace: TraceInfo, source: TraceSource): boolean {
+  if (source.kind === 'id') return trace.id === source.id;
+  return isSame(sourceOf(session, trace), source);
 }
 
 function isSame(one: TraceSource, other: TraceSource): boolean {

@@ -9,27 +9,17 @@
 import * as api from './api';
 import type { CardInfo, DependentInfo, EditInput, Equation, ModelInfo, TraceInfo } from './api';
 import { carryPlace, isSamePlace, type Place } from './carrying';
+import { findStep, look, lookAt, NO_CARD, type Carded, type Shown, type Spot } from './looking';
 import { Origins } from './origins';
 
 export type View = 'start' | 'map' | 'attention' | 'decoding' | 'walk' | 'training';
 
 export type { Place };
 
-/** A step on the screen. */
-interface Shown {
-  step: number;
-  lead: number[];
-  equation: Equation;
-}
-
 type Work = 'running' | 'editing' | 'loading';
 
 /** What an answer of the server changes on the screen, all at once. */
-type Next = Partial<
-  Pick<Session, 'trace' | 'view' | 'cell' | 'card' | 'trail' | 'dependents' | 'showsBefore'> & Shown
->;
-
-const NO_CARD = { cell: null, card: null, dependents: null, trail: [] } satisfies Next;
+type Next = Partial<Pick<Session, 'trace' | 'view' | 'showsBefore'> & Shown & Carded>;
 
 export class Session {
   models = $state.raw<ModelInfo[]>([]);
@@ -92,6 +82,7 @@ export class Session {
     target: string | null = null,
     edits: EditInput[] = [],
     view: View = 'map',
+    spot: Spot | null = null,
   ): Promise<boolean> {
     return this.change('running', async (signal) => {
       const origin = { model, text, target, edits };
@@ -99,17 +90,24 @@ export class Session {
       const trace = await this.origins.make(origin, signal, (error) => {
         problem = api.describe(error);
       });
-      const next = await opened(trace, view, signal);
+      const next = await opened(trace, view, spot, signal);
       if (!signal.aborted) this.problem = problem; // of an edit: the run is good without it
       return next;
     });
   }
 
   /** Open a trace that the server already has: of a lesson, of `glassformer.explore`. */
-  async open(id: string, view: View = 'map'): Promise<boolean> {
+  async open(id: string, view: View = 'map', spot: Spot | null = null): Promise<boolean> {
     return this.change('loading', async (signal) =>
-      opened(this.origins.remember(await api.trace(id, signal)), view, signal),
+      opened(this.origins.remember(await api.trace(id, signal)), view, spot, signal),
     );
+  }
+
+  /** Look at a spot of the open trace; where it has none of that name, stay. */
+  async goTo(spot: Spot): Promise<void> {
+    const trace = this.trace;
+    if (trace === null || findStep(trace, spot) === null) return;
+    await this.look((signal) => lookAt(trace, spot, signal));
   }
 
   /** Select a step; the leading axes stay where they were if they fit. */
@@ -292,23 +290,12 @@ export class Session {
   }
 }
 
-/** A trace from its first step on. */
-async function opened(trace: TraceInfo, view: View, signal: AbortSignal): Promise<Next> {
-  const shown = await look(trace, trace.first, [], signal);
-  return { trace, view, showsBefore: false, ...NO_CARD, ...shown };
-}
-
-async function look(
+/** A trace, at the spot that was asked for or else at its first step. */
+async function opened(
   trace: TraceInfo,
-  step: number,
-  lead: number[],
+  view: View,
+  spot: Spot | null,
   signal: AbortSignal,
-): Promise<Shown> {
-  const wanted = fitted(lead, trace.steps[step]!.shape.slice(0, -2));
-  return { step, lead: wanted, equation: await api.equation(trace.id, step, wanted, signal) };
-}
-
-/** Leading places that fit a shape: missing ones are 0, too large ones are cut. */
-function fitted(lead: number[], sizes: number[]): number[] {
-  return sizes.map((size, axis) => Math.min(lead[axis] ?? 0, Math.max(0, size - 1)));
+): Promise<Next> {
+  return { trace, view, showsBefore: false, ...(await lookAt(trace, spot, signal)) };
 }
