@@ -116,7 +116,7 @@ def projection_figure(run: Trace, kind: Kind, language: Language) -> Drawing:
     """Inputs times a matrix, row by row."""
     say = _speaker(language)
     role = _ROLES[kind]
-    canvas = Canvas(690, 262, say(f"{kind} figure"))
+    canvas = Canvas(712, 262, say(f"{kind} figure"))
     inputs = draw_grid(
         canvas, numbers_of(run["x"]), Place(_LABEL + 20, 78), title=say("inputs"), role="input",
         rows=_names(run, say),
@@ -141,7 +141,7 @@ def projection_figure(run: Trace, kind: Kind, language: Language) -> Drawing:
             canvas.box(made.cell(row, 0).grown(3), role="query", corner=6)
         with canvas.appearing(row + 1) if row == last else canvas.during(row + 1):
             name = say("numbered", number=row + 1)
-            canvas.text(345, 232, f"{name}:  {_arithmetic(step[row, 0])}", size=15)
+            canvas.text(356, 232, f"{name}:  {_arithmetic(step[row, 0])}", size=15)
     return canvas.done()
 
 
