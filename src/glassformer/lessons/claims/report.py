@@ -56,15 +56,18 @@ _TITLE = Bilingual("The claims of the texts, run", "各篇文章的说法，逐�
 _INTRODUCTION = Bilingual(
     "Written by `glassformer claims --to md`. Each claim is stated in our words and decided by an "
     "experiment; `glassformer claims C31` runs one again, `glassformer claims B09` those behind a "
-    "property (listed at the end). Slow ones show a stored result with the command that made it. "
+    "property (listed at the end). Slow ones show a stored result with the command that made it. ",
+    "由 `glassformer claims --to md --lang zh` 生成。每条说法都用我们自己的话转述，并由实验判定；"
+    "`glassformer claims C31` 可重新运行一条，`glassformer claims B09` 运行一项性质背后的各条（见文"
+    "末）。耗时的实验给出已存结果及其命令。",
+)
+
+_TEXTS = Bilingual(
     "Texts: 000 Transformers from scratch, 001 illustrated self-attention, "
     "002 notes on “Attention is all you need”, 003 notes on Transformers from scratch, "
     "004 Transformer by hand.",
-    "由 `glassformer claims --to md --lang zh` 生成。每条说法都用我们自己的话转述，并由实验判定；"
-    "`glassformer claims C31` 可重新运行一条，`glassformer claims B09` 运行一项性质背后的各条（见文"
-    "末）。耗时的实验给出已存结果及其命令。文章：000 从零实现 "
-    "Transformer，001 图解自注意力，002《Attention is all you need》笔记，003 从零实现 Transformer "
-    "的笔记，004 手算 Transformer。",
+    "文章：000 从零实现 Transformer，001 图解自注意力，002《Attention is all you need》笔记，"
+    "003 从零实现 Transformer 的笔记，004 手算 Transformer。",
 )
 
 
@@ -94,7 +97,7 @@ def _verdict(outcome: Outcome, language: Language) -> str:
 
 
 def to_terminal(outcomes: Sequence[Outcome], language: Language) -> RenderableType:
-    """For rich's console: one table a heading, then the counts."""
+    """For rich's console: one table a heading, then the counts and the texts' names."""
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
@@ -113,12 +116,14 @@ def to_terminal(outcomes: Sequence[Outcome], language: Language) -> RenderableTy
                 Text(outcome.sentence(language)),
             )
         parts.append(table)
-    return Group(*parts, Text(counted(outcomes, language), "bold"))
+    counts, texts = counted(outcomes, language), _TEXTS.say(language)
+    return Group(*parts, Text(counts, "bold"), Text(texts, "dim"))
 
 
 def to_markdown(outcomes: Sequence[Outcome], language: Language) -> str:
     """A page with one table a heading."""
-    lines = [f"# {_TITLE.say(language)}", "", _INTRODUCTION.say(language), ""]
+    introduction = _INTRODUCTION.say(language) + _TEXTS.say(language)
+    lines = [f"# {_TITLE.say(language)}", "", introduction, ""]
     lines += [counted(outcomes, language)]
     headings = [heading.say(language) for heading in _COLUMNS]
     for title, members in _grouped(outcomes, language):
