@@ -167,6 +167,10 @@ def test_precedents_and_dependents_are_outlined(visit: Visit) -> None:
     used.locator(".step").first.click()
     expect(page.get_by_role("heading", name="scaled")).to_be_visible()
     expect(panel(page, "scaled").locator(".outline.dependent")).to_have_count(1)
+    page.reload()  # the link says which step is shown, and of which the card is
+    expect(page.get_by_role("heading", name="scaled")).to_be_visible()
+    expect(card_of(page).get_by_role("heading", level=2)).to_have_text("scores[0, 0, 1, 2]")
+    expect(panel(page, "scaled").locator(".outline.dependent")).to_have_count(1)
     page.keyboard.press("]")
     expect(card_of(page).get_by_role("heading", level=2)).to_have_text("scaled[0, 0, 1, 2]")
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from playwright.sync_api import Page, Request, Route, expect
 
 from tests.explorer.conftest import Visit
+from tests.explorer.reading import grid
 
 TOY = "#/toy?text=I am not happy&step=encoder.blocks.0.attention.scores"
 
@@ -100,3 +101,39 @@ def test_two_quick_backs_go_back_twice(visit: Visit) -> None:
     expect(page).to_have_url(re.compile("#/en-de"))
     expect(page.locator("#run-model")).to_have_value("en-de")
     assert page.evaluate("history.length") == entries
+
+
+def hold_equations(page: Page) -> list[Route]:
+    """Keep the server from hearing of equations: they come when the list's routes are let go."""
+    held: list[Route] = []
+    page.route(re.compile(r"/steps/\d+/equation"), lambda route: held.append(route))
+    return held
+
+
+def test_a_card_does_not_wait_for_the_equation_around_it(visit: Visit) -> None:
+    page = visit(TOY)
+    selected = page.get_by_role("treeitem", selected=True)
+    expect(selected).to_contain_text("scores")
+    held = hold_equations(page)
+    grid(page, "projected_queries").get_by_role("gridcell").first.click()
+    card = page.get_by_role("complementary", name="The selected number")
+    expect(card.get_by_role("heading", name="projected_queries[0, 0, 0]")).to_be_visible()
+    expect(selected).to_contain_text("scores")
+    assert "cell=" not in page.url  # the address has not moved before the screen has
+    held[0].continue_()
+    expect(selected).to_contain_text("projected_queries")
+    expect(page).to_have_url(re.compile(r"step=.*projected_queries&cell=0,0,0$"))
+
+
+def test_the_equation_of_a_card_that_was_closed_does_not_come(visit: Visit) -> None:
+    page = visit(TOY)
+    selected = page.get_by_role("treeitem", selected=True)
+    expect(selected).to_contain_text("scores")
+    hold_equations(page)
+    grid(page, "projected_queries").get_by_role("gridcell").first.click()
+    card = page.get_by_role("complementary", name="The selected number")
+    with page.expect_event("requestfailed", lambda request: "/equation" in request.url):
+        card.get_by_role("button", name="Close").click()
+    expect(card).to_have_count(0)
+    expect(selected).to_contain_text("scores")
+    assert "cell=" not in page.url

@@ -3,6 +3,7 @@
  *
  *     #/                                       the start
  *     #/en-de?text=…&step=encoder.…scores&lead=0,1&cell=0,1,2,3&view=attention&edits=…
+ *         …&step=…weights&cell=0,1,2,3&of=…scores      the card of one step beside another
  *     #/trace/ID?step=…                        a trace that no text restores: a module's, a lesson's
  *     #/lesson · #/lesson/illustrated/4        the walk, steps counted from 1
  *     #/decoding · #/training
@@ -25,6 +26,8 @@ export interface Link {
   step: string | null;
   lead: number[];
   cell: number[] | null;
+  /** The name of the step that the cell is of, where it is not the selected one. */
+  of: string | null;
   /** The lesson of the walk; `run` is the walk through the open trace. */
   walk: { lesson: string; step: number } | null;
   language: Language | null;
@@ -43,6 +46,7 @@ export function parseLink(hash: string): Link {
     step: values.get('step'),
     lead: numbers(values.get('lead')) ?? [],
     cell: numbers(values.get('cell')),
+    of: values.get('of'),
     walk: null,
     language: language === 'zh' || language === 'en' ? language : null,
   };
@@ -83,6 +87,7 @@ export function formatLink(link: Link): string {
     if (link.step !== null) values.set('step', link.step);
     if (link.lead.some((place) => place !== 0)) values.set('lead', link.lead.join(','));
     if (link.cell !== null) values.set('cell', link.cell.join(','));
+    if (link.of !== null) values.set('of', link.of);
     if (link.view !== 'map') values.set('view', link.view);
     if (link.view === 'walk' && link.walk !== null) values.set('at', String(link.walk.step + 1));
   }

@@ -1,7 +1,7 @@
 /** What the screen shows of a trace: a step with its equation, and a cell's card beside it. */
 
 import * as api from './api';
-import type { CardInfo, DependentInfo, Equation, TraceInfo } from './api';
+import type { CardInfo, DependentInfo, Equation, StepInfo, TraceInfo } from './api';
 import { fits, isSamePlace, type Place } from './carrying';
 
 /** A step on the screen. */
@@ -20,12 +20,16 @@ export interface Carded {
   trail: Place[];
 }
 
-/** Where to look in a trace that may not be open yet, as a link says it. */
+/** Where to look in a trace that may not be open yet, as a link or a lesson says it. */
 export interface Spot {
-  /** The name of a step. */
-  step: string | null;
+  /** A step by its name or by its number. */
+  step: string | number | null;
   lead: number[];
   cell: number[] | null;
+  /** The operand of the step that the cell is counted in. */
+  operand?: number | null;
+  /** The step that the cell is of, by name, where another one is on the screen beside its card. */
+  of?: string | null;
 }
 
 export const NO_CARD: Carded = { cell: null, card: null, dependents: null, trail: [] };
@@ -47,31 +51,61 @@ export async function lookAt(
   spot: Spot | null,
   signal: AbortSignal,
 ): Promise<Shown & Carded> {
-  const step = findStep(trace, spot);
+  const step = findStep(trace, spot?.step);
   if (spot === null || step === null) {
     return { ...NO_CARD, ...(await look(trace, trace.first, [], signal)) };
   }
-  if (spot.cell === null || !fits(spot.cell, step.shape)) {
+  const place = placeOf(trace, step, spot);
+  if (place === null) {
     return { ...NO_CARD, ...(await look(trace, step.number, spot.lead, signal)) };
   }
-  return lookAtCell(trace, { step: step.number, index: spot.cell }, signal);
+  if (place.step === step.number) return lookAtCell(trace, place, spot.operand ?? null, signal);
+  const [shown, card] = await Promise.all([
+    look(trace, step.number, spot.lead, signal),
+    api.card(trace.id, place, null, signal),
+  ]);
+  return { ...NO_CARD, ...shown, card, cell: cellOf(card) };
 }
 
 async function lookAtCell(
   trace: TraceInfo,
   place: Place,
+  operand: number | null,
   signal: AbortSignal,
 ): Promise<Shown & Carded> {
   const around = ({ step, index }: Place) => look(trace, step, index.slice(0, -2), signal);
-  const [shown, card] = await Promise.all([around(place), api.card(trace.id, place, null, signal)]);
-  const { step, index } = card.cell; // of a view: that of another step
-  const there = isSamePlace(card.cell, place) ? shown : await around(card.cell);
-  return { ...NO_CARD, ...there, card, cell: { step, index } };
+  const [early, card] = await Promise.all([
+    operand === null ? around(place) : null,
+    api.card(trace.id, place, operand, signal),
+  ]);
+  const cell = cellOf(card);
+  const isThere = early !== null && isSamePlace(cell, place);
+  return { ...NO_CARD, ...(isThere ? early : await around(cell)), card, cell };
 }
 
-/** The step that a spot names, or null. */
-export function findStep(trace: TraceInfo, spot: Spot | null): TraceInfo['steps'][number] | null {
-  return trace.steps.find(({ name }) => name === spot?.step) ?? null;
+/** The cell that a card is about: asked for that of a view or an operand, the server finds its own. */
+export function cellOf({ cell: { step, index } }: CardInfo): Place {
+  return { step, index };
+}
+
+/** The step of a trace that has a name or a number, or null. */
+export function findStep(trace: TraceInfo, step: string | number | null | undefined) {
+  return trace.steps.find(({ name, number }) => step === name || step === number) ?? null;
+}
+
+/** The cell that a spot names, or null where the trace has none there. */
+function placeOf(trace: TraceInfo, step: StepInfo, { cell, operand, of }: Spot): Place | null {
+  const owner = of ? findStep(trace, of) : step;
+  const shape = operand == null ? owner?.shape : owner?.operands[operand]?.shape;
+  if (cell === null || !owner || !shape) return null;
+  const index = filled(cell, shape);
+  return fits(index, shape) ? { step: owner.number, index } : null;
+}
+
+/** An index with a place on each axis: a batch may be missing at its front, a vector has no row. */
+function filled(index: number[], shape: number[]): number[] {
+  const missing = shape.slice(0, Math.max(0, shape.length - index.length)).map(() => 0);
+  return [...missing, ...index.slice(Math.max(0, index.length - shape.length))];
 }
 
 /** Leading places that fit a shape: missing ones are 0, too large ones are cut. */

@@ -49,7 +49,7 @@ export function followRoute(session: Session): void {
 
   $effect(() => {
     const hash = formatLink(linkOf(session));
-    if (!goingThere && hash !== written) write(false);
+    if (!goingThere && !session.isFollowing && hash !== written) write(false);
   });
 
   $effect(() => {
@@ -65,12 +65,14 @@ export function followRoute(session: Session): void {
 /** The link to what the page shows now. */
 export function linkOf(session: Session): Link {
   const { trace, step, cell } = session;
+  const isElsewhere = trace !== null && cell !== null && cell.step !== step;
   return {
     view: session.view,
     source: trace === null ? null : sourceOf(session, trace),
     step: trace === null || step === null ? null : trace.steps[step]!.name,
     lead: session.lead,
     cell: cell?.index ?? null,
+    of: isElsewhere ? trace.steps[cell.step]!.name : null,
     walk: session.walk,
     language: setting.language,
   };
@@ -93,7 +95,7 @@ function placeOf(link: Link): string {
   const { source } = link;
   const trace =
     source === null ? '' : source.kind === 'id' ? source.id : source.model + source.text;
-  return JSON.stringify([link.view, trace, link.step, link.cell, link.walk]);
+  return JSON.stringify([link.view, trace, link.step, link.cell, link.of, link.walk]);
 }
 
 /**

@@ -3,14 +3,25 @@
  *
  * Components read these fields and call these methods; they do not talk to the server about
  * traces themselves. The address bar follows (`route.svelte.ts`), so that every state has a link:
- * what belongs together is therefore fetched first and then set at once.
+ * what belongs together is therefore fetched first and then set at once. A card alone is shown as
+ * soon as it is there: the equation around its cell follows, and the address with it.
  */
 
 import * as api from './api';
 import type { CardInfo, DependentInfo, EditInput, Equation, ModelInfo, TraceInfo } from './api';
 import { carryPlace, isSamePlace, type Place } from './carrying';
-import { findStep, look, lookAt, NO_CARD, type Carded, type Shown, type Spot } from './looking';
+import {
+  cellOf,
+  findStep,
+  look,
+  lookAt,
+  NO_CARD,
+  type Carded,
+  type Shown,
+  type Spot,
+} from './looking';
 import { Origins } from './origins';
+import { painted } from './painting';
 
 export type View = 'start' | 'map' | 'attention' | 'decoding' | 'walk' | 'training';
 
@@ -41,6 +52,8 @@ export class Session {
   trail = $state.raw<Place[]>([]);
   /** What was made from the selected cell, step by step; null until `findDependents`. */
   dependents = $state.raw<DependentInfo[] | null>(null);
+  /** Whether the equation around the card's cell is still on its way. */
+  isFollowing = $state(false);
   /** Whether the matrices show the numbers before the edits. */
   showsBefore = $state(false);
 
@@ -106,7 +119,7 @@ export class Session {
   /** Look at a spot of the open trace; where it has none of that name, stay. */
   async goTo(spot: Spot): Promise<void> {
     const trace = this.trace;
-    if (trace === null || findStep(trace, spot) === null) return;
+    if (trace === null || findStep(trace, spot.step) === null) return;
     await this.look((signal) => lookAt(trace, spot, signal));
   }
 
@@ -141,6 +154,7 @@ export class Session {
   }
 
   closeCard(): void {
+    if (this.isFollowing) this.looking?.abort(); // nobody waits for its equation any more
     Object.assign(this, NO_CARD);
   }
 
@@ -207,11 +221,23 @@ export class Session {
       const early = operand === null ? this.around(trace, place, signal) : null;
       early?.catch(() => undefined);
       const card = await api.card(trace.id, place, operand, signal);
-      const isThere = early !== null && isSamePlace(card.cell, place);
-      const shown = await (isThere ? early : this.around(trace, card.cell, signal));
-      const { step, index } = card.cell;
-      return { card, cell: { step, index }, dependents: null, trail, ...shown };
+      const cell = cellOf(card);
+      const isThere = early !== null && isSamePlace(cell, place);
+      const around = isThere ? early : this.around(trace, cell, signal);
+      const [shown] = await Promise.all([around, this.showCard({ card, cell, trail }, signal)]);
+      return shown ?? {};
     });
+  }
+
+  /** A card in a frame of its own, which the equation would hold up. */
+  private async showCard(
+    { card, cell, trail }: Omit<Carded, 'dependents'>,
+    signal: AbortSignal,
+  ): Promise<void> {
+    if (signal.aborted) return;
+    this.isFollowing = true;
+    Object.assign(this, { card, cell, trail, dependents: null });
+    await painted();
   }
 
   /** The equation that a cell stands in, if it is not the one on the screen. */
@@ -267,8 +293,10 @@ export class Session {
   /** Go to another place of this trace: quick, and no end to a run that is on its way. */
   private async look(work: (signal: AbortSignal) => Promise<Next>): Promise<void> {
     this.looking?.abort();
-    this.looking = new AbortController();
-    await this.attempt(this.looking, work);
+    const controller = new AbortController();
+    this.looking = controller;
+    await this.attempt(controller, work);
+    if (this.looking === controller) this.isFollowing = false;
   }
 
   /** Do something that may fail; a failure becomes the line on the screen. */
