@@ -79,8 +79,27 @@ def test_resuming_a_finished_run_changes_nothing(tmp_path: Path) -> None:
     assert again.steps == first.steps
 
 
-def test_resuming_where_nothing_is_begins(tmp_path: Path) -> None:
-    assert train(tiny("shakespeare"), tmp_path / "run", resume=True).steps == 4
+def test_resuming_where_nothing_is_begins_and_says_so(tmp_path: Path) -> None:
+    said = At()
+    assert train(tiny("shakespeare"), tmp_path / "run", resume=True, reporter=said).steps == 4
+    assert "to go on from: from the start" in said.lines[0]
+
+
+def test_a_run_killed_before_its_first_state_has_its_metrics_once(tmp_path: Path) -> None:
+    config = tiny("shakespeare", loop__watch=True)
+    train(config, tmp_path / "run")
+    whole = losses(tmp_path / "run")
+    for file in (tmp_path / "run/state").iterdir():
+        file.unlink()
+    train(config, tmp_path / "run", resume=True)
+    assert losses(tmp_path / "run") == whole
+
+
+def test_averaging_may_begin_where_a_run_goes_on(tmp_path: Path) -> None:
+    config = tiny("shakespeare", loop__average=0.0)
+    train(config, tmp_path / "run")
+    longer = tiny("shakespeare", loop__average=0.9, loop__steps=6)
+    assert train(longer, tmp_path / "run", resume=True).steps == 6
 
 
 def test_the_run_before_a_run_is_resumed_as_well(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ def steps(folder: Path) -> list[str]:
 
 
 def test_the_newest_states_are_kept_and_the_newest_is_read(tmp_path: Path) -> None:
-    for step in (1, 2, 30, 4):
+    for step in (1, 2, 4, 30):
         save_state(tmp_path, state(step), keep=2)
     assert steps(tmp_path) == [
         "00000004.json",
@@ -79,6 +79,29 @@ def test_a_folder_of_damaged_states_is_an_error_not_a_fresh_start(tmp_path: Path
     (tmp_path / "00000001.safetensors").write_bytes(b"")
     with pytest.raises(TrainingError, match="all 1 states"):
         newest_state(tmp_path, lambda _: None)
+
+
+@pytest.mark.parametrize("keep", [1, 2])
+def test_damaged_states_of_later_steps_do_not_crowd_out_new_ones(tmp_path: Path, keep: int) -> None:
+    for step in (4, 9):
+        save_state(tmp_path, state(step), keep=2)
+    (tmp_path / "00000009.safetensors").write_bytes(b"")
+    save_state(tmp_path, state(6), keep=keep)
+    said: list[str] = []
+    read = newest_state(tmp_path, said.append)
+    assert read is not None
+    assert read.step == 6
+    assert said == []
+    assert len(steps(tmp_path)) == 2 * keep
+
+
+def test_facts_that_are_no_object_are_damage(tmp_path: Path) -> None:
+    for step in (1, 2):
+        save_state(tmp_path, state(step), keep=2)
+    (tmp_path / "00000002.json").write_text("[]", encoding="utf-8")
+    read = newest_state(tmp_path, lambda _: None)
+    assert read is not None
+    assert read.step == 1
 
 
 def test_an_empty_folder_has_no_state(tmp_path: Path) -> None:

@@ -119,6 +119,55 @@ def test_a_state_of_another_model_is_refused(tmp_path: Path) -> None:
         train(tiny("shakespeare", model__d_model=8), tmp_path / "run", resume=True)
 
 
+def test_settings_that_a_run_cannot_go_on_with_do_not_replace_its_own(tmp_path: Path) -> None:
+    config = tiny("shakespeare")
+    train(config, tmp_path / "run")
+    kept = {name: (tmp_path / "run" / name).read_text() for name in ("config.json", "about.json")}
+    for change in ({"model__d_model": 8}, {"optimiser__kind": "adamw"}, {"data__max_len": 16}):
+        with pytest.raises(TrainingError, match=r"belongs to another|run began with"):
+            train(tiny("shakespeare", **change), tmp_path / "run", resume=True)
+        assert kept == {name: (tmp_path / "run" / name).read_text() for name in kept}
+    train(config, tmp_path / "run", resume=True)
+
+
+def test_a_run_does_not_go_on_with_a_text_that_was_changed(tmp_path: Path) -> None:
+    file = tmp_path / "my.txt"
+    file.write_text("one two three four five six\n" * 60, encoding="utf-8")
+    config = tiny("text", data__file=str(file))
+    train(config, tmp_path / "run")
+    file.write_text("one two three four five sex\n" * 60, encoding="utf-8")  # as many tokens
+    with pytest.raises(TrainingError, match=r"my\.txt is not what this run began with"):
+        train(config, tmp_path / "run", resume=True)
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "model"])
+def test_going_on_in_a_folder_of_something_else_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("mine", encoding="utf-8")
+    with pytest.raises(TrainingError, match=f"holds '{name}' and no run to go on with"):
+        train(tiny("shakespeare"), tmp_path, resume=True)
+    assert [file.name for file in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize("config", ["[]", "{}", '{"recipe": "shakespeare"}', "nonsense"])
+def test_a_damaged_config_is_one_clear_line(
+    tmp_path: Path, config: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "config.json").write_text(config, encoding="utf-8")
+    for more in ([], ["--resume"]):
+        assert main(["shakespeare", "--out", str(tmp_path), *more]) in (1, 2)
+        shown = capsys.readouterr()
+        assert shown.err.count("\n") == 1
+        assert "config.json" in shown.err
+
+
+def test_weights_that_are_no_numbers_are_not_kept(tmp_path: Path) -> None:
+    """The loss of the last update is that of the weights before it; validation sees the rest."""
+    config = tiny("shakespeare", loop__steps=1, optimiser__lr=1e38, optimiser__kind="adamw")
+    with pytest.raises(TrainingError, match="the loss on validation data is not a number at step"):
+        train(config, tmp_path / "run")
+    assert not (tmp_path / "run/model").exists()
+
+
 def test_a_folder_that_is_not_empty_is_refused(tmp_path: Path) -> None:
     train(tiny("shakespeare"), tmp_path / "run")
     with pytest.raises(TrainingError, match="is not empty; go on with --resume"):
@@ -161,6 +210,7 @@ def test_a_run_without_better_scores_stops_early(tmp_path: Path) -> None:
     result = train(config, tmp_path / "run", reporter=said)
     assert result.steps == 3
     assert any("no better score for 2 evaluations" in line for line in said.lines)
+    assert train(config, tmp_path / "run", resume=True).steps == 3
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,8 @@ class RunFolder:
             data = json.loads(file.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise TrainingError(f"cannot read {file}: {error}") from None
+        if not isinstance(data, dict):
+            raise TrainingError(f"{file} is not the config of a run: expected a JSON object")
         return restored(RunConfig, data, str(file))
 
     def begin(self, config: RunConfig) -> None:
@@ -96,6 +98,17 @@ class RunFolder:
         if self.path.is_dir() and any(self.path.iterdir()) and not self._never_began():
             raise TrainingError(
                 f"{self.path} is not empty; go on with --resume, or choose another folder"
+            )
+
+    def check_ours(self) -> None:
+        """Refuse to go on in a folder that no run began: of a killed one, little may be left."""
+        if self.path.is_file():
+            raise TrainingError(f"{self.path} is a file; a run needs a folder")
+        names = {file.name for file in self.path.iterdir()} if self.path.is_dir() else set()
+        foreign = sorted(name for name in names - {"watch"} if not name.endswith(".tmp"))
+        if foreign:
+            raise TrainingError(
+                f"{self.path} holds {foreign[0]!r} and no run to go on with; choose another folder"
             )
 
     def _never_began(self) -> bool:

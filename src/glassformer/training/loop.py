@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from glassformer.data import Loader, Order, Update
+from glassformer.data import Loader, Update
 from glassformer.errors import TrainingError
 from glassformer.training.acceleration import choose_acceleration
 from glassformer.training.average import WeightAverage
@@ -61,14 +61,7 @@ class Trainer:
         self.model = model.to(device)
         self.best: dict[str, Tensor] = {}
         self.position = Position()
-        data = config.data
-        order = Order(
-            problem.train.lengths,
-            batch_size=data.batch_size,
-            max_tokens=data.max_tokens,
-            bucket_width=data.bucket_width,
-            seed=config.loop.seed,
-        )
+        order = problem.order(config.data, config.loop.seed)
         per_epoch = order.n_batches
         self.total = config.loop.steps or max(1, round(config.loop.epochs * per_epoch))
         self.evaluate_every = config.loop.evaluate_every or per_epoch
@@ -95,10 +88,10 @@ class Trainer:
             processes.n,
             acceleration.fixed_shapes,
         )
+        at_once = config.data.max_tokens or 16_384
         self.evaluator = Evaluator(
-            problem, device, processes, self.updater.precision, max_tokens=data.max_tokens or 16_384
+            problem, device, processes, self.updater.precision, max_tokens=at_once
         )
-
         self.watch = (
             Watch(folder.path, problem, config.recipe, self.total, writes=processes.is_first)
             if config.loop.watch
@@ -112,7 +105,9 @@ class Trainer:
             self.watch.look(self._whole_model(), 0)
         self.reporter.start(self.position.step, self.total)
         tally = self._new_tally()
-        for update in self.loader.updates(self.position.step, self.total):
+        # A resumed run may have been out of patience already: not one update more.
+        end = self.position.step if self._is_out_of_patience() else self.total
+        for update in self.loader.updates(self.position.step, end):
             self._update(update, tally)
             position = self.position
             position.step += 1
@@ -134,9 +129,8 @@ class Trainer:
                 tally = self._new_tally()
             if stop:
                 raise KeyboardInterrupt
-            patience = self.config.loop.patience
-            if patience is not None and position.n_worse >= patience:
-                self.reporter.line(f"no better score for {patience} evaluations: stopped")
+            if self._is_out_of_patience():
+                self.reporter.line(f"no better score for {position.n_worse} evaluations: stopped")
                 self.save()
                 break
 
@@ -147,6 +141,10 @@ class Trainer:
         elif self.average:
             fill(self.model, self.average.tensors())
         return self._whole_model()
+
+    def _is_out_of_patience(self) -> bool:
+        patience = self.config.loop.patience
+        return patience is not None and self.position.n_worse >= patience
 
     def _whole_model(self) -> nn.Module:
         """The model as it is now, to be used by each process alone."""
@@ -171,7 +169,11 @@ class Trainer:
                 for section, named in sections.items()
                 for name, tensor in named.items()
             }
-            facts: dict[str, Any] = {"position": vars(self.position), "random": random_facts}
+            facts: dict[str, Any] = {
+                "position": vars(self.position),
+                "random": random_facts,
+                "data": self.problem.identity,
+            }
             state = State(self.position.step, tensors, facts)
             save_state(self.folder.states, state, self.config.loop.keep)
         self.processes.wait()
@@ -180,11 +182,13 @@ class Trainer:
         """Take up the newest state that is whole; False where there is none."""
         state = newest_state(self.folder.states, self.reporter.line)
         if state is None:
+            self._rewind(0)
             return False
+        self.problem.check_identity(state.facts.get("data", {}))
         fill(self.model, state.section("model"))
         self.optimiser.load(state.section("optimiser"))
-        if self.average:
-            self.average.load(state.section("average"))
+        if self.average:  # where averaging is new, it begins with the weights as they are
+            self.average.load(state.section("average") or state.section("model"))
         parameters = dict(self.model.named_parameters())
         self.best = {
             name: cut_like(tensor.to(self.device), parameters[name])
@@ -194,11 +198,15 @@ class Trainer:
         restore_random(state.section("random"), state.facts["random"], self.device)
         if self.processes.n > 1:  # one state was saved; the processes' dropout must differ
             torch.manual_seed(hash((self.position.step, self.processes.rank)))
-        if self.processes.is_first:
-            self.folder.rewind(state.step)
-            if self.watch:
-                self.watch.rewind(state.step)
+        self._rewind(state.step)
         return True
+
+    def _rewind(self, step: int) -> None:
+        """Forget what was written after a step: the run will write it again."""
+        if self.processes.is_first:
+            self.folder.rewind(step)
+            if self.watch:
+                self.watch.rewind(step)
 
     def _update(self, update: Update, tally: Tally) -> None:
         """One step of the optimiser."""
@@ -211,25 +219,27 @@ class Trainer:
         tally.n_updates += 1
         if self.average:
             self.average.update(self.position.step + 1)
-        if self.device.type == "cpu":
-            self._check_finite(tally)
+        if self.device.type == "cpu":  # elsewhere a look at it would wait for the device
+            self._check_finite(tally, self.position.step + 1)
 
     def _new_tally(self) -> Tally:
         return Tally(torch.zeros(3, device=self.device))
 
-    def _check_finite(self, tally: Tally) -> tuple[float, float, float]:
-        nll, n_scored, norm = tally.sums.tolist()
+    def _check_finite(self, tally: Tally, step: int) -> None:
+        nll, _, norm = tally.sums.tolist()
         if not (math.isfinite(nll) and math.isfinite(norm)):
-            raise TrainingError(
-                f"the loss or its gradient is not a number at step {self.position.step + 1}; the "
-                f"last good state is kept in {self.folder.states}. Try a lower optimiser.lr, a "
-                "longer schedule.warmup or optimiser.clip"
-            )
-        return nll, n_scored, norm
+            raise self._diverged("the loss or its gradient", step)
+
+    def _diverged(self, what: str, step: int) -> TrainingError:
+        return TrainingError(
+            f"{what} is not a number at step {step}; the last good state is kept in "
+            f"{self.folder.states}. Try a lower optimiser.lr, a longer schedule.warmup or "
+            "optimiser.clip"
+        )
 
     def _report(self, tally: Tally, epoch: int) -> None:
         """Write what happened since the last report; the device is done with it first."""
-        self._check_finite(tally)
+        self._check_finite(tally, self.position.step)
         sums = self.processes.sum(tally.sums.clone()).tolist()
         n_tokens = self.processes.sum(torch.tensor(float(tally.n_tokens), device=self.device))
         seconds = time.perf_counter() - tally.since
@@ -264,6 +274,9 @@ class Trainer:
             if self.problem.valid is None:
                 return
             scores = self.evaluator(model, self.problem.valid)
+            # The last update's loss was that of the weights before it.
+            if not math.isfinite(scores.value):
+                raise self._diverged(f"the {scores.main} on validation data", self.position.step)
             self._compare(scores)
         if self.processes.is_first:
             record = {f"valid_{name}": value for name, value in scores.values.items()}

@@ -89,7 +89,8 @@ def _follow(config: RunConfig, folder: RunFolder, resume: bool, where: _Where) -
     """From preparing to saving."""
     started = time.perf_counter()
     processes, device, say = where.processes, where.device, where.say
-    if processes.is_first:
+    goes_on = resume and folder.exists()
+    if processes.is_first and not goes_on:
         folder.begin(config)
     first = _first(config, folder, resume, where)
     problem = _prepare(config, processes, first.tokenizer if first else None)
@@ -101,11 +102,15 @@ def _follow(config: RunConfig, folder: RunFolder, resume: bool, where: _Where) -
         config, problem, model, folder=folder, device=device, processes=processes, reporter=say
     )
     _seed(config.loop.seed + processes.rank)  # dropout differs between processes
+    if resume:
+        taken_up = trainer.resume()
+        at = f"going on at step {trainer.position.step} of {trainer.total}"
+        say.line(at if taken_up else f"no state in {folder.states} to go on from: from the start")
     about = _about(config, problem, model, device, processes)
     if processes.is_first:
+        if goes_on:  # not before: settings that the run cannot go on with must not replace its own
+            folder.begin(config)
         folder.write_about(about)
-    if resume and trainer.resume():
-        say.line(f"going on at step {trainer.position.step} of {trainer.total}")
     try:
         trainer.run(where.interruption)
     finally:
@@ -151,14 +156,13 @@ def start_from(model: nn.Module, earlier: nn.Module) -> None:
 def _check_folder(folder: RunFolder, config: RunConfig, resume: bool) -> None:
     if not resume:
         folder.check_empty()
-        return
-    if folder.exists():
-        there = folder.read_config()
-        if there.recipe != config.recipe:
-            raise TrainingError(
-                f"{folder.path} holds a run of the recipe {there.recipe}, not of {config.recipe}; "
-                "choose another folder"
-            )
+    elif not folder.exists():
+        folder.check_ours()
+    elif (there := folder.read_config()).recipe != config.recipe:
+        raise TrainingError(
+            f"{folder.path} holds a run of the recipe {there.recipe}, not of {config.recipe}; "
+            "choose another folder"
+        )
 
 
 def _prepare(config: RunConfig, processes: Processes, tokenizer: Tokenizer | None) -> Problem:

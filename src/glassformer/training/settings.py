@@ -5,12 +5,13 @@ the nearest one; a value that does not fit says what would. Needs nothing but Py
 """
 
 import json
+import math
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, fields, is_dataclass, replace
+from dataclasses import MISSING, Field, asdict, fields, is_dataclass, replace
 from pathlib import Path
 from types import NoneType
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from glassformer.errors import ConfigError, UnknownNameError
 
@@ -60,7 +61,7 @@ def from_arguments(arguments: Sequence[str]) -> dict[str, str]:
 def from_file(path: Path) -> dict[str, Any]:
     """Changes from a TOML file with one table a section, or a JSON file such as a run folder's."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")  # Windows' editors write a mark
         data = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from None
@@ -100,7 +101,15 @@ def restored(cls: type[T], data: Mapping[str, Any], where: str = "config") -> T:
             if isinstance(nested, type) and isinstance(value, Mapping)
             else _converted(value, hints[key], f"{where}.{key}")
         )
+    missing = [field.name for field in fields(cast(Any, cls)) if _is_required(field, data)]
+    if missing:
+        raise ConfigError(f"{where} lacks {missing[0]!r}, which every config has")
     return cls(**values)
+
+
+def _is_required(field: Field[Any], data: Mapping[str, Any]) -> bool:
+    has_default = field.default is not MISSING or field.default_factory is not MISSING
+    return not has_default and field.name not in data
 
 
 def _replaced(config: Any, tree: Mapping[str, Any], where: str) -> Any:
@@ -162,7 +171,7 @@ def _as(option: Any, value: Any) -> Any:
     if option is int:
         return _as_int(value)
     if option is float:
-        if isinstance(value, bool):
+        if isinstance(value, bool) or not math.isfinite(float(value)):
             raise ValueError
         return float(value)
     if not isinstance(value, option):

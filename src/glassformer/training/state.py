@@ -48,7 +48,10 @@ class State:
 
 
 def save_state(folder: Path, state: State, keep: int) -> None:
-    """Write a state, then remove all but the newest `keep`."""
+    """Write a state, then remove all but the newest `keep`.
+
+    States of later steps go too: a run that went back to an earlier one found them damaged.
+    """
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in state.tensors.items()}
     data = save(tensors)
     facts = {
@@ -66,7 +69,9 @@ def save_state(folder: Path, state: State, keep: int) -> None:
             f"cannot save the state of step {state.step} to {folder}: {error.strerror}; "
             "the states saved before are whole"
         ) from error
-    for old in _states(folder)[keep:]:
+    others = [path for path in _states(folder) if path.stem != name]
+    earlier = [path for path in others if path.stem < name]
+    for old in [*(path for path in others if path.stem > name), *earlier[keep - 1 :]]:
         # The JSON first: tensors without it are no state.
         with suppress(OSError):  # another process may have removed it
             old.unlink()
@@ -79,7 +84,7 @@ def newest_state(folder: Path, report: Callable[[str], None]) -> State | None:
     for path in _states(folder):
         try:
             return _read(path)
-        except (OSError, ValueError, KeyError, SafetensorError) as error:
+        except (OSError, ValueError, TypeError, KeyError, SafetensorError) as error:
             report(f"{path} is damaged ({error}); the state before it is used")
             damaged += 1
     if damaged:

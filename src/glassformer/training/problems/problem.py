@@ -1,13 +1,14 @@
 """What is to be learnt: examples, held-out examples, and what a model needs to know of them."""
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from glassformer.data import CORPORA, Batch, Examples
-from glassformer.errors import DataError
+from glassformer.data import CORPORA, Batch, Examples, Order
+from glassformer.errors import DataError, TrainingError
 from glassformer.nn import ModelConfig
 from glassformer.text import (
     CharacterTokenizer,
@@ -73,6 +74,37 @@ class Problem:
     """What is minimised."""
     about: dict[str, Any] = field(default_factory=dict)
     """Data, licence and citation, for the model's card."""
+
+    def order(self, data: DataConfig, seed: int) -> Order:
+        """When each training example is seen."""
+        return Order(
+            self.train.lengths,
+            batch_size=data.batch_size,
+            max_tokens=data.max_tokens,
+            bucket_width=data.bucket_width,
+            seed=seed,
+        )
+
+    @cached_property
+    def identity(self) -> dict[str, Any]:
+        """What a run must find again to go on: the same files, tokens and training examples."""
+        return {
+            "files": self.checksums,
+            "tokenizer": tokenizer_key(self.tokenizer),
+            "training_examples": len(self.train),
+        }
+
+    def check_identity(self, began: Mapping[str, Any]) -> None:
+        """Refuse to go on with other data: ids would mean other words, or be held out no more."""
+        if began == self.identity:
+            return
+        before, now = began.get("files", {}), self.identity["files"]
+        other = sorted(name for name in {**before, **now} if before.get(name) != now.get(name))
+        what = other[0] if other else "the tokenizer or the split (the settings under data.)"
+        raise TrainingError(
+            f"{what} is not what this run began with, so it cannot go on; put it back as it was, "
+            "or start in another folder"
+        )
 
 
 def learn_tokenizer(
