@@ -45,12 +45,31 @@ def step(**keys: Any) -> dict[str, Any]:
         (step(title={"en": "x"}), r"step 'b': title: expected a text or"),
         (step(order="none"), r"step 'b': expected 'order' to be one of as printed, any"),
         (step(words=7), r"step 'b': expected a text or a list of texts under 'words'"),
+        (step(words="two"), r"step 'b': expected either 'words' or 'printed', got both"),
+        (step(inputs=7), r"step 'b': expected the inputs of the formula, \['a'\], got 7"),
+        (step(inputs=["a", 7]), r"step 'b': expected the inputs of the formula"),
+        (step(printed=[[10**400, 3], [4, 5]]), r"step 'b': expected a number at \[0, 0\]"),
+        (step(formula="a" + " + 1" * 5000), r"step 'b': expected a shorter formula"),
+        (step(formula="max(a[5:])"), r"step 'b': column 6: expected at least one number of 2 × 2"),
+        (step(formula="sum(range(0))"), r"step 'b': column 5: range: expected 1 to at most"),
+        (step(formula="identity(0 - 3)"), r"step 'b': column 1: identity: expected a size from 1"),
+        (step(formula="round(a, 999)"), r"expects a whole number from -12 to 12 as 'decimals'"),
+        (step(formula="std(a, sample=5)"), r"expects a whole number from 0 to 1 as 'sample'"),
+        (step(formula="layer_norm(a, 1, 2)"), r"column 1: expected layer_norm\(x, eps\)"),
+        (step(formula="layer_norm(a, epsilon=1)"), r"column 1: expected layer_norm\(x, eps\)"),
+        (step(formula="sinusoids(a[0])"), r"column 1: expected sinusoids\(positions, d\)"),
+        (
+            step(formula="sinusoid(a[0], 2)"),
+            r"unknown function 'sinusoid'; did you mean 'sinusoids'",
+        ),
         (step(id="a"), r"step 'a': expected a"),
         (step(id="not a name"), r"expected letters, digits and _"),
         ({"printed": 1}, r"step 2: expected an object with a name under 'id'"),
         ({"id": "empty"}, r"step 'empty': expected a formula, or printed numbers, or words"),
         ({"from": "nowhere"}, r"steps from unknown example 'nowhere'"),
         ({"from": "masked", "steps": ["no"]}, r"'masked' has not all of the steps"),
+        ({"from": "masked", "steps": 5}, r"expected a list of steps from 'masked', got 5"),
+        ({"from": "masked", "step": ["no"]}, r"unknown key 'step'; did you mean 'steps'"),
     ],
 )
 def test_a_bad_step_is_named_with_the_reason(bad: dict[str, Any], message: str) -> None:
@@ -72,6 +91,12 @@ def test_a_bad_step_is_named_with_the_reason(bad: dict[str, Any], message: str) 
         ('{"stepps": []}', "my.json: unknown key 'stepps'; did you mean 'steps'"),
         ('{"steps": [{"id": "a", "printed": [NaN]}]}', "my.json: expected numbers, got NaN"),
         ("[" * 100_000, "my.json: nested too deeply"),
+        ('{"steps": [{"id": "a", "printed": 1%s}]}' % ("0" * 5000), "my.json: expected numbers"),
+        ('{"title": "\\ud800", "steps": []}', "my.json: expected Unicode, got half a character"),
+        (
+            json.dumps({"steps": [{"id": f"a{i}", "printed": 1} for i in range(1001)]}),
+            "my.json: expected at most 1000 steps, got 1001",
+        ),
     ],
 )
 def test_a_bad_file_is_named_with_the_reason(text: str, message: str) -> None:
@@ -98,6 +123,20 @@ def test_a_file_that_is_not_utf_8(tmp_path: Path) -> None:
     file.write_bytes('{"title": "茶"}'.encode("gbk"))
     with pytest.raises(ConfigError, match="expected UTF-8"):
         load_example(file)
+
+
+def test_a_long_chain_of_unprinted_steps_is_refused() -> None:
+    chain = [{"id": f"s{i}", "formula": f"s{i - 1} + 1" if i else "a"} for i in range(900)]
+    example = read_example(json.dumps({"steps": [GIVEN, *chain]}), "my", "my.json")
+    with pytest.raises(ConfigError, match=r"my\.json: expected shorter formulas, or more"):
+        audit(example)
+
+
+def test_a_mark_at_the_beginning_of_the_file_is_no_part_of_it(tmp_path: Path) -> None:
+    """Notepad on Windows writes one."""
+    file = tmp_path / "my.json"
+    file.write_text(json.dumps({"steps": [GIVEN]}), encoding="utf-8-sig")
+    assert load_example(file).steps[0].id == "a"
 
 
 def test_the_command_ends_with_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,7 +5,7 @@
     print(audit(example).counts)
 
 `examples/` holds the data, `example` and `reading` say what an example is and how it is written,
-`formulas/` is the language of its formulas, `audit/` checks every printed number.
+`formulas/` is the language of its formulas, `auditing/` checks every printed number.
 """
 
 from glassformer.lessons.auditing import Audit, StepResult, audit

@@ -95,6 +95,8 @@ def _finding(result: StepResult, language: Language) -> str:
             off = np.max(result.off) if result.off is not None else np.nan
             if np.isfinite(off) and off > 0:
                 parts.append(WORDS["off"].say(language).format(off=f"{off:.3g}"))
+    if found is not None and found.open.any():
+        parts.append(WORDS["open"].say(language).format(open=int(found.open.sum())))
     stop = "；" if language == "zh" else "; "
     return stop.join(part for part in parts if part)
 

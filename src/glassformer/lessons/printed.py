@@ -21,6 +21,7 @@ _ELLIPSIS = ("...", "…")
 _MINUS_INFINITY = ("-inf", "−∞", "-∞", "-Infinity")
 _MOST_NUMBERS = 100_000
 _MOST_DECIMALS = 12  # beyond that float64 itself is the limit
+_LARGEST = 1e100  # beyond that products overflow
 
 
 def read_digits(
@@ -95,7 +96,7 @@ def _cell(cell: Any, at: list[int]) -> float:
         value = evaluate(parse(cell), {})
         if isinstance(value, Numbers) and not value.shape and np.isfinite(value.mid):
             return float(value.mid)
-    elif isinstance(cell, int | float) and not isinstance(cell, bool) and math.isfinite(cell):
+    elif isinstance(cell, int | float) and not isinstance(cell, bool) and abs(cell) < _LARGEST:
         return float(cell)
     elif isinstance(cell, list):
         raise ConfigError(f"ragged rows: expected a number at {at}, got a list")

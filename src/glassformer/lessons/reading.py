@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 from glassformer.errors import ConfigError, UnknownNameError, did_you_mean
 from glassformer.lessons.example import Bilingual, Digits, Example, Step
 from glassformer.lessons.formulas import FUNCTIONS, Words, names_of, parse
-from glassformer.lessons.formulas.functions import written_out
+from glassformer.lessons.formulas.functions import NAMES, written_out
 from glassformer.lessons.formulas.tree import Call, Node, walk
 from glassformer.lessons.printed import read_digits
 
@@ -22,6 +22,7 @@ STEP_KEYS = {
 }  # fmt: skip
 _EXAMPLE_KEYS = {"title", "note", "case", "steps"}
 _MOST_BYTES = 5_000_000
+_MOST_STEPS = 1000
 
 
 def example_names() -> list[str]:
@@ -43,7 +44,7 @@ def load_example(name_or_file: str | Path) -> Example:
     if path.stat().st_size > _MOST_BYTES:
         raise ConfigError(f"{path}: expected at most {_MOST_BYTES} bytes")
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")  # editors on Windows begin with a mark
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: expected UTF-8 text ({error.reason})") from error
     return read_example(text, path.stem, str(path))
@@ -64,6 +65,8 @@ def read_example(text: str, name: str, source: str) -> Example:
     raw = _expand(data.get("steps"), source)
     if not raw:
         raise ConfigError(f"{source}: expected a list of steps under 'steps'")
+    if len(raw) > _MOST_STEPS:
+        raise ConfigError(f"{source}: expected at most {_MOST_STEPS} steps, got {len(raw)}")
     steps = tuple(_step(part, data, f"{source}: step {i + 1}") for i, part in enumerate(raw))
     example = Example(name, title, steps, source)
     _check_names(example)
@@ -76,10 +79,19 @@ def _parse_json(text: str, source: str) -> Any:
         raise ConfigError(f'{source}: expected numbers, got {constant} ("-inf" stands for −∞)')
 
     try:
-        return json.loads(text, parse_constant=refuse)
+        data = json.loads(text, parse_constant=refuse)
+        json.dumps(data, ensure_ascii=False).encode("utf-8")
+        return data
+    except ConfigError:
+        raise
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
         raise ConfigError(f"{source}: expected JSON; {where}: {error.msg}") from error
+    except UnicodeEncodeError as error:
+        half = error.object[error.start : error.end]
+        raise ConfigError(f"{source}: expected Unicode, got half a character, {half!r}") from error
+    except ValueError as error:  # a whole number of thousands of digits
+        raise ConfigError(f"{source}: expected numbers that people can read: {error}") from error
     except RecursionError as error:
         raise ConfigError(f"{source}: nested too deeply") from error
 
@@ -94,6 +106,9 @@ def _expand(steps: Any, source: str) -> list[Any]:
             expanded.append(part)
             continue
         name, wanted = part["from"], part.get("steps")
+        _check_keys(part, {"from", "steps"}, source)
+        if wanted is not None and not isinstance(wanted, list):
+            raise ConfigError(f"{source}: expected a list of steps from {name!r}, got {wanted!r}")
         if name not in example_names():
             near = did_you_mean(str(name), example_names())
             raise ConfigError(f"{source}: steps from unknown example {name!r}{near}")
@@ -114,6 +129,8 @@ def _step(data: Any, example: dict[str, Any], where: str) -> Step:
     _check_keys(data, STEP_KEYS, where)
     try:
         return _read_step(data, example, where)
+    except RecursionError:
+        raise ConfigError(f"{where}: expected a shorter formula") from None
     except ConfigError as error:
         message = str(error)
         raise ConfigError(
@@ -131,7 +148,9 @@ def _read_step(data: dict[str, Any], example: dict[str, Any], where: str) -> Ste
         _check_functions(tree)
     inputs = tuple(names_of(tree)) if tree is not None else ()
     declared = data.get("inputs")
-    if declared is not None and sorted(declared) != sorted(inputs):
+    if declared is not None and (
+        not isinstance(declared, list) or sorted(map(str, declared)) != sorted(inputs)
+    ):
         raise ConfigError(f"expected the inputs of the formula, {list(inputs)}, got {declared}")
     reason = data.get("unchecked")
     printed = _printed(data, given=tree is None)
@@ -158,11 +177,12 @@ def _read_step(data: dict[str, Any], example: dict[str, Any], where: str) -> Ste
 def _printed(data: dict[str, Any], *, given: bool) -> Digits | Words | None:
     if "words" in data:
         words = data["words"]
-        if isinstance(words, str):
-            return Words((words,), single=True)
-        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        listed = [words] if isinstance(words, str) else words
+        if not isinstance(listed, list) or not all(isinstance(word, str) for word in listed):
             raise ConfigError(f"expected a text or a list of texts under 'words', got {words!r}")
-        return Words(tuple(words))
+        if data.get("printed") is not None:
+            raise ConfigError("expected either 'words' or 'printed', got both")
+        return Words(tuple(listed), single=isinstance(words, str))
     cells = data.get("printed")
     shape = data.get("shape")
     if shape is not None:
@@ -218,15 +238,18 @@ def _check_functions(tree: Node) -> None:
     """A formula with an unknown function is refused before anything is computed."""
     for node in walk(tree):
         if isinstance(node, Call) and node.function not in FUNCTIONS and written_out(node) is None:
-            near = did_you_mean(node.function, FUNCTIONS)
+            near = did_you_mean(node.function, NAMES)
             raise ConfigError(f"column {node.column}: unknown function {node.function!r}{near}")
 
 
 def _check_names(example: Example) -> None:
-    ids = [step.id for step in example.steps]
-    for i, id_ in enumerate(ids):
-        if id_ in ids[:i]:
-            raise ConfigError(f"{example.source}: step {id_!r}: expected a name not used before")
+    ids: dict[str, None] = {}
+    for step in example.steps:
+        if step.id in ids:
+            raise ConfigError(
+                f"{example.source}: step {step.id!r}: expected a name not used before"
+            )
+        ids[step.id] = None
     for step in example.steps:
         for name in step.inputs:
             if name not in ids:

@@ -31,7 +31,7 @@ def to_terminal(audit: Audit, language: Language) -> RenderableType:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=audit.example.title.say(language), title_justify="left")
+    table = Table(title=Text(audit.example.title.say(language)), title_justify="left")
     for name in _COLUMNS:
         table.add_column(WORDS[name].say(language), overflow="fold")
     for row in rows(audit, language):
@@ -43,7 +43,7 @@ def to_terminal(audit: Audit, language: Language) -> RenderableType:
         inner.title_justify = "left"
         inner.add_column("")
         for label in _headings(grid):
-            inner.add_column(label, justify="right")
+            inner.add_column(Text(label), justify="right")
         for label, cells in grid.lines:
             inner.add_row(Text(label, "dim"), *(_cell_text(cell) for cell in cells))
         parts.append(inner)
@@ -88,7 +88,8 @@ def _cell_markdown(cell: Cell) -> str:
 
 
 def _pipes(cells: list[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+    plain = (" ".join(cell.replace("|", "\\|").splitlines()) for cell in cells)
+    return "| " + " | ".join(plain) + " |"
 
 
 _STYLE = """

@@ -44,6 +44,7 @@ WORDS: dict[str, Bilingual] = {
     "off": Bilingual(
         "up to {off} away from what its inputs allow", "与输入所允许的值最多相差 {off}"
     ),
+    "open": Bilingual("{open} could not be checked", "{open} 个无法核对"),
     "because": Bilingual("because of {causes}", "源于 {causes}"),
     "nothing_wrong": Bilingual("Nothing is wrong.", "没有发现错误。"),
 }

@@ -28,8 +28,10 @@ def not_a_softmax(from_print: FromPrint, step: Step) -> Explanation | None:
         return None
     if scores.shape != digits.values.shape or not scores.shape:
         return None
-    axis = tree.keyword("axis")
-    along = int(axis.value) if isinstance(axis, Number) else -1
+    axis = tree.keyword("axis") or Number(-1)
+    if not isinstance(axis, Number):  # computed: which one it is would have to be worked out
+        return None
+    along = int(axis.value)
     found = [part for part in (_sum(digits, along), _ratio(digits, scores, along)) if part]
     if not found:
         return None

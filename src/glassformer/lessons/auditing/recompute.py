@@ -20,7 +20,7 @@ from glassformer.lessons.formulas.functions import round_half_up, write_out
 from glassformer.lessons.formulas.tree import Call, Name, Node, Number, Partly, replace_all
 from glassformer.lessons.formulas.values import Numbers, Value, Words, exactly
 
-__all__ = ["EndToEnd", "FromPrint", "end_to_end"]
+__all__ = ["EndToEnd", "FromPrint"]
 
 
 class FromPrint:
@@ -85,10 +85,10 @@ class FromPrint:
         mid = np.where(digits.shown, digits.values, value.mid)
         if value.exact and not digits.shown.all():
             return exactly(mid)
-        return _together(step, digits, value, mid)
+        return _together(step, self.trees[id_], digits, value, mid)
 
 
-def _together(step: Step, digits: Digits, value: Numbers, mid: np.ndarray) -> Numbers:
+def _together(step: Step, tree: Node, digits: Digits, value: Numbers, mid: np.ndarray) -> Numbers:
     printed = digits.numbers()
     right = overlap(digits, value)
     low = np.where(right, np.minimum(mid, np.maximum(value.low, printed.low)), printed.low)
@@ -96,8 +96,8 @@ def _together(step: Step, digits: Digits, value: Numbers, mid: np.ndarray) -> Nu
     loose = _loosen(value, step)
     low = np.where(digits.shown, low, loose.low)
     high = np.where(digits.shown, high, loose.high)
-    if isinstance(step.tree, Call) and step.tree.function == "softmax":
-        high = _leave_room(step.tree, digits, low, high)
+    if isinstance(tree, Call) and tree.function == "softmax":
+        high = _leave_room(tree, digits, low, high)
     if np.array_equal(low, mid) and np.array_equal(high, mid):
         return exactly(mid)
     return Numbers(mid, low, high)
@@ -113,8 +113,10 @@ def _loosen(value: Numbers, step: Step) -> Numbers:
 
 def _leave_room(softmax: Call, digits: Digits, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """Probabilities sum to one: what is not printed gets no more than the printed ones leave."""
-    axis = softmax.keyword("axis")
-    along = int(axis.value) if isinstance(axis, Number) else -1
+    axis = softmax.keyword("axis") or Number(-1)
+    if not isinstance(axis, Number):
+        return high
+    along = int(axis.value)
     taken = np.where(digits.shown, low, 0.0).sum(axis=along, keepdims=True)
     return np.where(digits.shown, high, np.minimum(high, np.maximum(1 - taken, 0.0)))
 
@@ -153,11 +155,6 @@ class EndToEnd:
         if isinstance(value, Numbers) and np.isnan(value.mid).all():
             return None
         return value
-
-
-def end_to_end(example: Example, from_print: FromPrint) -> EndToEnd:
-    """Both chains."""
-    return EndToEnd(example, from_print)
 
 
 def _rounded(value: Numbers, step: Step) -> Numbers:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from glassformer.errors import ConfigError
 from glassformer.lessons.auditing.compare import Comparison, compare
 from glassformer.lessons.auditing.diagnosis import not_a_softmax
 from glassformer.lessons.auditing.recompute import EndToEnd, FromPrint
@@ -19,13 +20,21 @@ from glassformer.lessons.formulas.values import Numbers, Value, Words
 __all__ = ["audit"]
 
 _NOT_PRINTED = Bilingual("not printed", "文中没有给出数值")
+_NO_NUMBER = Bilingual(
+    "the formula gives no number that can be compared", "由公式得不到可供比较的数值"
+)
 
 
 def audit(example: Example, slips: Sequence[Slip] = CATALOGUE) -> Audit:
     """Check every printed number of an example; `slips` are the mistakes to look for."""
     with np.errstate(all="ignore"):  # −∞ − −∞ is no number, and nothing is concluded from it
-        judge = _Judge(example, slips)
-        judged = {step.id: judge.judge(step) for step in example.in_order()}
+        try:
+            judge = _Judge(example, slips)
+            judged = {step.id: judge.judge(step) for step in example.in_order()}
+        except RecursionError:
+            raise ConfigError(
+                f"{example.source}: expected shorter formulas, or more of the steps between printed"
+            ) from None
     return Audit(example, tuple(judged[step.id] for step in example.steps))
 
 
@@ -93,8 +102,10 @@ class _Judge:
         return bool(found.wrong.any()) or not found.same_shape
 
     def _missing(self, step: Step) -> Bilingual:
-        """Which inputs are not printed."""
+        """Which inputs are not printed; if all are, the formula itself has no value there."""
         missing = [name for name in step.inputs if _unknown(self._from_print.used.get(name))]
+        if not missing:
+            return _NO_NUMBER
         listed = ", ".join(missing)
         return Bilingual(f"{listed} not printed in full", f"{listed} 没有完整给出")
 

@@ -9,7 +9,13 @@ import numpy as np
 
 from glassformer.errors import did_you_mean
 from glassformer.lessons.formulas import intervals
-from glassformer.lessons.formulas.functions import FUNCTIONS, Function, Parameter, written_out
+from glassformer.lessons.formulas.functions import (
+    FUNCTIONS,
+    NAMES,
+    Function,
+    Parameter,
+    written_out,
+)
 from glassformer.lessons.formulas.shaping import move
 from glassformer.lessons.formulas.tokens import FormulaError
 from glassformer.lessons.formulas.tree import (
@@ -122,11 +128,16 @@ class _Evaluator:
             slice(part.start, part.stop) if isinstance(part, Slice) else part for part in node.parts
         )
         try:
-            return move(lambda part: np.asarray(part[index]), body)
+            chosen = move(lambda part: np.asarray(part[index]), body)
         except IndexError as error:
             raise FormulaError(
                 f"expected a place inside {shape_of(body.shape)}", node.column
             ) from error
+        if not chosen.mid.size:
+            raise FormulaError(
+                f"expected at least one number of {shape_of(body.shape)}", node.column
+            )
+        return chosen
 
     def _listing(self, node: Listing) -> Value:
         items = [self.value(item) for item in node.items]
@@ -144,7 +155,7 @@ class _Evaluator:
             return self.value(longer)
         function = FUNCTIONS.get(node.function)
         if function is None:
-            near = did_you_mean(node.function, FUNCTIONS)
+            near = did_you_mean(node.function, NAMES)
             raise FormulaError(f"unknown function {node.function!r}{near}", node.column)
         positional, keywords = self._arguments(node, function)
         try:
@@ -217,15 +228,25 @@ class _Evaluator:
                 return value
             case "whole" if isinstance(value, Numbers):
                 number = float(value.mid) if not value.shape else np.nan
-                if value.exact and number.is_integer():
+                if value.exact and number.is_integer() and _allows(parameter, int(number)):
                     return int(number)
-                where += f" a whole number as {parameter.name!r}"
+                where += f" {_whole_number(parameter)}"
             case "whole":
-                where += f" a whole number as {parameter.name!r}"
+                where += f" {_whole_number(parameter)}"
             case kind:
                 article = "a " if kind == "mask" else ""
                 where += f" {article}{kind} as {parameter.name!r}"
         raise FormulaError(f"{where}, got {describe(value)}", argument.column or node.column)
+
+
+def _allows(parameter: Parameter, number: int) -> bool:
+    return parameter.allowed is None or number in parameter.allowed
+
+
+def _whole_number(parameter: Parameter) -> str:
+    limits = parameter.allowed
+    between = "" if limits is None else f" from {limits[0]} to {limits[-1]}"
+    return f"a whole number{between} as {parameter.name!r}"
 
 
 def _check_product(left: Numbers, right: Numbers, column: int) -> None:

@@ -14,10 +14,12 @@ from typing import Any, Literal
 import numpy as np
 
 from glassformer.lessons.formulas import intervals, reductions, shaping, wordwork
+from glassformer.lessons.formulas.tokens import FormulaError
 from glassformer.lessons.formulas.tree import (
     Binary,
     Call,
     Index,
+    Negative,
     Node,
     Number,
     Slice,
@@ -29,6 +31,7 @@ from glassformer.lessons.formulas.values import Array, Numbers, Value
 
 __all__ = [
     "FUNCTIONS",
+    "NAMES",
     "REDUCTIONS",
     "Function",
     "Parameter",
@@ -42,12 +45,13 @@ Kind = Literal["numbers", "whole", "words", "mask", "any"]
 
 @dataclass(frozen=True)
 class Parameter:
-    """One argument: its name, what it must be, and its value when it is left out."""
+    """One argument: its name, what it must be, its value when it is left out, its limits."""
 
     name: str
     kind: Kind
     default: float | None = None
     many: bool = False
+    allowed: range | None = None
 
 
 @dataclass(frozen=True)
@@ -86,11 +90,11 @@ def _reduction(function: Callable[..., Numbers], meaning: str, *, sample: bool =
     parameters: tuple[Parameter, ...] = (
         Parameter("x", "numbers"),
         Parameter("axis", "whole", -1),
-        Parameter("keep", "whole", 0),
-        Parameter("rows", "whole", 1),
+        Parameter("keep", "whole", 0, allowed=range(2)),
+        Parameter("rows", "whole", 1, allowed=range(1, 3)),
     )
     if sample:
-        parameters += (Parameter("sample", "whole", 0),)
+        parameters += (Parameter("sample", "whole", 0, allowed=range(2)),)
     return Function(parameters, apply, meaning)
 
 
@@ -107,7 +111,8 @@ def _truncate(x: Array, decimals: int) -> Array:
 
 
 def _digits(function: Callable[[Array, int], Array], meaning: str) -> Function:
-    parameters = (Parameter("x", "numbers"), Parameter("decimals", "whole", 0))
+    places = Parameter("decimals", "whole", 0, allowed=range(-12, 13))
+    parameters = (Parameter("x", "numbers"), places)
 
     def apply(x: Numbers, decimals: int) -> Numbers:
         return intervals.rising(lambda part: function(part, decimals), x)
@@ -142,8 +147,8 @@ FUNCTIONS: Mapping[str, Function] = {
     "proportion": _along(reductions.proportion, "x divided by its sum along an axis"),
     "argmax": _along(reductions.argmax, "where the greatest number is, from 0"),
     "exp": _rising(np.exp, "e to the power of x"),
-    "log": _rising(np.log, "the natural logarithm"),
-    "sqrt": _rising(lambda x: np.sqrt(np.maximum(x, 0.0)), "the square root"),
+    "log": _one(lambda x: intervals.rising_from_zero(np.log, x), "the natural logarithm"),
+    "sqrt": _one(lambda x: intervals.rising_from_zero(np.sqrt, x), "the square root"),
     "tanh": _rising(np.tanh, "the hyperbolic tangent"),
     "sigmoid": _rising(lambda x: 1 / (1 + np.exp(-x)), "1 / (1 + e^−x)"),
     "relu": _rising(_relu, "x where it is positive, 0 elsewhere"),
@@ -194,29 +199,84 @@ FUNCTIONS: Mapping[str, Function] = {
 }  # fmt: skip
 
 
+_SHORT = {"layer_norm": ("x", "eps"), "sinusoids": ("positions", "d")}
+
+NAMES: tuple[str, ...] = (*FUNCTIONS, *_SHORT)
+"""Everything that a formula may call."""
+
+
 def written_out(node: Call) -> Node | None:
     """What a call is short for, or None: `layer_norm(x, eps)` and `sinusoids(positions, d)`."""
-    if node.function == "layer_norm" and len(node.arguments) in (1, 2):
-        x = node.arguments[0]
-        eps = node.arguments[1] if len(node.arguments) == 2 else node.keyword("eps")
-        eps = Number(1e-5) if eps is None else eps
+    if node.function not in _SHORT:
+        return None
+    given = _named(node, _SHORT[node.function])
+    if node.function == "layer_norm" and "x" in given:
+        x, eps = given["x"], given.get("eps", Number(1e-5))
         centred = Binary("-", x, call("mean", x, keep=1))
         return Binary("/", centred, call("sqrt", Binary("+", call("var", x, keep=1), eps)))
-    if node.function == "sinusoids" and len(node.arguments) == 2:
-        positions, d = node.arguments
+    if node.function == "sinusoids" and len(given) == 2:
+        positions, d = given["positions"], given["d"]
         i = call("range", d)
         pair = call("floor", Binary("/", i, Number(2)))
         exponent = Binary("/", Binary("*", Number(2), pair), d)
         each = Index(positions, (Slice(), None))
         angle = Binary("/", each, Binary("^", Number(10000), exponent))
         return call("where", call("even", i), call("sin", angle), call("cos", angle))
-    return None
+    raise _misused(node, _SHORT[node.function])
+
+
+def _named(node: Call, names: tuple[str, ...]) -> dict[str, Node]:
+    """The arguments of a call by name; too many, an unknown one or one given twice is refused."""
+    given = dict(zip(names, node.arguments, strict=False))
+    for key, value in node.keywords:
+        if key in given or key not in names:
+            raise _misused(node, names)
+        given[key] = value
+    if len(node.arguments) > len(names):
+        raise _misused(node, names)
+    return given
+
+
+def _misused(node: Call, names: tuple[str, ...]) -> FormulaError:
+    return FormulaError(f"expected {node.function}({', '.join(names)})", node.column)
 
 
 def write_out(tree: Node) -> Node:
-    """The tree with every such call written out, so that slips can be made inside it."""
+    """The tree as slips look at it: short calls written out, arguments in their usual places."""
     for node in walk(tree):
-        longer = written_out(node) if isinstance(node, Call) else None
-        if longer is not None:
-            return write_out(replace_all(tree, node, longer))
+        if isinstance(node, Call):
+            plain = written_out(node) or _in_place(node)
+            if plain != node:
+                return write_out(replace_all(tree, node, plain))
     return tree
+
+
+def _in_place(node: Call) -> Call:
+    """What a function needs by position, what it may have by name: `sum(x, 0)` → `sum(x, axis=0)`.
+
+    A call that the function does not understand stays as it is; computing it says why.
+    """
+    function = FUNCTIONS.get(node.function)
+    if function is None:
+        return node
+    keywords = node.keywords
+    arguments = node.arguments
+    if not function.parameters[0].many:
+        try:
+            given = _named(node, tuple(part.name for part in function.parameters))
+        except FormulaError:
+            return node
+        needed = [part.name for part in function.parameters if part.default is None]
+        if any(name not in given for name in needed):
+            return node
+        arguments = tuple(given.pop(name) for name in needed)
+        keywords = tuple(given.items())
+    plain = tuple((name, _without_sign(value)) for name, value in keywords)
+    return Call(node.function, arguments, plain, node.column)
+
+
+def _without_sign(node: Node) -> Node:
+    """−1 as one number, not as a minus before a number."""
+    if isinstance(node, Negative) and isinstance(node.body, Number):
+        return Number(-node.body.value, node.column)
+    return node

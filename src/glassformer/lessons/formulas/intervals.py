@@ -22,6 +22,7 @@ __all__ = [
     "negative",
     "power",
     "rising",
+    "rising_from_zero",
     "sine",
     "subtract",
 ]
@@ -31,6 +32,16 @@ def rising(function: Callable[[Array], Array], x: Numbers) -> Numbers:
     """A function that never falls: its bounds are its values at the bounds."""
     mid = function(x.mid)
     return exactly(mid) if x.exact else Numbers(mid, function(x.low), function(x.high))
+
+
+def rising_from_zero(function: Callable[[Array], Array], x: Numbers) -> Numbers:
+    """One that has no value below zero: a number there gives NaN, a lower bound counts as zero."""
+    noise = (x.mid < 0) & (x.mid > -1e-12)  # a zero that float64 computed: mean(x^2) - mean(x)^2
+    mid = function(np.where(noise, 0.0, x.mid))
+    if x.exact:
+        return exactly(mid)
+    low = function(np.where(x.high < 0, np.nan, np.maximum(x.low, 0.0)))
+    return Numbers(mid, low, function(np.where(noise, np.maximum(x.high, 0.0), x.high)))
 
 
 def negative(x: Numbers) -> Numbers:

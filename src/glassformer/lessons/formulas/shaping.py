@@ -92,8 +92,8 @@ def _size(x: Numbers, axis: int) -> int:
 def whole_numbers(n: int, stop: int) -> Numbers:
     """0 … n − 1, or n … stop − 1."""
     first, last = (0, n) if stop == -1 else (n, stop)
-    if last - first > _MOST:
-        raise FormulaError(f"expected at most {_MOST} numbers, got {last - first}")
+    if not 1 <= last - first <= _MOST:
+        raise FormulaError(f"expected 1 to at most {_MOST} numbers, got {last - first}")
     return exactly(np.arange(first, last, dtype=np.float64))
 
 
@@ -108,7 +108,7 @@ def causal(n: int) -> Mask:
 
 
 def _side(n: int) -> int:
-    if not 1 <= n * n <= _MOST:
+    if not 1 <= n <= _MOST**0.5:
         raise FormulaError(f"expected a size from 1 to {int(_MOST**0.5)}, got {n}")
     return n
 

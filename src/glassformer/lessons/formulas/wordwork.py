@@ -38,6 +38,8 @@ def count(items: Value) -> Numbers:
 def lookup(items: Words, keys: Words, numbers: Numbers) -> Numbers:
     """The numbers beside the words; a capital letter makes no difference."""
     known = _known(keys)
+    if not items.items:
+        raise FormulaError("expected at least one word to look up")
     if numbers.shape[:1] != (len(known),):
         raise FormulaError(f"expected one number for each of {len(known)} words")
     place = {key.lower(): at for at, key in enumerate(known)}

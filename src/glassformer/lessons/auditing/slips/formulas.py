@@ -131,6 +131,6 @@ def wrong_index(node: Node, scene: Scene) -> Iterator[Part]:
 def from_one(node: Node, scene: Scene) -> Iterator[Part]:
     """Counted from 1 where 0 is the first."""
     del scene
-    if isinstance(node, Call) and node.function == "range" and len(node.arguments) == 1:
+    if isinstance(node, Call) and node.function == "range" and node.keyword("stop") is None:
         detail = Bilingual(f"{show(node)} counted from 1", f"{show(node)} 从 1 开始计数")
         yield Binary("+", node, Number(1.0)), detail

@@ -143,7 +143,9 @@ def token_dropped(tree: Node, scene: Scene) -> Iterator[Change]:
 
 def _rows_dropped(tree: Node, right: Array, digits: Digits) -> Iterator[Change]:
     shown = digits.values
-    if right.ndim < 1 or right.shape[1:] != shown.shape[1:] or len(shown) >= len(right):
+    if min(right.ndim, shown.ndim) < 1 or right.shape[1:] != shown.shape[1:]:
+        return
+    if len(shown) >= len(right):
         return
     slack = digits.half + 1e-9
     kept: list[int] = []
