@@ -117,6 +117,7 @@ def main() -> None:
     with base_model() as address:
         line = Line(address)
         id_ = address.rpartition("/")[2]
+        line.ask("GET", "models")  # from here on the API is loaded: `start_up` times that
         first, packed = line.ask("GET", f"traces/{id_}")
         again, _ = line.ask("GET", f"traces/{id_}")
         trace = json.loads(gzip.decompress(packed))

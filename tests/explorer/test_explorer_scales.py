@@ -1,0 +1,48 @@
+"""The colour scale of a step: numpy's 99th percentile, of all numbers or of an even sample."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from glassformer.explorer.scales import scale_info
+from glassformer.trace import Step, trace
+
+
+def step_of(numbers: Tensor) -> Step:
+    """The numbers as the result of a step."""
+    return next(iter(trace(lambda x: x * 1.0, numbers).outputs.values()))
+
+
+@pytest.mark.parametrize("count", [4_097, 10_240, 70_001])
+def test_the_limit_of_many_numbers_is_numpys_percentile_of_a_sample(count: int) -> None:
+    numbers = torch.randn(count, generator=torch.Generator().manual_seed(count))
+    found = scale_info(step_of(numbers))
+    sample = np.abs(numbers.double().numpy()[:: (count // 4_096) | 1])
+    assert found is not None
+    assert found.kind == "signed"
+    assert found.limit == np.percentile(sample, 99)
+
+
+def test_what_is_not_finite_does_not_count() -> None:
+    numbers = torch.full((5_000,), 2.0)
+    numbers[::3] = float("inf")
+    numbers[1::3] = float("nan")
+    found = scale_info(step_of(numbers))
+    assert found is not None
+    assert found.limit == 2.0
+    nothing = scale_info(step_of(torch.full((5_000,), float("-inf"))))
+    assert nothing is not None
+    assert nothing.limit == 1.0
+
+
+def test_a_turned_matrix_is_sampled_in_its_own_order() -> None:
+    numbers = torch.randn(80, 130, generator=torch.Generator().manual_seed(0))
+    turned = step_of(numbers.T)
+    assert turned.view.strides == (1, 130)
+    found = scale_info(turned)
+    sample = np.abs(numbers.T.double().numpy().reshape(-1)[::3])
+    assert found is not None
+    assert found.limit == np.percentile(sample, 99)
