@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -44,9 +43,18 @@ class Operator:
         return bool(self.written)
 
 
-@cache
+_OPERATORS: dict[int, Operator] = {}  # by identity: each keeps its function alive
+
+
 def operator_of(func: torch._ops.OpOverload) -> Operator:
-    """The operator's facts."""
+    """The operator's facts, worked out once."""
+    known = _OPERATORS.get(id(func))
+    if known is None:
+        known = _OPERATORS[id(func)] = _read_schema(func)
+    return known
+
+
+def _read_schema(func: torch._ops.OpOverload) -> Operator:
     schema = func._schema
     name = schema.name.rpartition("::")[2]
     written = tuple(
@@ -146,6 +154,10 @@ class Call:
     def inputs(self) -> list[View]:
         """Every tensor among the arguments."""
         return [*_views_in(self.args), *_views_in(self.kwargs.values())]
+
+    def reads(self) -> bool:
+        """Whether there is a tensor among the arguments."""
+        return any(isinstance(value, View) for value in self.args) or bool(self.inputs())
 
 
 def _views_in(values: Iterable[Any]) -> Iterator[View]:

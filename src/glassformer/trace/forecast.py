@@ -55,10 +55,10 @@ def _rows(view: View) -> int:
 def expected_bytes(program: Program, root: nn.Module) -> int | None:
     """What the recorder would keep; None where the model cannot run without numbers."""
     budget = Budget(sys.maxsize)
-    counter = _Counter(ModulePaths(budget), budget, expected_bytes.__code__)
+    counter = _Counter(ModulePaths(root, budget), budget, expected_bytes.__code__)
     try:
         args, kwargs = counter.emptied(program.args), counter.emptied(program.kwargs)
-        with recording(counter, root), _state_kept(root):
+        with recording(counter), _state_kept(root):
             program.function(*args, **kwargs)
     except CancelledError:
         raise

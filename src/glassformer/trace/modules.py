@@ -22,7 +22,11 @@ __all__ = ["ModulePaths"]
 class ModulePaths:
     """The paths of the modules now running, outermost first."""
 
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, root: nn.Module | None, budget: Budget) -> None:
+        self.modules: list[tuple[str, nn.Module]] = (
+            [] if root is None else list(root.named_modules(remove_duplicate=False))
+        )
+        """Every module of the root, by every path that leads to it."""
         self._budget = budget
         self._stack: list[tuple[str, int]] = []
         self._known: dict[int, list[str]] = {}
@@ -34,9 +38,9 @@ class ModulePaths:
         return self._stack[place][0] if place >= 0 else ""
 
     @contextmanager
-    def followed(self, root: nn.Module | None) -> Iterator[None]:
+    def followed(self) -> Iterator[None]:
         """Keep the stack while the block runs, for modules called in this thread."""
-        for path, module in root.named_modules(remove_duplicate=False) if root is not None else ():
+        for path, module in self.modules:
             self._known.setdefault(id(module), []).append(path)
             if isinstance(module, nn.ModuleList) and _alike(module):
                 self._blocks[join(path, "0")] = len(module)
@@ -63,11 +67,13 @@ class ModulePaths:
 
     def _path(self, module: nn.Module) -> str:
         """The module's path; of several, the one below the module now running."""
-        outer = self.at(0)
         paths = self._known.get(id(module))
         if paths is None:
-            return join(outer, type(module).__name__)
-        return next((path for path in paths if path.startswith(join(outer, ""))), paths[0])
+            return join(self.at(0), type(module).__name__)
+        if len(paths) == 1:
+            return paths[0]
+        inside = join(self.at(0), "")
+        return next((path for path in paths if path.startswith(inside)), paths[0])
 
 
 def _alike(blocks: nn.ModuleList) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -57,15 +57,15 @@ def run(
     function = program.function
     root = function if isinstance(function, nn.Module) else None
     budget = Budget(program.max_bytes)
-    recorder = Recorder(ModulePaths(budget), budget, call_inside.__code__)
+    recorder = Recorder(ModulePaths(root, budget), budget, call_inside.__code__)
     recorder.overrides = overrides or {}
-    sources = list(sources_of(recorder, program, root))
+    sources = list(sources_of(recorder, program))
     if root is not None:
         _check_memory(program, root, sources, budget)
     if prepare is not None:
         prepare(recorder, sources)
     notes: list[str] = []
-    with recording(recorder, root), _evaluating(root, notes):
+    with recording(recorder), _evaluating(recorder.paths.modules, notes):
         result = call_inside(function, program.args, program.kwargs)
     outputs = {name: recorder.view_of(tensor) for name, tensor in tensors_in(result, "")}
     if not outputs:
@@ -112,9 +112,9 @@ def _title(function: Callable[..., Any]) -> str:
 
 
 @contextmanager
-def _evaluating(root: nn.Module | None, notes: list[str]) -> Iterator[None]:
+def _evaluating(modules: Iterable[tuple[str, nn.Module]], notes: list[str]) -> Iterator[None]:
     """Evaluation mode for the run; every module's own mode afterwards."""
-    training = [m for m in root.modules() if m.training] if root is not None else []
+    training = [module for _, module in modules if module.training]
     if training:
         notes.append(Note("evaluation"))
     for module in training:
@@ -126,27 +126,35 @@ def _evaluating(root: nn.Module | None, notes: list[str]) -> Iterator[None]:
             module.training = True
 
 
-def sources_of(recorder: Recorder, program: Program, root: nn.Module | None) -> Iterator[Source]:
+def sources_of(recorder: Recorder, program: Program) -> Iterator[Source]:
     """The tensors that are there before the run, by name: inputs, parameters, buffers."""
+    modules = recorder.paths.modules
     for name, tensor in _named_inputs(program):
-        yield Source(name, recorder.adopt(_on_cpu(tensor, f"input {name}")), "input")
-    if root is None:
-        return
-    for name, parameter in root.named_parameters(remove_duplicate=False):
-        view = recorder.adopt(_on_cpu(parameter, f"parameter {name}"))
-        yield Source(name, view, "parameter")
-    for name, buffer in root.named_buffers(remove_duplicate=False):
-        yield Source(name, recorder.adopt(_on_cpu(buffer, f"buffer {name}")), "constant")
-    for path, module in root.named_modules():
-        for name, value in vars(module).items():
-            if isinstance(value, Tensor) and value.device.type == "cpu":
-                yield Source(join(path, name), recorder.adopt(value), "constant")
+        yield Source(name, recorder.adopt(_on_cpu(tensor, "input", name)), "input")
+    for path, module in modules:
+        for name, parameter in module._parameters.items():
+            if parameter is not None:
+                full = join(path, name)
+                view = recorder.adopt(_on_cpu(parameter, "parameter", full))
+                yield Source(full, view, "parameter")
+    for path, module in modules:
+        for name, buffer in module._buffers.items():
+            if buffer is not None:
+                full = join(path, name)
+                yield Source(full, recorder.adopt(_on_cpu(buffer, "buffer", full)), "constant")
+    seen: set[int] = set()
+    for path, module in modules:
+        if id(module) not in seen:
+            seen.add(id(module))
+            for name, value in vars(module).items():
+                if isinstance(value, Tensor) and value.is_cpu:
+                    yield Source(join(path, name), recorder.adopt(value), "constant")
 
 
-def _on_cpu(tensor: Tensor, what: str) -> Tensor:
-    if tensor.device.type != "cpu":
+def _on_cpu(tensor: Tensor, what: str, name: str) -> Tensor:
+    if not tensor.is_cpu:
         raise TraceError(
-            f"{what} is on {tensor.device}: a trace runs on the CPU; "
+            f"{what} {name} is on {tensor.device}: a trace runs on the CPU; "
             "move the module and its inputs there with .to('cpu')"
         )
     return tensor

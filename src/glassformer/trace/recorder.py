@@ -8,10 +8,11 @@ versions and calls; it knows neither rules' arithmetic nor cells.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -43,6 +44,12 @@ _METADATA = frozenset(
         "t",
     ]
 )
+
+_SEQUENCES = (list, tuple)
+_NUMBERS = (bool, int, float)
+# What arguments mostly are that are no tensors: asking a type whether it is one of these is quicker
+# than asking whether it is a tensor.
+_PLAIN = frozenset([bool, int, float, str, type(None), torch.dtype, torch.device])
 
 Overrides = Mapping[int, Callable[[str, list[Tensor]], None]]
 """What to do to the outputs of the call with that number: an edit, during a rerun."""
@@ -135,22 +142,29 @@ class Recorder(TorchDispatchMode):
     ) -> Any:
         kwargs = kwargs or {}
         stop_if_cancelled()
-        if func.namespace == "prim":
-            return func(*args, **kwargs)
         operator = operator_of(func)
-        if operator.name == "scaled_dot_product_attention":
-            with self:
-                return fused.attention(self.named, *args, **kwargs)
-        if _is_idle(operator, args, kwargs):
-            return self._record(operator, args, kwargs)
-        if operator.name == "dropout":
-            with self:
-                return fused.dropout(*args, **kwargs)
-        if rules.must_decompose(operator):
-            result = self._decompose(func, args, kwargs)
+        way = _way(operator)
+        if way != "whole":
+            result = self._run_apart(way, operator, args, kwargs)
             if result is not NotImplemented:
                 return result
         return self._record(operator, args, kwargs)
+
+    def _run_apart(
+        self, way: _Way, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """Run an operator that is not recorded whole; NotImplemented where it is after all."""
+        if way == "unseen":
+            return operator.func(*args, **kwargs)
+        if way == "attention":
+            with self:
+                return fused.attention(self.named, *args, **kwargs)
+        if _is_idle(operator, args, kwargs):
+            return NotImplemented
+        if way == "dropout":
+            with self:
+                return fused.dropout(*args, **kwargs)
+        return self._decompose(operator.func, args, kwargs)
 
     def _decompose(
         self, func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -167,37 +181,32 @@ class Recorder(TorchDispatchMode):
     def _record(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         origin = self._origin(sys._getframe(2))
         seen = len(self.found)
-        viewed = self._views(args, origin), self._views(kwargs, origin)
+        call = Call(len(self.calls), operator, tuple(self._views(args, origin)), {}, origin)
+        if kwargs:
+            call.kwargs = dict(zip(kwargs, self._views(kwargs.values(), origin), strict=True))
+        call.expanded = self._forced is not None
+        call.without_onednn = not torch._C._get_mkldnn_enabled()
         if operator.name == "lift_fresh":
             for found in self.found[seen:]:
                 found.literal = True
-        call = Call(len(self.calls), operator, *viewed, origin)
-        call.expanded = self._forced is not None
-        call.without_onednn = not torch._C._get_mkldnn_enabled()
         if self.replaced:
             args, kwargs = self._substitute(args), self._substitute(kwargs)
-        renewed = {} if operator.name in _METADATA else self._renew(operator, args, kwargs)
+        if operator.written and operator.name not in _METADATA:
+            call.writes = self._renew(operator, args, kwargs)
         result = operator.func(*args, **kwargs)
-        self._note_result(call, result, renewed)
-        if call.outputs or call.writes or call.result is not None:
-            self.calls.append(call)
-            if self.overrides:
-                self._override(call, result)
-        else:
-            results = result if isinstance(result, list | tuple) else [result]
-            tensors = [tensor for tensor in results if isinstance(tensor, Tensor)]
-            call.outputs = tuple([View.of(t, self._versions[self._key(t)]) for t in tensors])
-            self.views.append(call)
+        self._note_result(call, result)
+        if self.overrides and self.calls and self.calls[-1] is call:
+            self._override(call, result)
         return result
 
     def _renew(
         self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> dict[int, tuple[Version, Version]]:
+    ) -> tuple[tuple[Version, Version], ...]:
         """New versions of the storages that the operator will overwrite; the old ones copied."""
         renewed: dict[int, tuple[Version, Version]] = {}
         for position, name in operator.written:
             target = args[position] if position < len(args) else kwargs.get(name)
-            for tensor in target if isinstance(target, list | tuple) else [target]:
+            for tensor in target if isinstance(target, _SEQUENCES) else [target]:
                 if isinstance(tensor, Tensor) and self._key(tensor) not in renewed:
                     old = self._versions[self._key(tensor)]
                     live = old.storage
@@ -206,61 +215,66 @@ class Recorder(TorchDispatchMode):
                     new = Version(live, base=old)
                     self._versions[self._key(tensor)] = new
                     renewed[self._key(tensor)] = (old, new)
-        return renewed
+        return tuple(renewed.values())
 
-    def _note_result(
-        self, call: Call, result: Any, renewed: dict[int, tuple[Version, Version]]
-    ) -> None:
-        """File the call's outputs: new storages, rewritten ones, mere views, Python numbers."""
-        call.writes = tuple(renewed.values())
-        if isinstance(result, bool | int | float):
+    def _note_result(self, call: Call, result: Any) -> None:
+        """File a call and what it returned: new or rewritten numbers, mere views, a Python number.
+
+        Beside new numbers, a tensor that only shows old ones is no output: None stands for it.
+        """
+        if isinstance(result, _NUMBERS):
             call.result = result
+            self.calls.append(call)
             return
-        results = result if isinstance(result, list | tuple) else (result,)
-        outputs: list[View | None] = []
-        fresh: set[int] = set()
-        made = False
-        for tensor in results:
-            output: View | None = None
-            if isinstance(tensor, Tensor):
-                key = self._key(tensor)
-                version = self._versions.get(key)
-                if version is None:
-                    version = self._versions[key] = Version(tensor.untyped_storage())
-                    self._budget.spend(version.nbytes)
-                    fresh.add(key)
-                if key in fresh or key in renewed:
-                    output, made = View.of(tensor, version), True
-            outputs.append(output)
-        if made:
-            call.outputs = tuple(outputs)
-        elif renewed:  # an operator that writes and returns nothing
-            targets = [call.bound[name] for _, name in call.operator.written]
-            views = [v for t in targets for v in (t if isinstance(t, list) else [t])]
-            newest = {id(old): new for old, new in renewed.values()}
-            call.outputs = tuple(view.on(newest[id(view.version)]) for view in views)
+        new = {made for _, made in call.writes}
+        returned: list[View | None] = []
+        for tensor in result if isinstance(result, _SEQUENCES) else (result,):
+            if not isinstance(tensor, Tensor):
+                returned.append(None)
+                continue
+            key = self._key(tensor)
+            version = self._versions.get(key)
+            if version is None:
+                version = self._versions[key] = Version(tensor.untyped_storage())
+                self._budget.spend(version.nbytes)
+                new.add(version)
+            returned.append(View.of(tensor, version))
+        if not new:
+            call.outputs = tuple([view for view in returned if view is not None])
+            self.views.append(call)
+            return
+        call.outputs = tuple(
+            [view if view is not None and view.version in new else None for view in returned]
+        )
+        if not any(call.outputs):  # an operator that writes and returns nothing
+            call.outputs = _written_views(call)
+        self.calls.append(call)
 
     def _override(self, call: Call, result: Any) -> None:
         """Apply an edit to the number just made."""
         edit = self.overrides.get(call.number)
         if edit is not None:
-            outputs = list(result) if isinstance(result, list | tuple) else [result]
+            outputs = list(result) if isinstance(result, _SEQUENCES) else [result]
             edit(call.operator.name, outputs)
 
-    def _views(self, value: Any, origin: Origin) -> Any:
-        """The arguments, each tensor as a view; a tensor seen for the first time is a constant."""
-        if isinstance(value, Tensor):
-            known = self._versions.get(self._key(value))
-            if known is None:
-                view = self.adopt(value)
-                self.found.append(Found(view, origin, literal=False))
-                return view
-            return View.of(value, known)
-        if isinstance(value, list | tuple):
-            return type(value)([self._views(part, origin) for part in value])
-        if isinstance(value, dict):
-            return {key: self._views(part, origin) for key, part in value.items()}
-        return value
+    def _views(self, values: Iterable[Any], origin: Origin) -> list[Any]:
+        """Arguments, each tensor as a view; a tensor seen for the first time is a constant."""
+        viewed: list[Any] = []
+        for value in values:
+            if type(value) in _PLAIN:
+                viewed.append(value)
+            elif isinstance(value, Tensor):
+                version = self._versions.get(self._key(value))
+                if version is not None:
+                    viewed.append(View.of(value, version))
+                    continue
+                viewed.append(self.adopt(value))
+                self.found.append(Found(viewed[-1], origin, literal=False))
+            elif isinstance(value, _SEQUENCES):
+                viewed.append(type(value)(self._views(value, origin)))
+            else:
+                viewed.append(value)
+        return viewed
 
     def _substitute(self, value: Any) -> Any:
         """The arguments with edited storages in the place of the user's."""
@@ -272,7 +286,7 @@ class Recorder(TorchDispatchMode):
             return torch.empty(0, dtype=value.dtype).set_(
                 storage, value.storage_offset(), size, stride
             )
-        if isinstance(value, list | tuple):
+        if isinstance(value, _SEQUENCES):
             return type(value)(self._substitute(part) for part in value)
         if isinstance(value, dict):
             return {key: self._substitute(part) for key, part in value.items()}
@@ -281,29 +295,38 @@ class Recorder(TorchDispatchMode):
     def _key(self, tensor: Tensor) -> int:
         """The identity of a tensor's storage; of a replacement, that of what it stands for."""
         try:
-            key = int(tensor.untyped_storage()._cdata)
+            key: int = tensor.untyped_storage()._cdata
         except NotImplementedError as error:
             raise TraceError(
                 f"a tensor of layout {tensor.layout} has no plain storage: "
                 "convert it with .to_dense()"
             ) from error
-        return self._stands_for.get(key, key)
+        return self._stands_for.get(key, key) if self._stands_for else key
 
     def _origin(self, frame: FrameType | None) -> Origin:
         """Where the operator was called, and on behalf of which module."""
-        seen = find_origin(frame, self._stop)
-        if seen.callee is None or (seen.callee, seen.line) != self._last:
+        line, targets, depth, callee, output = find_origin(frame, self._stop)
+        last_callee, last_line = self._last
+        if callee is None or callee is not last_callee or line is not last_line:
             self._visit += 1
-        self._last = (seen.callee, seen.line)
-        return Origin(
-            line=seen.line,
-            targets=seen.targets,
-            owner=self.paths.at(seen.depth),
-            module=self.paths.at(0),
-            visit=self._visit,
-            output=seen.output,
-            forced=self._forced,
-        )
+            self._last = (callee, line)
+        owner, module = self.paths.at(depth), self.paths.at(0)
+        return Origin(line, targets, owner, module, self._visit, output, self._forced)
+
+
+_Way = Literal["whole", "attention", "dropout", "decomposed", "unseen"]
+
+
+@cache
+def _way(operator: Operator) -> _Way:
+    """How an operator is run under the recorder."""
+    if operator.func.namespace == "prim":
+        return "unseen"
+    if operator.name == "scaled_dot_product_attention":
+        return "attention"
+    if operator.name == "dropout":
+        return "dropout"
+    return "decomposed" if rules.must_decompose(operator) else "whole"
 
 
 def _is_idle(operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
@@ -312,3 +335,13 @@ def _is_idle(operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         return False
     position = operator.parameters.index("train")
     return not (args[position] if position < len(args) else kwargs["train"])
+
+
+def _written_views(call: Call) -> tuple[View, ...]:
+    """What an operator wrote to, as it is now."""
+    targets = [call.bound[name] for _, name in call.operator.written]
+    views = [
+        view for target in targets for view in (target if isinstance(target, list) else [target])
+    ]
+    newest = {id(old): new for old, new in call.writes}
+    return tuple(view.on(newest[id(view.version)]) for view in views)

@@ -1,23 +1,22 @@
 """Which line of source made a number, and which variable that line assigns it to.
 
-Python knows, for every instruction of a frame, the exact span of source it came from. The syntax
-tree says what stands around that span: `scores = q @ k` assigns the product to `scores`; in
-`x = norm(f(x) + x)` the sum is only a part. Both answers are kept per instruction, so a loop
-over layers asks once.
+A walk over the frames, from the operator outwards to the first line that reads like a model's own;
+`syntax` says what that line does with the value.
 """
 
 from __future__ import annotations
 
-import ast
 import linecache
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from itertools import islice
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Literal
+from typing import NamedTuple
 
 import torch
 from torch.nn import functional
+
+from glassformer.trace.syntax import Kind, use_of
 
 __all__ = ["Line", "Origin", "Sighting", "find_origin"]
 
@@ -39,35 +38,7 @@ _READABLE_CODE = frozenset(
 )
 _WRAPPERS = ("einops", "jaxtyping", "beartype", "typeguard", "functools", "contextlib")
 
-# Methods that lay a tensor out anew and leave its numbers alone: `c = (w @ v).transpose(1, 2)`
-# gives the name to the product.
-_LAYOUT = frozenset(
-    [
-        "contiguous",
-        "expand",
-        "expand_as",
-        "flatten",
-        "mT",
-        "permute",
-        "reshape",
-        "squeeze",
-        "swapaxes",
-        "T",
-        "to",
-        "transpose",
-        "unflatten",
-        "unsqueeze",
-        "view",
-        "view_as",
-        "clone",
-        "type_as",
-        "float",
-    ]
-)
 _VARIADIC = 0x04 | 0x08  # *args and **kwargs, as in code.co_flags
-
-Kind = Literal["assigned", "written", "returned", "part", "unknown"]
-"""`written`: put into a tensor that has the name already, `x[0] = …`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +80,7 @@ class Origin:
     """A name that the trace gives (a fused operator written out)."""
 
 
-@dataclass(slots=True)
-class Sighting:
+class Sighting(NamedTuple):
     """What the walk over the frames found."""
 
     line: Line | None
@@ -122,7 +92,31 @@ class Sighting:
     output: bool
 
 
-@cache
+class _Function:
+    """What is known of a function: worked out once, since a loop over layers asks again."""
+
+    __slots__ = ("calls_module", "code", "is_shown", "lines", "passes_on")
+
+    def __init__(self, code: CodeType) -> None:
+        self.code = code
+        self.calls_module = code is _CALL
+        self.is_shown = _is_shown(code)
+        self.passes_on = _passes_on(code)
+        self.lines: dict[int, Line] = {}
+        """What the source says, by instruction."""
+
+    def line(self, instruction: int) -> Line:
+        """What the source says about one instruction."""
+        known = self.lines.get(instruction)
+        if known is None:
+            known = self.lines[instruction] = _line(self.code, instruction)
+        return known
+
+
+# By the identity of their code, which they keep alive: to hash code is to hash all its constants.
+_FUNCTIONS: dict[int, _Function] = {}
+
+
 def _is_shown(code: CodeType) -> bool:
     """Whether a frame's source is a model's own."""
     file = code.co_filename
@@ -133,7 +127,6 @@ def _is_shown(code: CodeType) -> bool:
     return not any(part in _WRAPPERS for part in Path(file).with_suffix("").parts)
 
 
-@cache
 def _passes_on(code: CodeType) -> bool:
     """Whether a function is a decorator's wrapper: it takes anything and is nobody's forward."""
     variadic = code.co_flags & _VARIADIC == _VARIADIC
@@ -151,10 +144,13 @@ def find_origin(frame: FrameType | None, stop: CodeType) -> Sighting:
         code = frame.f_code
         if code is stop:
             return Sighting(shown, (), assigned_depth, callee, output=shown is not None)
-        if code is _CALL:
+        function = _FUNCTIONS.get(id(code))
+        if function is None:
+            function = _FUNCTIONS[id(code)] = _Function(code)
+        if function.calls_module:
             depth += 1
-        elif _is_shown(code) and not (shown is not None and _passes_on(code)):
-            line = _line(code, frame.f_lasti)
+        elif function.is_shown and not (shown is not None and function.passes_on):
+            line = function.line(frame.f_lasti)
             if shown is None:
                 shown, callee, assigned_depth = line, inner, depth
             if line.kind in ("assigned", "written"):
@@ -166,151 +162,11 @@ def find_origin(frame: FrameType | None, stop: CodeType) -> Sighting:
     return Sighting(shown, (), assigned_depth, callee, output=False)
 
 
-@cache
 def _line(code: CodeType, instruction: int) -> Line:
     """What the source says about one instruction of a function."""
-    first = code.co_firstlineno
-    positions = list(code.co_positions())[instruction // 2]
+    positions = next(islice(code.co_positions(), instruction // 2, None))
     number, end, column, end_column = positions
     if number is None or end is None or column is None or end_column is None:
-        return Line(code.co_filename, number or first, "unknown")
-    around = _syntax(code).get((number, column, end, end_column))
-    if around is None:
-        return Line(code.co_filename, number, "unknown")
-    kind, targets = _use(around)
-    if kind == "returned" and code.co_name.startswith("<"):
-        kind = "part"  # a lambda or comprehension: its value goes who knows where
-    return Line(code.co_filename, number, kind, end, targets)
-
-
-@dataclass(slots=True)
-class _Node:
-    """A syntax node that knows what stands around it."""
-
-    node: ast.AST
-    parent: _Node | None
-
-
-_Span = tuple[int, int, int, int]
-
-
-@cache
-def _syntax(code: CodeType) -> dict[_Span, _Node]:
-    """Every expression and assignment of a function, by its span; empty where there is no source.
-
-    Only the function's own lines are parsed: whole files of torch take seconds.
-    """
-    first = code.co_firstlineno
-    block = "".join(linecache.getlines(code.co_filename)[first - 1 : _last_line(code)])
-    indented = block[:1].isspace()
-    try:
-        spans = _spans(ast.parse(f"if True:\n{block}" if indented else block))
-    except SyntaxError:  # the lines of a lambda or comprehension may be half a statement
-        return _file_syntax(code.co_filename)
-    shift = first - 1 - indented
-    return {(line + shift, c, end + shift, e): node for (line, c, end, e), node in spans.items()}
-
-
-@lru_cache(maxsize=64)
-def _file_syntax(file: str) -> dict[_Span, _Node]:
-    try:
-        return _spans(ast.parse("".join(linecache.getlines(file))))
-    except SyntaxError:  # not Python: a notebook cell with magics, a template
-        return {}
-
-
-def _last_line(code: CodeType) -> int:
-    """The last line of a function, the functions inside it included."""
-    inner = (_last_line(part) for part in code.co_consts if isinstance(part, CodeType))
-    own = (end for _, end, _, _ in code.co_positions() if end is not None)
-    return max((code.co_firstlineno, *own, *inner))
-
-
-def _spans(tree: ast.AST) -> dict[_Span, _Node]:
-    spans: dict[_Span, _Node] = {}
-    stack = [_Node(tree, None)]
-    while stack:
-        around = stack.pop()
-        node = around.node
-        if isinstance(node, ast.expr | ast.stmt) and node.end_lineno is not None:
-            end_column = node.end_col_offset or 0
-            span = (node.lineno, node.col_offset, node.end_lineno, end_column)
-            # An expression statement has its expression's span: the outer one comes first.
-            if not (span in spans and isinstance(node, ast.stmt)):
-                spans[span] = around
-        stack.extend(_Node(child, around) for child in ast.iter_child_nodes(node))
-    return spans
-
-
-def _use(around: _Node) -> tuple[Kind, tuple[str | None, ...]]:
-    """What becomes of the value of an expression."""
-    node = around.node
-    if isinstance(node, ast.AugAssign):
-        return "assigned", (_target_name(node.target),)
-    if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
-        return "written", (_target_name(node.value),)
-    if _is_layout(node) and _computes(_laid_out(node)):
-        return "part", ()
-    parent = around.parent
-    while parent is not None and _passes_through(parent.node, node):
-        node, parent = parent.node, parent.parent
-    match parent.node if parent is not None else None:
-        case ast.Assign(targets=[ast.Tuple(elts=names)]):
-            return "assigned", tuple(_target_name(name) for name in names)
-        case ast.Assign(targets=[ast.Subscript()]):
-            return "part", ()  # the write into the tensor takes the name, not what is written
-        case ast.Assign(targets=targets) if len(targets) == 1:
-            return "assigned", (_target_name(targets[0]),)
-        case ast.AnnAssign(target=target) | ast.NamedExpr(target=target):
-            return "assigned", (_target_name(target),)
-        case ast.Return():
-            return "returned", ()
-        case ast.Lambda():
-            return "returned", ()
-        case _:
-            return "part", ()
-
-
-def _target_name(target: ast.AST) -> str | None:
-    """The word for a target: `scores`, `cache` for `self.cache`, `x` for `x[0]`."""
-    match target:
-        case ast.Name(id=name):
-            return name
-        case ast.Attribute(attr=name):
-            return name
-        case ast.Subscript(value=value):
-            return _target_name(value)
-        case _:
-            return None
-
-
-def _is_layout(node: ast.AST, below: ast.AST | None = None) -> bool:
-    """Whether a node only lays out anew (the value of `below`, if given)."""
-    match node:
-        case ast.Call(func=ast.Attribute(attr=name, value=value) as function):
-            return name in _LAYOUT and (below is None or below is value or below is function)
-        case ast.Attribute(attr=name, value=value):
-            return name in _LAYOUT and (below is None or below is value)
-        case _:
-            return False
-
-
-def _passes_through(node: ast.AST, below: ast.AST) -> bool:
-    """Whether the value of `below` is the value of the node around it, laid out anew at most."""
-    if isinstance(node, ast.IfExp):
-        return below is not node.test
-    return _is_layout(node, below)
-
-
-def _laid_out(node: ast.AST) -> ast.AST:
-    """The expression under a chain of layout methods."""
-    while _is_layout(node):
-        match node:
-            case ast.Call(func=ast.Attribute(value=value)) | ast.Attribute(value=value):
-                node = value
-    return node
-
-
-def _computes(node: ast.AST) -> bool:
-    """Whether an expression runs an operator that deserves the name."""
-    return isinstance(node, ast.Call | ast.BinOp | ast.UnaryOp)
+        return Line(code.co_filename, number or code.co_firstlineno, "unknown")
+    kind, targets = use_of(code, (number, column, end, end_column))
+    return Line(code.co_filename, number, kind, number if kind == "unknown" else end, targets)

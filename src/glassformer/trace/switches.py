@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import torch
-from torch import nn
 
 from glassformer.errors import TraceError
 
@@ -83,7 +82,7 @@ def without_onednn(off: bool = True) -> Iterator[None]:
 
 
 @contextmanager
-def recording(recorder: Recorder, root: nn.Module | None) -> Iterator[None]:
+def recording(recorder: Recorder) -> Iterator[None]:
     """Run the block under the recorder, with the settings that keep operators whole and visible."""
     if _BUSY.recording:
         raise TraceError("a model that is being traced cannot start a trace of its own")
@@ -95,7 +94,7 @@ def recording(recorder: Recorder, root: nn.Module | None) -> Iterator[None]:
             with (
                 torch.no_grad(),
                 torch.autocast("cpu", enabled=False),
-                recorder.paths.followed(root),
+                recorder.paths.followed(),
                 torch._C._AutoDispatchBelowAutograd(),
                 recorder,
             ):

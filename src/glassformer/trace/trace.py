@@ -229,15 +229,15 @@ class Trace:
         chosen: dict[tuple[object, ...], tuple[str, Call, int]] = {}
         for call in self.recording.views:
             origin = call.origin
-            written = origin.line is not None and origin.line.kind == "written"
-            if len(origin.targets) != len(call.outputs) or origin.forced is not None or written:
+            if len(origin.targets) != len(call.outputs) or origin.forced is not None:
+                continue
+            if origin.line is not None and origin.line.kind == "written":
                 continue
             for output, target in enumerate(origin.targets):
                 view = call.outputs[output]
                 if target is None or view is None or view.numel == 0:
                     continue
-                owner, _ = view.owner((0,) * view.ndim)
-                key = (id(owner), origin.owner, target, origin.line)
+                key = (id(_first_owner(view)), origin.owner, target, origin.line)
                 chosen[key] = (join(origin.owner, target), call, output)
         for wanted, call, output in chosen.values():
             view = call.outputs[output]
@@ -245,7 +245,7 @@ class Trace:
             self._add_view(wanted, view, call)
 
     def _add_view(self, wanted: str, view: View, call: Call | None) -> Step:
-        owner, _ = view.owner((0,) * view.ndim)
+        owner = _first_owner(view)
         step = Step(
             self,
             self._names.take(wanted),
@@ -271,7 +271,7 @@ class Trace:
 
 def _role(call: Call) -> Role:
     """Whether a call's numbers were computed from others, or stand for themselves."""
-    constant = _is_constant(call.operator) or not call.inputs()
+    constant = _is_constant(call.operator) or not call.reads()
     return "constant" if constant else "activation"
 
 
@@ -279,6 +279,14 @@ def _role(call: Call) -> Role:
 def _is_constant(operator: Operator) -> bool:
     rule = rules.find(operator)
     return rules.is_given(operator) or (rule is not None and rule.constant)
+
+
+def _first_owner(view: View) -> Step:
+    """The step that wrote a view's first cell; mostly there is but one that can have."""
+    version = view.version
+    if len(version.owners) == 1 and version.base is None:
+        return version.owners[0]
+    return view.owner((0,) * view.ndim)[0]
 
 
 def _same_window(view: View) -> Step | None:

@@ -41,6 +41,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from glassformer.cancelling import stop_if_cancelled
 from glassformer.errors import TraceError, UnknownNameError
 from glassformer.trace.cells import Cell
 from glassformer.trace.render.addresses import Addresses, all_steps
@@ -142,6 +143,7 @@ def _without_machine(cell: dict[str, Any]) -> dict[str, Any]:
 
 
 def _tensor(step: Step, names: Sequence[str]) -> dict[str, Any]:
+    stop_if_cancelled()
     return {
         "name": step.name,
         "aliases": [name for name in names if name != step.name],

@@ -9,6 +9,7 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 
+from glassformer.cancelling import stop_if_cancelled
 from glassformer.errors import TraceError
 from glassformer.trace.memory import Index
 from glassformer.trace.render.words import Words, label_in, words_in
@@ -75,6 +76,7 @@ def matrix(step: Step, at: Sequence[int] | None = None) -> Matrix:
 def matrices(step: Step) -> Iterator[Matrix]:
     """Every slice of a step, in order."""
     for lead in product(*(range(size) for size in step.shape[:-2])):
+        stop_if_cancelled()
         yield matrix(step, lead)
 
 

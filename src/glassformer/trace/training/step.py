@@ -83,9 +83,9 @@ class _Step:
         self._program, self._module = program, module
         self._loss, self._optimiser, self._labels = loss, optimiser, labels
         budget = Budget(program.max_bytes)
-        self._recorder = TrainingRecorder(ModulePaths(budget), budget, call_inside.__code__)
+        self._recorder = TrainingRecorder(ModulePaths(module, budget), budget, call_inside.__code__)
         self._names = _parameter_names(module, optimiser)
-        self._sources = list(sources_of(self._recorder, program, module))
+        self._sources = list(sources_of(self._recorder, program))
         self._sources += self._loss_inputs()
         self._sources += self._other_parameters()
         self._updates = Updates(self._recorder, optimiser, self._names)
@@ -97,7 +97,7 @@ class _Step:
 
     def record(self) -> None:
         """Compute the step under the recorder; the model's weights stay as they are."""
-        with recording(self._recorder, self._module):
+        with recording(self._recorder):
             call_inside(self._run, (), {})
         for source in self._sources:
             if source.role != "input":  # the step about to be made overwrites these

@@ -30,6 +30,7 @@ from typing import Any
 
 import numpy as np
 
+from glassformer.cancelling import stop_if_cancelled
 from glassformer.trace.evaluate import evaluate
 from glassformer.trace.expressions import (
     Axis,
@@ -152,6 +153,7 @@ def encode_step(encoder: Encoder, step: Step) -> dict[str, Any] | None:
     which: list[int] = []
     holes: list[int] = []
     for place in range(math.prod(step.shape)):
+        stop_if_cancelled()
         index = index_of(step.shape, place)
         expression = Entry(step.view, index) if step.is_view else step.expression(index)
         if expression is None:

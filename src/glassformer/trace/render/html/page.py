@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from glassformer.cancelling import stop_if_cancelled
 from glassformer.trace.labels import Head
 from glassformer.trace.render.addresses import Addresses, all_steps
 from glassformer.trace.render.colours import CIVIDIS, DIVERGING, scale_of
@@ -164,6 +165,7 @@ class _Contents:
         found: dict[int, dict[str, str]] = {}
         left: list[Step] = []
         for step in steps:
+            stop_if_cancelled()
             kind, values = _values(step)
             if len(values) > self._bytes:
                 left.append(step)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from glassformer.cancelling import stop_if_cancelled
 from glassformer.trace.expressions import Expression, Number, Scalar
 from glassformer.trace.render.addresses import Addresses, index_of
 from glassformer.trace.render.files import source_place
@@ -69,6 +70,7 @@ class _BlockWriter:
         format_ = self._setting.formats.of(self._step, is_formula=written is not None)
         values = self._step.view.array.reshape(-1)
         for place in range(values.size):
+            stop_if_cancelled()
             row, column = self._block.at(place)
             number: Scalar = values[place].item()
             if written is None or written[place] is None:
@@ -94,6 +96,7 @@ class _BlockWriter:
             return None
 
     def _formula_of(self, place: int, expression: Expression | None) -> str | None:
+        stop_if_cancelled()
         if expression is None:
             raise InexpressibleError(f"no rule for {self._step.op}")
         if isinstance(expression, Number):
