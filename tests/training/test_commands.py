@@ -1,6 +1,7 @@
 """train, recipes, data, models and evaluate, as a person types them."""
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +9,10 @@ from pathlib import Path
 import pytest
 
 from glassformer.cli import run
-from glassformer.training.settings import to_json
+from glassformer.training import plot
+from glassformer.training.command import configure, main
+from glassformer.training.reference import command_of
+from glassformer.training.settings import changed, to_json
 from tests.training.made import tiny
 
 
@@ -39,6 +43,33 @@ def test_a_run_its_plot_and_its_evaluation(
     assert "accuracy" in capsys.readouterr().out
     assert run(["evaluate", str(out / "model"), "--split", "tset"]) == 2
     assert "did you mean 'test'" in capsys.readouterr().err
+
+
+def test_a_picture_that_cannot_be_drawn_is_refused_before_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(plot, "find_spec", lambda _: None)
+    assert run(["train", "imdb", "--out", str(tmp_path / "run"), "--plot"]) == 2
+    assert "--plot needs matplotlib" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_command_on_a_card_can_be_pasted() -> None:
+    config = tiny("text", data__file="my novel.txt", loop__patience=3)
+    recipe_and_settings = shlex.split(command_of(config))[2:]
+    written = configure(
+        "text", config_file=None, settings=recipe_and_settings[1:], resume_from=None
+    )
+    assert written == changed(config, {"loop.device": "auto"})
+
+
+def test_help_tells_the_options(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["train", "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert main(["--help"]) == 0
+    for text in (shown, capsys.readouterr().out):
+        for option in ("--out", "--resume", "--config", "--plot", "--watch", "--text", "--csv"):
+            assert option in text
 
 
 def test_a_translator_is_evaluated_with_the_metrics_signature(

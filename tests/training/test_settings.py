@@ -1,12 +1,13 @@
 """Settings from a command line and from files: typing mistakes never pass."""
 
+import math
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from glassformer.errors import ConfigError, GlassformerError, UnknownNameError
-from glassformer.training import RunConfig, recipe
+from glassformer.training import LoopConfig, OptimiserConfig, RunConfig, recipe
 from glassformer.training.command import configure
 from glassformer.training.settings import changed, from_arguments, from_file, keys, restored
 
@@ -77,7 +78,13 @@ def test_a_typing_mistake_in_a_file_names_the_file_and_the_nearest_key(tmp_path:
         ("loop.epochs", "0", "loop.epochs must be above 0"),
         ("loop.keep", "0", "loop.keep must be at least 1"),
         ("loop.average", "1", "loop.average must be in"),
-        ("loop.seed", "-1", "loop.seed must not be negative"),
+        ("loop.seed", "-1", "loop.seed must be from 0"),
+        ("loop.seed", str(2**63), "loop.seed must be from 0"),
+        ("loop.epochs", "nan", "loop.epochs must be a number, got 'nan'"),
+        ("optimiser.lr", "inf", "optimiser.lr must be a number, got 'inf'"),
+        ("kind", "rnn", "classify-imdb needs kind transformer or lstm, got rnn"),
+        ("model.architecture", "seq2seq", "needs model.architecture classifier, got seq2seq"),
+        ("data.problem", "continue-file", "needs model.architecture language_model"),
         ("optimiser.lr", "0", "optimiser.lr must be above 0"),
         ("optimiser.beta2", "1", "optimiser.beta2 must be in"),
         ("optimiser.clip", "-1", "optimiser.clip must not be negative"),
@@ -94,6 +101,19 @@ def test_a_value_that_does_not_fit_says_what_would(key: str, value: str, message
         changed(recipe("imdb"), {key: value})
 
 
+@pytest.mark.parametrize("number", [math.nan, math.inf])
+def test_configs_made_in_python_hold_finite_numbers(number: float) -> None:
+    with pytest.raises(ConfigError, match=r"optimiser\.lr must be a finite number"):
+        OptimiserConfig(lr=number)
+    with pytest.raises(ConfigError, match=r"loop\.epochs must be a finite number"):
+        LoopConfig(epochs=number)
+
+
+def test_ratings_are_not_smoothed() -> None:
+    with pytest.raises(ConfigError, match=r"optimiser\.label_smoothing is for probabilities"):
+        changed(recipe("movielens"), {"optimiser.label_smoothing": 0.1})
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [(["loop.seed", "1"], "expected --section.key value"), (["--loop.seed"], "needs a value")],
@@ -107,6 +127,7 @@ def test_arguments_that_are_no_settings_are_refused(arguments: list[str], messag
     ("text", "message"),
     [
         ("[model\n", "is not TOML"),
+        ("\ufeff[model]\nd_modl = 1", "unknown setting"),
         (None, "cannot read"),
         ("x = 1", "unknown setting"),
     ],

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.errors import ConfigError, DataError, GlassformerError, TrainingError
-from glassformer.training import acceleration, command, train
+from glassformer.training import acceleration, command, processes, train
 from glassformer.training.command import main
 from glassformer.training.loss import Loss, model_loss
-from glassformer.training.processes import Processes, choose_device
+from glassformer.training.processes import Processes, choose_device, precision
 from glassformer.training.settings import to_json
 from tests.training.made import tiny
 from tests.training.runs import At, assert_same_bits
@@ -220,6 +220,10 @@ def test_a_run_without_better_scores_stops_early(tmp_path: Path) -> None:
         (["imbd"], 2, ["unknown recipe 'imbd'", "did you mean 'imdb'"]),
         (["imdb", "--loop.sed", "1"], 2, ["did you mean 'loop.seed'"]),
         (["imdb", "--out"], 2, ["--out needs a value"]),
+        (["imdb", "--out="], 2, ["--out needs a value"]),
+        (["imdb", "--loop.steps"], 2, ["--loop.steps needs a value"]),
+        (["imdb", "loop.steps", "3"], 2, ["expected --section.key value, got 'loop.steps'"]),
+        (["text", "--config", "imdb.json"], 2, ["config of the recipe imdb, not of text"]),
         (["text"], 2, ["--data.file"]),
         (["text", "--data.file", "nowhere.txt"], 1, ["there is no text file nowhere.txt"]),
         (["csv", "--data.file", "nowhere.csv"], 1, ["there is no CSV file nowhere.csv"]),
@@ -235,6 +239,7 @@ def test_the_command_fails_in_one_clear_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    Path("imdb.json").write_text(to_json(tiny("imdb")), encoding="utf-8")
     assert main(arguments) == code
     shown = capsys.readouterr()
     assert shown.out == ""
@@ -247,3 +252,20 @@ def test_more_gpus_than_there_are_is_one_clear_line(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     with pytest.raises(ConfigError, match="asked for 2 or more GPUs on this machine, which has 1"):
         choose_device("cuda", Processes(rank=1, local_rank=1, n=2))
+    with pytest.raises(ConfigError, match="asked for 4 or more GPUs on this machine, which has 1"):
+        choose_device("cuda:3", Processes())
+
+
+@pytest.mark.parametrize("device", ["meta", "xpu", "mps", "gpu"])
+def test_a_device_that_there_is_not_is_one_clear_line(
+    device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+    with pytest.raises(ConfigError, match=r"loop\.device"):
+        choose_device(device, Processes())
+
+
+def test_a_cpu_that_dies_of_bfloat16_is_not_asked_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "multiplies_bfloat16", lambda: False)
+    with pytest.raises(ConfigError, match=r"set loop\.precision float32"):
+        precision("bfloat16", torch.device("cpu"))

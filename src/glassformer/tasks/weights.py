@@ -9,9 +9,6 @@ is measured in docs/inference.md.
 Dims: N rows of vectors, I inputs, O outputs, V vocabulary, D model width.
 """
 
-import subprocess
-import sys
-from functools import cache
 from typing import Literal, get_args
 
 import torch
@@ -19,17 +16,12 @@ from torch import nn
 
 from glassformer.errors import ConfigError
 from glassformer.nn.layers import TokenEmbedding
+from glassformer.nn.processor import multiplies_bfloat16
 from glassformer.nn.shapes import Float, Int, Tensor
 
 __all__ = ["Int8Embedding", "Int8Linear", "Weights", "check_weights", "store", "to_int8"]
 
 Weights = Literal["float32", "int8", "bfloat16"]
-
-_MULTIPLY = """
-import torch
-ones = torch.ones(64, 64, dtype=torch.bfloat16)
-assert float((ones @ ones)[0, 0]) == 64
-"""
 
 
 def check_weights(weights: str, device: torch.device | str) -> None:
@@ -40,7 +32,7 @@ def check_weights(weights: str, device: torch.device | str) -> None:
     kind = torch.device(device).type
     if weights == "int8" and kind != "cpu":
         raise ConfigError(f"int8 weights are for the CPU, got device {kind!r}; use bfloat16 there")
-    if weights == "bfloat16" and kind == "cpu" and not _multiplies_bfloat16():
+    if weights == "bfloat16" and kind == "cpu" and not multiplies_bfloat16():
         raise ConfigError("this CPU cannot multiply bfloat16 matrices; use int8 or float32 weights")
 
 
@@ -127,11 +119,3 @@ def _store_int8(model: nn.Module) -> None:
                     else Int8Embedding(child, matrix, scales)
                 )
             setattr(parent, name, made[child])
-
-
-@cache
-def _multiplies_bfloat16() -> bool:
-    """Tried in another process: some machines claim the instruction and are killed by it."""
-    command = [sys.executable, "-c", _MULTIPLY]
-    tried = subprocess.run(command, capture_output=True, check=False)  # noqa: S603  our own text
-    return tried.returncode == 0

@@ -38,9 +38,9 @@ def assess(
         if name not in parts:
             raise UnknownNameError("split", name, ["test", *parts])
     where = choose_device(device, Processes())
-    evaluator = Evaluator(
-        problem, where, Processes(), precision(config.loop.precision, where), max_tokens=_AT_ONCE
-    )
+    # A CPU is the reference, in float32, whatever the model was trained in elsewhere.
+    asked = "float32" if where.type == "cpu" else config.loop.precision
+    evaluator = Evaluator(problem, where, Processes(), precision(asked, where), max_tokens=_AT_ONCE)
     moved = model.model.to(where)
     beam = Beam(size=config.loop.beam, length_penalty=config.loop.length_penalty)
     return {name: evaluator(moved, parts[name], beam=beam) for name in wanted}

@@ -12,6 +12,7 @@ glassformer train RECIPE, or python -m glassformer.training RECIPE, then any of
 """
 
 import json
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -21,7 +22,7 @@ from pathlib import Path
 from glassformer.errors import ConfigError, GlassformerError, UnknownNameError
 from glassformer.training.config import RunConfig
 from glassformer.training.folder import RunFolder
-from glassformer.training.plot import plot_run
+from glassformer.training.plot import check_drawing, plot_run
 from glassformer.training.processes import Processes
 from glassformer.training.progress import make_reporter
 from glassformer.training.recipes import RECIPES, recipe
@@ -63,7 +64,12 @@ def configure(
         if there.recipe == name:  # another recipe's is refused where the run begins
             config = there
     if config_file is not None:
-        config = changed(config, from_file(Path(config_file)), config_file)
+        changes = from_file(Path(config_file))
+        if changes.get("recipe", name) != name:
+            raise ConfigError(
+                f"{config_file} is a config of the recipe {changes['recipe']}, not of {name}"
+            )
+        config = changed(config, changes, config_file)
     return changed(config, from_arguments(settings))
 
 
@@ -74,6 +80,8 @@ Watcher = Callable[[Path], AbstractContextManager[None]]
 def execute(arguments: Sequence[str], watcher: Watcher | None = None) -> None:
     """Run the command; the result is one JSON object on stdout."""
     request = _parse(arguments)
+    if "--plot" in request.flags:
+        check_drawing()  # now, not after hours of training
     folder = Path(request.values.get("--out", f"runs/{request.recipe}"))
     resume, watched = "--resume" in request.flags, "--watch" in request.flags
     config = configure(
@@ -87,24 +95,29 @@ def execute(arguments: Sequence[str], watcher: Watcher | None = None) -> None:
         with show:
             result = train(config, folder, resume=resume, reporter=make_reporter())
     except KeyboardInterrupt:
+        out = shlex.quote(str(folder))
         sys.stderr.write(
-            f"glassformer: to go on: glassformer train {request.recipe} --out {folder} --resume\n"
+            f"glassformer: to go on: glassformer train {request.recipe} --out {out} --resume\n"
         )
         raise
     if not Processes.from_environment().is_first:
         return
+    sys.stdout.write(json.dumps(asdict(result) | {"folder": str(result.folder)}) + "\n")
+    sys.stdout.flush()
     if "--plot" in request.flags:
         plot_run(folder)
-    sys.stdout.write(json.dumps(asdict(result) | {"folder": str(result.folder)}) + "\n")
 
 
 def main(arguments: Sequence[str]) -> int:
     """The command as a program of its own; returns its exit code."""
+    if "--help" in arguments or "-h" in arguments:
+        sys.stdout.write(f"{__doc__}\nRECIPE is one of {', '.join(RECIPES)}.\n")
+        return 0
     try:
         execute(arguments)
     except (ConfigError, UnknownNameError) as error:
         return _fail(error, 2)
-    except GlassformerError as error:
+    except (GlassformerError, OSError) as error:
         return _fail(error, 1)
     except KeyboardInterrupt:
         return 130
@@ -122,13 +135,13 @@ def _parse(arguments: Sequence[str]) -> _Request:
         if argument in _FLAGS:
             request.flags.add(argument)
             continue
-        given = value if equals else next(rest, "") if argument.startswith("--") else ""
-        if key in _VALUES:
-            if not given:
-                raise ConfigError(f"{key} needs a value")
-            request.values[key] = given
-        elif not argument.startswith("--"):
+        if not argument.startswith("--"):
             raise ConfigError(f"expected --section.key value, got {argument!r}")
+        given = value if equals else next(rest, None)
+        if given is None or (key in _VALUES and not given):
+            raise ConfigError(f"{key} needs a value")
+        if key in _VALUES:
+            request.values[key] = given
         else:
             request.settings.append(f"{_SHORT.get(key, key)}={given}")
     return request

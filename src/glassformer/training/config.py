@@ -4,11 +4,13 @@ A recipe returns one of these; `--section.key value` and TOML files change field
 sentence under a field is its help text.
 """
 
+import math
 from dataclasses import dataclass, field
 from typing import Literal
 
 from glassformer.errors import ConfigError
 from glassformer.nn import ModelConfig
+from glassformer.nn.config import Architecture
 
 __all__ = [
     "AttentionKernel",
@@ -38,6 +40,16 @@ Problem = Literal[
 
 
 Kind = Literal["transformer", "lstm", "rnn", "conv", "factors"]
+
+# What answers a problem, by its name or its first word: a Transformer's architecture, other kinds.
+_ANSWERS: dict[str, tuple[Architecture, tuple[Kind, ...]]] = {
+    "classify": ("classifier", ("lstm",)),
+    "classify-digits": ("image_classifier", ()),
+    "mask": ("masked_language_model", ()),
+    "continue": ("language_model", ()),
+    "translate": ("seq2seq", ("rnn", "conv")),
+    "rate": ("recommender", ("factors",)),
+}
 
 Switch = Literal["auto", "on", "off"]
 
@@ -130,6 +142,7 @@ class OptimiserConfig:
     """Weight of the disagreement between two passes with other dropout (R-Drop); 0: one pass."""
 
     def __post_init__(self) -> None:
+        _check_finite(self, "optimiser")
         for name in ("lr", "muon_lr", "eps"):
             if getattr(self, name) <= 0:
                 raise ConfigError(f"optimiser.{name} must be above 0, got {getattr(self, name)}")
@@ -138,7 +151,9 @@ class OptimiserConfig:
                 raise ConfigError(f"optimiser.{name} must be in [0, 1), got {getattr(self, name)}")
         for name in ("weight_decay", "clip", "agreement"):
             if getattr(self, name) < 0:
-                raise ConfigError(f"optimiser.{name} must not be negative")
+                raise ConfigError(
+                    f"optimiser.{name} must not be negative, got {getattr(self, name)}"
+                )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,6 +168,7 @@ class ScheduleConfig:
     """Share of the peak that the line and the cosine end at."""
 
     def __post_init__(self) -> None:
+        _check_finite(self, "schedule")
         if self.warmup < 0:
             raise ConfigError(f"schedule.warmup must not be negative, got {self.warmup}")
         if not 0 <= self.floor <= 1:
@@ -205,6 +221,7 @@ class LoopConfig:
     """Of the beams: 0 ranks translations by their probability, 1 by its mean over the tokens."""
 
     def __post_init__(self) -> None:
+        _check_finite(self, "loop")
         _at_least_one(self, "loop", "steps", "accumulate", "evaluate_every", "patience")
         _at_least_one(self, "loop", "save_every", "keep", "log_every", "beam")
         if self.epochs <= 0:
@@ -212,9 +229,11 @@ class LoopConfig:
         if not 0 <= self.average < 1:
             raise ConfigError(f"loop.average must be in [0, 1), got {self.average}")
         if self.length_penalty < 0:
-            raise ConfigError(f"loop.length_penalty must not be negative: {self.length_penalty}")
-        if self.seed < 0:
-            raise ConfigError(f"loop.seed must not be negative, got {self.seed}")
+            raise ConfigError(
+                f"loop.length_penalty must not be negative, got {self.length_penalty}"
+            )
+        if not 0 <= self.seed < 2**63:  # torch takes a signed number of 64 bits
+            raise ConfigError(f"loop.seed must be from 0 to 2**63 - 1, got {self.seed}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -239,13 +258,35 @@ class RunConfig:
     """A run before this one: its tokenizer and the weights that both models have are kept."""
 
     def __post_init__(self) -> None:
-        if self.optimiser.agreement and self.data.problem == "rate-movielens":
-            raise ConfigError("optimiser.agreement is for probabilities; ratings are numbers")
+        self._check_answer()
+        for name in ("agreement", "label_smoothing"):
+            if getattr(self.optimiser, name) and self.data.problem == "rate-movielens":
+                raise ConfigError(f"optimiser.{name} is for probabilities; ratings are numbers")
         if self.loop.sharding == "fsdp" and self.optimiser.kind == "muon":
             raise ConfigError(
                 "muon works on whole matrices, and loop.sharding = fsdp cuts them: "
                 "set optimiser.kind to adamw"
             )
+
+    def _check_answer(self) -> None:
+        """Whether this kind of model gives answers that the problem can be scored by."""
+        problem = self.data.problem
+        architecture, kinds = _ANSWERS.get(problem) or _ANSWERS[problem.partition("-")[0]]
+        if self.kind == "transformer" and self.model.architecture != architecture:
+            raise ConfigError(
+                f"data.problem {problem} needs model.architecture {architecture}, "
+                f"got {self.model.architecture}"
+            )
+        if self.kind != "transformer" and self.kind not in kinds:
+            possible = " or ".join(("transformer", *kinds))
+            raise ConfigError(f"data.problem {problem} needs kind {possible}, got {self.kind}")
+
+
+def _check_finite(config: object, section: str) -> None:
+    """Comparisons with nan are all false, so that it would pass for any number."""
+    for name, value in vars(config).items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ConfigError(f"{section}.{name} must be a finite number, got {value}")
 
 
 def _at_least_one(config: object, section: str, *names: str) -> None:

@@ -4,13 +4,14 @@ Reads metrics.jsonl and knows nothing else of the run. matplotlib is imported wh
 """
 
 import json
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from glassformer.errors import ConfigError, DataError
 from glassformer.training.folder import RunFolder
 
-__all__ = ["plot_run"]
+__all__ = ["check_drawing", "plot_run"]
 
 _PANELS = {
     "loss": ("loss", "valid_loss"),
@@ -20,13 +21,18 @@ _PANELS = {
 }
 
 
+def check_drawing() -> None:
+    """Refuse, in one line, where nothing can be drawn with."""
+    if find_spec("matplotlib") is None:
+        raise ConfigError("--plot needs matplotlib: pip install matplotlib")
+
+
 def plot_run(folder: Path) -> Path:
     """Draw a run into `plot.png` of its folder; measures that it does not have are left out."""
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise ConfigError("--plot needs matplotlib: pip install matplotlib") from None
+    check_drawing()
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     records = _records(RunFolder(folder).metrics)
     present = {
         title: [name for name in names if any(name in record for record in records)]

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from glassformer.errors import ConfigError
+from glassformer.nn.processor import multiplies_bfloat16
 from glassformer.training.sharding import shard
 
 __all__ = ["Processes", "choose_device", "precision"]
@@ -123,19 +124,28 @@ def choose_device(asked: str, processes: Processes) -> torch.device:
         device = torch.device(asked)
     except RuntimeError:
         raise ConfigError(f"loop.device must be cpu, cuda, mps or auto, got {asked!r}") from None
-    if device.type == "cuda":
-        count = torch.cuda.device_count()
-        if processes.local_rank >= count:
-            raise ConfigError(
-                f"asked for {processes.local_rank + 1} or more GPUs on this machine, which has "
-                f"{count}; lower --nproc-per-node, or set --loop.device cpu"
-            )
-        return torch.device("cuda", processes.local_rank if device.index is None else device.index)
-    return device
+    if device.type not in ("cpu", "cuda", "mps"):
+        raise ConfigError(f"loop.device must be cpu, cuda, mps or auto, got {asked!r}")
+    if device.type == "mps" and not torch.backends.mps.is_available():
+        raise ConfigError("loop.device mps is the GPU of a Mac, and this machine has none: set cpu")
+    return _numbered(device, processes.local_rank) if device.type == "cuda" else device
+
+
+def _numbered(device: torch.device, local_rank: int) -> torch.device:
+    """The GPU of this process, or the one that is named by its number."""
+    number, count = local_rank if device.index is None else device.index, torch.cuda.device_count()
+    if number >= count:
+        raise ConfigError(
+            f"asked for {number + 1} or more GPUs on this machine, which has {count}; lower "
+            "--nproc-per-node, or set --loop.device cpu"
+        )
+    return torch.device("cuda", number)
 
 
 def precision(asked: str, device: torch.device) -> AbstractContextManager[object]:
     """The context that computes in bfloat16 where a config says so; auto: on CUDA."""
+    if asked == "bfloat16" and device.type == "cpu" and not multiplies_bfloat16():
+        raise ConfigError("this CPU cannot multiply bfloat16 matrices: set loop.precision float32")
     if asked == "bfloat16" or (asked == "auto" and device.type == "cuda"):
         return torch.autocast(device.type, torch.bfloat16)
     return nullcontext()

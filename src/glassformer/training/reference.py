@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
@@ -57,9 +58,7 @@ def command_of(config: RunConfig) -> str:
         return f"glassformer train (the run before another: {config.recipe})"
     plain = {setting.name: setting.value for setting in settings_of(recipe(config.recipe))}
     changes = [
-        f"--{setting.name} {setting.value}".lower()
-        if setting.value is None
-        else f"--{setting.name} {setting.value}"
+        f"--{setting.name} {'none' if setting.value is None else shlex.quote(str(setting.value))}"
         for setting in settings_of(config)
         if setting.name not in _PLACES and setting.value != plain.get(setting.name)
     ]

@@ -178,7 +178,7 @@ def _prepare(config: RunConfig, processes: Processes, tokenizer: Tokenizer | Non
 def _seed(seed: int) -> None:
     random.seed(seed)
     np.random.seed(seed % 2**32)
-    torch.manual_seed(seed)
+    torch.manual_seed(seed % 2**63)
 
 
 def _about(
