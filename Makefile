@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+MAKEFLAGS += --jobs=2  # what does not wait for one another runs at once: pip and apt, mypy and npm
 
 .PHONY: help setup demo test browser check-slow lint lint-web bench web constraints clean
 
@@ -13,10 +14,11 @@ help:  ## list the targets
 
 setup: $(STAMP)  ## make .venv and install everything, pinned
 
+# Half of pip's time would go into byte code, most of it for modules that nobody imports.
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip==26.3
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[explorer,workbook,metrics,plots,onnx,ctranslate2,hf]" --group dev
+	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable ".[explorer,workbook,metrics,plots,onnx,ctranslate2,hf]" --group dev
 	@touch $@
 
 demo: setup  ## look: the explorer on the shipped models, a page on which any number can be clicked

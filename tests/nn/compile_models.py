@@ -1,8 +1,8 @@
-"""Compile models in a process of its own: `python -m tests.nn.compile_models BACKEND [NAME…]`.
+"""Compile models in a process of its own: `python -m tests.nn.compile_models WHAT`.
 
-The shape checks of the test process put wrappers around our functions that a full graph cannot
-hold; users have none. Prints one JSON object: for each name, the largest difference from eager
-mode as a share of the largest entry, of output and of gradients.
+WHAT is `graphs`, `kernels` or `export`. The shape checks of the test process put wrappers around
+our functions that a full graph cannot hold; users have none. Prints one JSON object: for each name,
+the largest difference from eager mode as a share of the largest entry, of output and of gradients.
 """
 
 import json
@@ -45,23 +45,45 @@ def compare(
     return {"output": share(got, expected), "gradient": gradient}
 
 
-def at_other_lengths() -> dict[str, dict[str, float]]:
-    """Causal models compiled once and called at three lengths, where sizes become symbols."""
-    differences: dict[str, dict[str, float]] = {}
+def graphs() -> dict[str, dict[str, float]]:
+    """Every model as one graph, some with the graph of their backward pass or at other lengths."""
+    models = variants()
+    differences = {name: compare(whole(model), model, x) for name, (model, x) in models.items()}
+    for name in ("gpt2", "seq2seq"):
+        model, inputs = models[name]
+        differences[f"{name}, backward"] = compare(whole(model, "aot_eager"), model, inputs)
     for name in ("gpt2", "llama", "seq2seq"):
-        model = make(EVERY[name].with_(n_layers=1)).eval()
-        compiled = torch.compile(model, fullgraph=True, backend="eager")
-        n_inputs = 2 if name == "seq2seq" else 1
-        worst = 0.0
-        for length in (3, 5, 7):
-            ids = torch.randint(1, 13, (2, length), generator=torch.Generator().manual_seed(0))
-            inputs = (ids,) * n_inputs
-            worst = max(worst, share(compiled(*inputs), model(*inputs)))
-        differences[name] = {"output": worst}
+        differences[f"{name}, lengths"] = at_other_lengths(name)
     return differences
 
 
-def export_classifier() -> dict[str, float]:
+def whole(model: nn.Module, backend: str = "eager") -> Callable[..., Tensor]:
+    """The model as one graph, and nothing of the graphs before it."""
+    torch.compiler.reset()
+    compiled: Callable[..., Tensor] = torch.compile(model, fullgraph=True, backend=backend)
+    return compiled
+
+
+def at_other_lengths(name: str) -> dict[str, float]:
+    """A causal model compiled once and called at three lengths, where sizes become symbols."""
+    model = make(EVERY[name].with_(n_layers=1)).eval()
+    compiled = whole(model)
+    worst = 0.0
+    for length in (3, 5, 7):
+        ids = torch.randint(1, 13, (2, length), generator=torch.Generator().manual_seed(0))
+        inputs = (ids,) * (2 if name == "seq2seq" else 1)
+        worst = max(worst, share(compiled(*inputs), model(*inputs)))
+    return {"output": worst}
+
+
+def kernels() -> dict[str, dict[str, float]]:
+    """The default backend, forwards: compiling a backward pass, too, takes half a minute."""
+    model, inputs = variants()["gpt2"]
+    with torch.no_grad():
+        return {"gpt2": {"output": share(whole(model, "inductor")(*inputs), model(*inputs))}}
+
+
+def export() -> dict[str, dict[str, float]]:
     """A classifier through torch.export, a file, and back, at lengths it was not traced with."""
     model = make(tiny("classifier", pad_id=0)).eval()
     ids = torch.randint(1, 13, (3, 7), generator=torch.Generator().manual_seed(0))
@@ -74,32 +96,17 @@ def export_classifier() -> dict[str, float]:
         again = torch.export.load(path).module()
     longer = ids.repeat(2, 2)
     return {
-        "same shape": share(again(ids), model(ids)),
-        "another shape": share(again(longer), model(longer)),
+        "classifier": {
+            "same shape": share(again(ids), model(ids)),
+            "another shape": share(again(longer), model(longer)),
+        }
     }
 
 
 def main() -> None:
     torch.set_num_threads(1)
-    backend, *names = sys.argv[1:]
-    if backend == "export":
-        print(json.dumps({"classifier": export_classifier()}))  # noqa: T201
-        return
-    if backend == "lengths":
-        print(json.dumps(at_other_lengths()))  # noqa: T201
-        return
-    models = variants()
-    results = {}
-    for name in names or models:
-        model, inputs = models[name]
-        torch.compiler.reset()
-        compiled = torch.compile(model, fullgraph=True, backend=backend)
-        if backend == "inductor":  # compiling a backward pass, too, takes half a minute
-            with torch.no_grad():
-                results[name] = {"output": share(compiled(*inputs), model(*inputs))}
-        else:
-            results[name] = compare(compiled, model, inputs)
-    print(json.dumps(results))  # noqa: T201
+    what = {"graphs": graphs, "kernels": kernels, "export": export}[sys.argv[1]]
+    print(json.dumps(what()))  # noqa: T201
 
 
 if __name__ == "__main__":

@@ -14,14 +14,14 @@ from tests.nn.small import EVERY
 ROOT = Path(__file__).parents[2]
 
 
-def compiled(folder: Path, *arguments: str) -> dict[str, dict[str, float]]:
+def compiled(folder: Path, *arguments: str, **settings: str) -> dict[str, dict[str, float]]:
     """The differences from eager mode that `tests.nn.compile_models` prints."""
     environment = {k: v for k, v in os.environ.items() if k != "GLASSFORMER_CHECK_SHAPES"}
     environment |= {"TORCHINDUCTOR_CACHE_DIR": str(folder), "TORCHINDUCTOR_COMPILE_THREADS": "1"}
     run = subprocess.run(
         [sys.executable, "-m", "tests.nn.compile_models", *arguments],
         cwd=ROOT,
-        env=environment,
+        env=environment | settings,
         capture_output=True,
         text=True,
         encoding="utf-8",
@@ -33,19 +33,17 @@ def compiled(folder: Path, *arguments: str) -> dict[str, dict[str, float]]:
 
 
 def test_every_model_is_one_graph_and_equals_eager_mode_bit_by_bit(tmp_path: Path) -> None:
-    results = compiled(tmp_path, "eager")
+    """Each by itself, two with a compiled backward pass, three at lengths not compiled for."""
+    results = compiled(tmp_path, "graphs")
     assert results.keys() >= EVERY.keys()
-    assert {name: r for name, r in results.items() if r != {"output": 0, "gradient": 0}} == {}
-
-
-def test_graphs_with_their_backward_pass_equal_eager_mode_bit_by_bit(tmp_path: Path) -> None:
-    results = compiled(tmp_path, "aot_eager", "gpt2", "seq2seq")
-    assert set(results) == {"gpt2", "seq2seq"}
-    assert all(r == {"output": 0, "gradient": 0} for r in results.values())
+    assert results.keys() >= {f"{name}, backward" for name in ("gpt2", "seq2seq")}
+    assert results.keys() >= {f"{name}, lengths" for name in ("gpt2", "llama", "seq2seq")}
+    assert {name: r for name, r in results.items() if any(r.values())} == {}
 
 
 def test_compiled_kernels_equal_eager_mode_to_rounding(tmp_path: Path) -> None:
-    results = compiled(tmp_path, "inductor", "gpt2")
+    # The compiler is not asked whether it knows this CPU's vectors: that takes as long as the rest.
+    results = compiled(tmp_path, "kernels", TORCHINDUCTOR_VEC_ISA_OK="1")
     assert results["gpt2"]["output"] <= 1e-6
 
 
@@ -53,8 +51,3 @@ def test_a_classifier_is_exported_saved_and_run_at_other_sizes(tmp_path: Path) -
     results = compiled(tmp_path, "export")
     assert results["classifier"]["same shape"] <= 1e-6
     assert results["classifier"]["another shape"] <= 1e-6
-
-
-def test_one_graph_serves_other_lengths(tmp_path: Path) -> None:
-    results = compiled(tmp_path, "lengths")
-    assert results == {name: {"output": 0} for name in ("gpt2", "llama", "seq2seq")}
