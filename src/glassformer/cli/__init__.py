@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Sequence
 from io import TextIOWrapper
+from pathlib import Path
 
 from cyclopts import App, CycloptsError, UnknownCommandError
 
@@ -48,9 +49,7 @@ app.command(
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command; returns its exit code."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):  # a console of another encoding must not stop us
-            stream.reconfigure(errors="replace")
+    _prepare_streams()
     try:
         app(list(arguments), exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()
@@ -68,10 +67,23 @@ def run(arguments: Sequence[str]) -> int:
     except OSError as error:
         if isinstance(error, BrokenPipeError):
             return _reader_left()
-        return _fail(f"{error.filename or 'file'}: {error.strerror or error}", 1)
+        # Of a move that failed, the second name is the one that the user gave.
+        named = error.filename2 or error.filename or "output"
+        return _fail(f"{named}: {error.strerror or error}", 1)
     except KeyboardInterrupt:
         return _fail("interrupted", 130)
     return 0
+
+
+def _prepare_streams() -> None:
+    """A closed stream (Python calls it None) or a console of another encoding must not stop us."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            nowhere = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  # to the end
+            setattr(sys, name, nowhere)
+        elif isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 def _reader_left() -> int:

@@ -1,17 +1,13 @@
 """`glassformer audit`: every printed number of a worked example, checked."""
 
 import json
-import sys
-from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from glassformer.cli.output import check_place, print_tables, write_text
 from glassformer.errors import ConfigError, GlassformerError
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
 
 __all__ = ["audit"]
 
@@ -48,38 +44,19 @@ def audit(
         raise ConfigError(f"expected either --json or --to {to}, got both")
     if to == "html" and example is None:
         raise ConfigError("expected the name of an example or a file beside --to html")
-    audits = [check(load_example(name)) for name in ([example] if example else example_names())]
+    check_place(output)
+    names = example_names() if example is None else [example]
+    audits = [check(load_example(name)) for name in names]
     if as_json:
         lines = [json.dumps(found.to_dict(lang), ensure_ascii=False) for found in audits]
-        _write("\n".join(lines) + "\n", output)
+        write_text("\n".join(lines) + "\n", output)
     elif to == "md":
-        _write("\n".join(to_markdown(found, lang) for found in audits), output)
+        write_text("\n".join(to_markdown(found, lang) for found in audits), output)
     elif to == "html":
-        _write(to_html(audits[0], lang), output)
+        write_text(to_html(audits[0], lang), output)
     else:
-        _print([to_terminal(found, lang) for found in audits], output)
+        print_tables([to_terminal(found, lang) for found in audits], output, width=120)
     wrong = {found.example.name: found.counts["wrong"] for found in audits if not found.ok}
     if wrong:
         listed = ", ".join(f"{count} in {name}" for name, count in wrong.items())
         raise GlassformerError(f"wrong steps: {listed}")
-
-
-def _write(text: str, output: Path | None) -> None:
-    if output is None:
-        sys.stdout.write(text)
-        return
-    try:
-        output.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"cannot write {output}: {error.strerror}") from error
-
-
-def _print(tables: "list[RenderableType]", output: Path | None) -> None:
-    from rich.console import Console
-
-    text = StringIO()
-    console = Console(highlight=False) if output is None else Console(file=text, width=120)
-    for table in tables:
-        console.print(table)
-    if output is not None:
-        _write(text.getvalue(), output)

@@ -3,12 +3,12 @@
 import json
 import sys
 from collections.abc import Iterable
-from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
+from glassformer.cli.output import check_place, print_tables, write_text
 from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -50,23 +50,18 @@ def claims(
 
     if as_json and to != "terminal":
         raise ConfigError(f"expected either --json or --to {to}, got both")
+    check_place(output)
     chosen = find(ids)
+    if plot is not None:
+        _draw(chosen, plot)
     found = list(_run(chosen, slow=slow))
     if as_json:
         lines = [json.dumps(outcome.to_dict(lang), ensure_ascii=False) for outcome in found]
-        _write("\n".join(lines) + "\n", output)
+        write_text("\n".join(lines) + "\n", output)
     elif to == "md":
-        _write(to_markdown(found, lang), output)
+        write_text(to_markdown(found, lang), output)
     else:
-        from rich.console import Console
-
-        text = StringIO()
-        console = Console(highlight=False) if output is None else Console(file=text, width=140)
-        console.print(to_terminal(found, lang))
-        if output is not None:
-            _write(text.getvalue(), output)
-    if plot is not None:
-        _draw(chosen, plot)
+        print_tables([to_terminal(found, lang)], output, width=140)
 
 
 def _run(chosen: "list[Claim]", *, slow: bool) -> "Iterable[Outcome]":
@@ -84,17 +79,9 @@ def _run(chosen: "list[Claim]", *, slow: bool) -> "Iterable[Outcome]":
 
 
 def _draw(chosen: "list[Claim]", folder: Path) -> None:
-    from glassformer.lessons.claims.plots import draw
+    from glassformer.lessons.claims.plots import PLOTS, draw
 
+    if not any(claim.id in PLOTS for claim in chosen):
+        raise ConfigError(f"none of these claims has a picture; {', '.join(PLOTS)} have one")
     for file in draw((claim.id for claim in chosen), folder):
         sys.stderr.write(f"{file}\n")
-
-
-def _write(text: str, output: Path | None) -> None:
-    if output is None:
-        sys.stdout.write(text)
-        return
-    try:
-        output.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"cannot write {output}: {error.strerror}") from error

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
+from glassformer.cli.output import check_place
 from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -51,7 +52,10 @@ def lesson(
     from glassformer.lessons.walks.rendering import write_lesson
     from glassformer.lessons.walks.switches import switches
 
-    if to == "svg" or (output is not None and output.suffix == ".svg"):
+    figures = to == "svg" or (output is not None and output.suffix == ".svg")
+    if off and (name != "switches" or figures):
+        raise ConfigError("only the lesson switches takes --off, and it has no figures")
+    if figures:
         _write_figures([name] if name is not None else list(LESSONS), lang, output)
         return
     if name is None:
@@ -66,8 +70,7 @@ def lesson(
         raise ConfigError(f"expected a file ending of {', '.join(_SUFFIXES)} or --to")
     if chosen == "xlsx" and output is None:
         raise ConfigError("a workbook needs a file: -o FILE.xlsx")
-    if off and name != "switches":
-        raise ConfigError(f"only the lesson switches takes --off, not {name}")
+    check_place(output)
     made = switches(lang, off) if off else make_lesson(name, lang)
     if output is not None:
         write_lesson(made, chosen or "terminal", output)
@@ -84,7 +87,11 @@ def _write_figures(names: list[str], lang: Literal["en", "zh"], output: Path | N
     if output is None or output.suffix:
         raise ConfigError("figures need a folder: --to svg -o FOLDER")
     for name in names:
-        for file in write_figures(make_lesson(name, lang), output, prefix=f"{name}-"):
+        made = make_lesson(name, lang)
+        if not made.figures():
+            sys.stderr.write(f"the lesson {name} has no figures\n")
+            continue
+        for file in write_figures(made, output, prefix=f"{name}-"):
             sys.stderr.write(f"{file}\n")
 
 

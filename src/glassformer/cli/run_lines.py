@@ -48,6 +48,8 @@ def lines_of(texts: tuple[str, ...]) -> Iterable[str]:
     """The texts of the command line; without any, those of stdin."""
     if texts:
         return list(texts)
+    if sys.stdin is None:  # closed by whoever started us
+        return []
     return _Typed() if sys.stdin.isatty() else _stdin()
 
 
@@ -65,7 +67,7 @@ def as_one_object(data: dict[str, Any]) -> str:
 
 def as_one_line(text: str) -> str:
     """One answer is one line, whatever characters a model writes."""
-    return " ".join(text.split("\n"))
+    return " ".join(text.splitlines())
 
 
 def write(text: str) -> None:

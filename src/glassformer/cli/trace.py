@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
+from glassformer.cli.output import check_place
+
 if TYPE_CHECKING:
     from glassformer.trace import Step, Trace
 
@@ -44,6 +46,7 @@ def trace(
     from glassformer.cli.tracing import trace_text
     from glassformer.trace.render import render, terminal_text
 
+    check_place(output)
     recorded = trace_text(model, text, target)
     chosen = [recorded[name] for name in steps or ()]
     if output is None:

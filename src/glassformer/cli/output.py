@@ -1,0 +1,46 @@
+"""Where a command writes: to the screen, or to a file that is whole or not there at all."""
+
+import sys
+from collections.abc import Sequence
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from glassformer.errors import ConfigError
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+__all__ = ["check_place", "print_tables", "write_text"]
+
+
+def check_place(output: Path | None) -> None:
+    """Refuse a file that cannot be before the work begins, not after it."""
+    if output is None:
+        return
+    if output.is_dir():
+        raise ConfigError(f"cannot write {output}: it is a folder; name a file in it")
+    if not output.parent.is_dir():
+        raise ConfigError(f"cannot write {output}: there is no folder {output.parent}")
+
+
+def write_text(text: str, output: Path | None) -> None:
+    """A text to the screen or to a file."""
+    if output is None:
+        sys.stdout.write(text)
+        return
+    from glassformer.text.files import write_atomically
+
+    write_atomically(output, text)
+
+
+def print_tables(tables: Sequence["RenderableType"], output: Path | None, width: int) -> None:
+    """Tables to the screen, as wide as it is, or to a file, `width` characters wide."""
+    from rich.console import Console
+
+    text = StringIO()
+    console = Console(highlight=False) if output is None else Console(file=text, width=width)
+    for table in tables:
+        console.print(table)
+    if output is not None:
+        write_text(text.getvalue(), output)

@@ -1,0 +1,64 @@
+"""Where commands write: closed streams, places that cannot be written, files that stay whole."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from glassformer.cli import run
+from glassformer.cli.run_lines import as_one_line, lines_of
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+@pytest.mark.parametrize(("arguments", "code"), [(["models"], 0), (["modles"], 2)])
+def test_a_closed_stream_is_no_obstacle(
+    stream: str, arguments: list[str], code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, stream, None)
+    assert run(arguments) == code
+    getattr(sys, stream).close()
+
+
+def test_a_closed_stdin_has_no_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    assert list(lines_of(())) == []
+
+
+@pytest.mark.parametrize("between", ["\n", "\r", "\r\n", "\x0b", "\u2028"])
+def test_an_answer_is_one_line_whatever_ends_a_line(between: str) -> None:
+    assert as_one_line(f"one{between}two") == "one two"
+
+
+@pytest.mark.parametrize(
+    "command", [["audit", "masked"], ["claims"], ["lesson", "thrones"], ["trace", "toy", "good"]]
+)
+def test_a_place_that_cannot_be_is_refused_before_the_work(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All claims take a minute: nobody wants to wait for "cannot write"."""
+    assert run([*command, "-o", str(tmp_path / "no" / "report.md")]) == 2
+    assert f"there is no folder {tmp_path / 'no'}" in capsys.readouterr().err
+    (tmp_path / "folder.md").mkdir()
+    assert run([*command, "-o", str(tmp_path / "folder.md")]) == 2
+    assert "it is a folder; name a file in it" in capsys.readouterr().err
+    assert not (tmp_path / "no").exists()
+
+
+def test_claims_without_a_picture_say_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["claims", "C33", "--plot", str(tmp_path / "pictures")]) == 2
+    assert "none of these claims has a picture; C13," in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("more", [["--off", "bias"], ["switches", "--off", "bias", "--to", "svg"]])
+def test_off_is_never_ignored(more: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["lesson", *more]) == 2
+    assert "only the lesson switches takes --off" in capsys.readouterr().err
+
+
+def test_a_lesson_without_figures_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["lesson", "masked", "--to", "svg", "-o", str(tmp_path / "figures")]) == 0
+    assert capsys.readouterr().err == "the lesson masked has no figures\n"
