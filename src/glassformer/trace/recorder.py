@@ -10,9 +10,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
 from types import CodeType, FrameType
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -20,30 +19,16 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from glassformer.cancelling import stop_if_cancelled
 from glassformer.errors import TraceError
-from glassformer.trace import fused, rules
+from glassformer.trace import fused
 from glassformer.trace.budget import Budget
 from glassformer.trace.calls import Call, Operator, operator_of
 from glassformer.trace.memory import Version, View
 from glassformer.trace.modules import ModulePaths
 from glassformer.trace.source import Line, Origin, find_origin
 from glassformer.trace.switches import without_onednn
+from glassformer.trace.ways import LAYOUT_ALONE, Way, decompose, is_idle, way_of
 
 __all__ = ["Found", "Overrides", "Recorder"]
-
-# In-place operators that change how a tensor is seen, and no number.
-_METADATA = frozenset(
-    [
-        "detach",
-        "requires_grad",
-        "retain_grad",
-        "squeeze",
-        "unsqueeze",
-        "transpose",
-        "swapaxes",
-        "swapdims",
-        "t",
-    ]
-)
 
 _SEQUENCES = (list, tuple)
 _NUMBERS = (bool, int, float)
@@ -143,7 +128,7 @@ class Recorder(TorchDispatchMode):
         kwargs = kwargs or {}
         stop_if_cancelled()
         operator = operator_of(func)
-        way = _way(operator)
+        way = way_of(operator)
         if way != "whole":
             result = self._run_apart(way, operator, args, kwargs)
             if result is not NotImplemented:
@@ -151,7 +136,7 @@ class Recorder(TorchDispatchMode):
         return self._record(operator, args, kwargs)
 
     def _run_apart(
-        self, way: _Way, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self, way: Way, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         """Run an operator that is not recorded whole; NotImplemented where it is after all."""
         if way == "unseen":
@@ -159,24 +144,13 @@ class Recorder(TorchDispatchMode):
         if way == "attention":
             with self:
                 return fused.attention(self.named, *args, **kwargs)
-        if _is_idle(operator, args, kwargs):
+        if is_idle(operator, args, kwargs):
             return NotImplemented
         if way == "dropout":
             with self:
                 return fused.dropout(*args, **kwargs)
-        return self._decompose(operator.func, args, kwargs)
-
-    def _decompose(
-        self, func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:
-        """Run the operator as the smaller operators it is made of; each of them is recorded."""
-        whole = torch._C.DispatchKey.CompositeImplicitAutograd
         with self, without_onednn():
-            # The kernel that the model itself would run comes before torch's rewriting of it in
-            # Python, which for some operators and releases gives other shapes.
-            if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), whole):
-                return func._op_dk(whole, *args, **kwargs)
-            return func.decompose(*args, **kwargs)
+            return decompose(operator.func, args, kwargs)
 
     def _record(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         origin = self._origin(sys._getframe(2))
@@ -191,7 +165,7 @@ class Recorder(TorchDispatchMode):
                 found.literal = True
         if self.replaced:
             args, kwargs = self._substitute(args), self._substitute(kwargs)
-        if operator.written and operator.name not in _METADATA:
+        if operator.written and operator.name not in LAYOUT_ALONE:
             call.writes = self._renew(operator, args, kwargs)
         result = operator.func(*args, **kwargs)
         self._note_result(call, result)
@@ -312,29 +286,6 @@ class Recorder(TorchDispatchMode):
             self._last = (callee, line)
         owner, module = self.paths.at(depth), self.paths.at(0)
         return Origin(line, targets, owner, module, self._visit, output, self._forced)
-
-
-_Way = Literal["whole", "attention", "dropout", "decomposed", "unseen"]
-
-
-@cache
-def _way(operator: Operator) -> _Way:
-    """How an operator is run under the recorder."""
-    if operator.func.namespace == "prim":
-        return "unseen"
-    if operator.name == "scaled_dot_product_attention":
-        return "attention"
-    if operator.name == "dropout":
-        return "dropout"
-    return "decomposed" if rules.must_decompose(operator) else "whole"
-
-
-def _is_idle(operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether this is a dropout that drops nothing: it returns its input, which needs no rule."""
-    if not operator.name.endswith("dropout") or "train" not in operator.parameters:
-        return False
-    position = operator.parameters.index("train")
-    return not (args[position] if position < len(args) else kwargs["train"])
 
 
 def _written_views(call: Call) -> tuple[View, ...]:
