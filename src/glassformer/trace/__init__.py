@@ -18,10 +18,10 @@
     s = trace_training_step(model, ids, loss=…, optimiser=…)   # forward, backward, update
     print(why_moved(s, "to_classes.weight", (0, 3)))
 
-The files, in reading order: `memory` (storages, versions, views), `calls` (one operator),
-`ways` and `recorder` (the dispatch mode), `forecast` and `budget` (its memory), `source`, `syntax`
-and `names` (what a step is called), `expressions` and `rules/` (the arithmetic of a cell), `evaluate` and
-`text` (walks over it), `steps`, `cells`, `trace`, then what is asked of them: `verification`,
+The files, in reading order: `memory` (storages, versions, views), `calls` (one operator), `ways`
+and `recorder` (the dispatch mode), `forecast` and `budget` (its memory), `source`, `syntax` and
+`names` (what a step is called), `expressions` and `rules/` (the arithmetic of a cell), `evaluate`
+and `text` (walks over it), `steps`, `cells`, `trace`, then what is asked of them: `verification`,
 `replay`, `difference`, `influence`, `labels`, `precision`, `explanation`; and `training/`. Nothing
 here knows any model.
 """
