@@ -107,3 +107,21 @@ def test_a_cut_archive_is_one_clear_error(tmp_path: Path, suffix: str) -> None:
     file.write_bytes(packed[: len(packed) // 2])
     with pytest.raises(DataError, match="cannot read"):
         read_text(file)
+
+
+def test_a_damaged_archive_is_one_clear_error(tmp_path: Path) -> None:
+    text = "".join(f"{n} {n * n}\n" for n in range(5000))
+    packed = bytearray(gzip.compress(text.encode()))
+    packed[2000:2040] = bytes(byte ^ 0x5A for byte in packed[2000:2040])
+    file = tmp_path / "a.gz"
+    file.write_bytes(packed)
+    with pytest.raises(DataError, match="cannot read"):
+        read_text(file)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_a_file_in_utf_16_gets_its_own_cure(tmp_path: Path, encoding: str) -> None:
+    file = tmp_path / "a.csv"
+    file.write_bytes("\ufefftext,label\n你好,a\n".encode(encoding))
+    with pytest.raises(DataError, match="iconv -f utf-16 -t utf-8"):
+        read_text(file)

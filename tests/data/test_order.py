@@ -149,6 +149,10 @@ def test_evaluation_sees_every_example_once_over_all_processes() -> None:
 def test_sizes_that_cannot_be_are_refused() -> None:
     with pytest.raises(ConfigError, match="and not both"):
         Order(LENGTHS, batch_size=1, max_tokens=1)
+    with pytest.raises(ConfigError, match="must be at least 1"):
+        Order(LENGTHS, batch_size=0)
+    with pytest.raises(ConfigError, match="must be at least 1"):
+        Order(LENGTHS, max_tokens=0)
     with pytest.raises(ConfigError, match="at least 1"):
         Order(LENGTHS, batch_size=-1)
     with pytest.raises(DataError, match="no examples"):

@@ -1,5 +1,6 @@
 """The readers: official splits, nothing on both sides, and no label that leaks."""
 
+import csv
 import json
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from glassformer.data.imdb import Review, read_reviews, split_by_film, texts_for
 from glassformer.data.parallel import Pair, read_multi30k, read_tatoeba, split_by_source
 from glassformer.data.plain import read_shakespeare, read_text_file, read_wikitext2
 from glassformer.data.table import read_table, split_by_text
-from glassformer.errors import DataError
+from glassformer.errors import ConfigError, DataError
 from glassformer.training.problems import prepare
 from tests.training.made import registered, tiny, write
 
@@ -140,7 +141,9 @@ def test_a_table_is_read_with_its_quoted_line_ends(tmp_path: Path) -> None:
         ("text,label\n", "got no rows"),
         ("text,label\nx,a\n ,b\n", "line 3: the column 'text' is empty"),
         ("text,label\nx,a\ny\n", "line 3: the column 'label' is empty"),
-        ('text,label\n"x,a\n', "unexpected end of data"),
+        ('text,label\nx,a\n"y,a\nz,b\n', "in the row after line 2: unexpected end of data"),
+        ('"te"xt,label\nx,a\n', "in the row after line 0: ',' expected after"),
+        ("text,text,label\n1,x,a\n2,y,b\n", "2 columns 'text'; rename all but one"),
     ],
 )
 def test_a_table_that_cannot_be_learnt_from_is_one_clear_line(
@@ -148,6 +151,27 @@ def test_a_table_that_cannot_be_learnt_from_is_one_clear_line(
 ) -> None:
     with pytest.raises(DataError, match=message):
         read_table(table(tmp_path, text), "text", "label")
+
+
+def test_a_text_of_a_table_may_be_as_long_as_a_book(tmp_path: Path) -> None:
+    book = "word " * 40_000 + "end"
+    read = read_table(table(tmp_path, f"text,label\n{book},a\nshort,b\n"), "text", "label")
+    assert read.texts == [book, "short"]
+    assert csv.field_size_limit() == 131_072, "the limit of others is left as it was"
+
+
+def test_pairs_that_are_all_too_long_are_named(tmp_path: Path) -> None:
+    file = tmp_path / "pairs.tsv"
+    file.write_text("".join(f"a{i} b c d\td c b a{i}\n" for i in range(9)), encoding="utf-8")
+    with pytest.raises(
+        DataError, match=r"none of the \d training pairs fits into data\.max_len = 3"
+    ):
+        prepare(tiny("pairs", data__file=str(file), data__max_len=3))
+
+
+def test_a_text_of_which_nothing_is_held_out_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"data\.validation must be above 0"):
+        prepare(tiny("text", data__file=str(tmp_path), data__validation=0))
 
 
 def test_a_class_that_is_held_out_whole_is_named(tmp_path: Path) -> None:

@@ -66,7 +66,9 @@ def test_a_store_of_other_data_is_refused(folder: Path) -> None:
 def test_a_cut_file_is_refused(folder: Path) -> None:
     file = folder / "s.ids"
     file.write_bytes(file.read_bytes()[:-1])
-    with pytest.raises(DataError, match=r"s\.ids is damaged: expected 12 bytes, got 11"):
+    with pytest.raises(
+        DataError, match=r"s\.ids is damaged: expected 12 bytes, got 11; delete its folder"
+    ):
         TokenStore(folder, "s", key="k")
 
 

@@ -50,7 +50,7 @@ class Found:
         if actual != expected:
             raise DataError(
                 f"{path} is damaged or another version: expected SHA-256 {expected}, "
-                f"got {actual}; copy it again from {self.corpus.source}"
+                f"got {actual}; delete it and get it again from {self.corpus.source}"
             )
         return path
 
@@ -96,9 +96,9 @@ def sha256(path: Path) -> str:
     """The SHA-256 of a file; worked out once for each state of it."""
     try:
         status = path.stat()
+        return _sha256(path, status.st_size, status.st_mtime_ns)
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror}") from error
-    return _sha256(path, status.st_size, status.st_mtime_ns)
 
 
 @cache

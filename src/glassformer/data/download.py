@@ -31,7 +31,7 @@ def _fetch(wanted: Corpus, target: Path) -> None:
             f"fetching {wanted.name} needs pooch (pip install pooch), or put its files under "
             f"{target} yourself; they come from {wanted.source}"
         ) from None
-    origin = os.environ.get("GLASSFORMER_MIRROR", _ORIGIN).rstrip("/")
+    origin = (os.environ.get("GLASSFORMER_MIRROR") or _ORIGIN).rstrip("/")
     for file, digest in wanted.files.items():
         path = target / file
         try:

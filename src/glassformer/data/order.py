@@ -45,8 +45,8 @@ class Order:
     def __post_init__(self) -> None:
         if (self.batch_size is None) == (self.max_tokens is None):
             raise ConfigError("set batch_size or max_tokens, and not both")
-        smallest = min(self.batch_size or 1, self.max_tokens or 1, self.bucket_width)
-        if smallest < 1:
+        sizes = (self.batch_size, self.max_tokens, self.bucket_width)
+        if any(size is not None and size < 1 for size in sizes):
             raise ConfigError("batch_size, max_tokens and bucket_width must be at least 1")
         if len(self.lengths) == 0:
             raise DataError("there are no examples to make batches of")
@@ -118,7 +118,8 @@ class Order:
             size = self.batch_size
         else:
             assert self.max_tokens is not None
-            size = max(1, self.max_tokens // int(self.lengths[bucket].max()))
+            longest = max(1, int(self.lengths[bucket].max()))  # a text may be empty
+            size = max(1, self.max_tokens // longest)
         return -(-len(bucket) // size)
 
 

@@ -42,7 +42,7 @@ def read_text_file(path: Path, share: float) -> TextSplits:
     cut = int(len(text) * (1 - share))
     if not text[:cut].strip() or not text[cut:].strip():
         raise DataError(
-            f"{path} is too short: expected text to train on and to validate with, got "
-            f"{len(text)} characters"
+            f"{path} is too short, or all spaces on one side of the cut: expected text to train "
+            f"on and, in the last {share:.0%}, to validate with; got {len(text)} characters"
         )
     return TextSplits(text[:cut], text[cut:])

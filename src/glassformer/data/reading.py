@@ -3,8 +3,10 @@
 This file does not know what a line means.
 """
 
+import codecs
 import gzip
 import lzma
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -19,7 +21,7 @@ def read_text(path: Path) -> str:
     try:
         with _open(path) as opened:
             data = opened.read()
-    except (OSError, EOFError, lzma.LZMAError) as error:
+    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
         raise DataError(f"cannot read {path}: {error}") from error
     return decode(data, path)
 
@@ -46,6 +48,8 @@ def decode(data: bytes, path: Path) -> str:
 
 def _guess(data: bytes) -> str:
     """Which other encoding the file may have, where one of the usual ones fits."""
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):  # "Unicode" to Excel
+        return ", for example with `iconv -f utf-16 -t utf-8`"
     for encoding in ("gb18030", "cp1252"):
         try:
             data.decode(encoding)

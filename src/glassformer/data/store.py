@@ -119,4 +119,6 @@ def _read_header(path: Path) -> _Header:
 def _check_size(path: Path, expected: int) -> None:
     actual = path.stat().st_size if path.is_file() else 0
     if actual != expected:
-        raise DataError(f"{path} is damaged: expected {expected} bytes, got {actual}; delete it")
+        raise DataError(
+            f"{path} is damaged: expected {expected} bytes, got {actual}; delete its folder"
+        )

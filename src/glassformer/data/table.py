@@ -3,6 +3,8 @@
 import csv
 import hashlib
 import io
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,27 +27,44 @@ def read_table(path: Path, text_column: str, label_column: str) -> Table:
     if not path.is_file():
         raise DataError(f"there is no CSV file {path}")
     rows = csv.DictReader(io.StringIO(read_text(path), newline=""), strict=True)
-    names = list(rows.fieldnames or ())
-    for column in (text_column, label_column):
-        if column not in names:
-            raise DataError(f"{path} has no column {column!r}{did_you_mean(column, names)}")
     table = Table([], [])
     try:
-        for row in rows:
-            text, label = ((row[column] or "").strip() for column in (text_column, label_column))
-            if not text or not label:
-                missing = label_column if text else text_column
-                raise DataError(f"{path}, line {rows.line_num}: the column {missing!r} is empty")
-            table.texts.append(text)
-            table.labels.append(label)
-    except csv.Error as error:
-        raise DataError(f"{path}, line {rows.line_num}: {error}") from None
+        with _fields_of_any_length():
+            names = list(rows.fieldnames or ())
+            for column in (text_column, label_column):
+                _check_column(path, column, names)
+            for row in rows:
+                text, label = ((row[name] or "").strip() for name in (text_column, label_column))
+                if not text or not label:
+                    empty = label_column if text else text_column
+                    raise DataError(f"{path}, line {rows.line_num}: the column {empty!r} is empty")
+                table.texts.append(text)
+                table.labels.append(label)
+    except csv.Error as error:  # the line is that of the last row that could be read
+        raise DataError(f"{path}, in the row after line {rows.line_num}: {error}") from None
     if len(set(table.labels)) < 2:
         found = f"only {table.labels[0]!r}" if table.labels else "no rows"
         raise DataError(
             f"{path} needs at least two classes in column {label_column!r}, got {found}"
         )
     return table
+
+
+def _check_column(path: Path, column: str, names: Sequence[str]) -> None:
+    if column not in names:
+        raise DataError(f"{path} has no column {column!r}{did_you_mean(column, names)}")
+    if names.count(column) > 1:
+        raise DataError(f"{path} has {names.count(column)} columns {column!r}; rename all but one")
+
+
+@contextmanager
+def _fields_of_any_length() -> Iterator[None]:
+    """Without Python's limit of 131,072 characters, which a chapter of a book exceeds."""
+    before = csv.field_size_limit(2**31 - 1)  # the most that every system takes
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
 
 
 def split_by_text(

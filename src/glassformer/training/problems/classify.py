@@ -58,8 +58,9 @@ def classify_csv(config: RunConfig, tokenizer: Tokenizer | None = None) -> Probl
     path = Path(data.file)
     table = read_table(path, data.text_column, data.label_column)
     labels = tuple(sorted(set(table.labels)))
+    numbers = {label: number for number, label in enumerate(labels)}
     train, valid = (
-        [(text, labels.index(label)) for text, label in part]
+        [(text, numbers[label]) for text, label in part]
         for part in split_by_text(table, data.validation)
     )
     parts = _Parts(train, valid, [])

@@ -39,6 +39,10 @@ def continue_file(config: RunConfig, tokenizer: Tokenizer | None = None) -> Prob
     """Any text file in UTF-8."""
     if not config.data.file:
         raise ConfigError("name your text file with --text or --data.file")
+    if not config.data.validation:
+        raise ConfigError(
+            "data.validation must be above 0: the end of a text is what it is held to"
+        )
     path = Path(config.data.file)
     if not path.is_file():
         raise DataError(f"there is no text file {path}")

@@ -203,6 +203,11 @@ def _write(
             # The model reads a target without its last token, so one more fits.
             if len(source[at]) <= max_len and len(target[at]) <= max_len + 1
         ]
+        if pairs and not kept:
+            raise DataError(
+                f"none of the {len(pairs)} training pairs fits into data.max_len = {max_len} "
+                "tokens; raise it"
+            )
         for side, ids in (("source", source), ("target", target)):
             write_store(
                 folder,
