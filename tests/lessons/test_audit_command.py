@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from glassformer.cli import run
-from glassformer.lessons import audit, example_names, load_example
+from glassformer.lessons import audit, example_names
 from glassformer.lessons.report import to_html, to_markdown
+from tests.lessons.made_once import audit_of
 
 RIGHT = {
     "steps": [
@@ -106,7 +107,7 @@ class Balanced(HTMLParser):
 
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_the_page_is_whole_and_needs_nothing_else(language: str) -> None:
-    result = audit(load_example("masked"))
+    result = audit_of("masked")
     page = to_html(result, "zh" if language == "zh" else "en")
     parser = Balanced()
     parser.feed(page)
@@ -127,6 +128,6 @@ def test_text_of_a_file_never_becomes_html_or_a_table() -> None:
 
 
 def test_every_wrong_number_is_shown_with_the_right_one() -> None:
-    report = to_markdown(audit(load_example("by-hand")), "en")
+    report = to_markdown(audit_of("by-hand"), "en")
     for pair in ("~~0.0464~~ **0.5403**", "~~9.26~~ **9.39**", "~~1.103534~~ **1.132632**"):
         assert pair in report

@@ -2,7 +2,6 @@
 
 import re
 import runpy
-from functools import lru_cache
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -12,13 +11,14 @@ import pytest
 from glassformer.cli import run
 from glassformer.lessons import load_example
 from glassformer.lessons.example import Language
-from glassformer.lessons.walks import Figure, Lesson, make_lesson
+from glassformer.lessons.walks import Figure
 from glassformer.lessons.walks.figures import STYLE
 from glassformer.lessons.walks.figures.canvas import Box, Canvas, text_width
 from glassformer.lessons.walks.figures.grids import cell_number
 from glassformer.lessons.walks.figures.maps import Axes, Point, draw_map
 from glassformer.lessons.walks.figures.words import FIGURE_WORDS
 from glassformer.lessons.walks.rendering import lesson_text, write_lesson
+from tests.lessons.made_once import lesson
 
 SVG = "{http://www.w3.org/2000/svg}"
 LANGUAGES: tuple[Language, ...] = ("en", "zh")
@@ -38,11 +38,6 @@ EXPECTED = {
     ],
 }  # fmt: skip
 ALL = [(lesson, figure) for lesson, figures in EXPECTED.items() for figure in figures]
-
-
-@lru_cache(maxsize=32)
-def lesson(name: str, language: Language = "en") -> Lesson:
-    return make_lesson(name, language)
 
 
 def figure(name: str, which: str, language: Language = "en") -> Figure:

@@ -12,11 +12,12 @@ import pytest
 
 from glassformer.lessons import Audit, Digits, audit, example_names, load_example, read_example
 from glassformer.lessons.formulas import FUNCTIONS, Numbers
+from tests.lessons.made_once import audit_of
 
 
 @pytest.fixture(scope="module")
 def by_hand() -> Audit:
-    return audit(load_example("by-hand"))
+    return audit_of("by-hand")
 
 
 def printed(result: Audit, id_: str) -> np.ndarray:
@@ -41,7 +42,7 @@ def right(result: Audit, id_: str) -> np.ndarray:
     ],
 )
 def test_steps_by_verdict(name: str, counts: dict[str, int]) -> None:
-    assert audit(load_example(name)).counts == counts
+    assert audit_of(name).counts == counts
 
 
 def kinds(result: Audit, id_: str) -> list[tuple[str, ...]]:
@@ -128,7 +129,7 @@ def test_end_to_end_is_the_whole_computation(by_hand: Audit) -> None:
 
 
 def test_illustrated_by_numpy() -> None:
-    result = audit(load_example("illustrated"))
+    result = audit_of("illustrated")
     wrong = [step.step.id for step in result.results if step.verdict == "wrong"]
     assert wrong == ["softmax_1", "softmax_rounded"]
     scores = printed(result, "scores")
@@ -139,7 +140,7 @@ def test_illustrated_by_numpy() -> None:
 
 def test_the_prediction_holds_whatever_is_not_printed() -> None:
     """0.56 is the greatest: the unprinted probabilities share less than that."""
-    result = audit(load_example("thrones"))
+    result = audit_of("thrones")
     assert result["prediction"].verdict == "agrees"
     assert result["logits"].verdict == "unchecked"
     assert "flatten" in str(result["logits"].reason)
@@ -156,8 +157,7 @@ def test_the_result_does_not_depend_on_what_steps_are_called(name: str) -> None:
         step.pop("inputs", None)
         if "formula" in step:
             step["formula"] = _rename(step["formula"], new)
-    before = audit(read_example(json.dumps(raw), name, name))
-    after = audit(read_example(json.dumps(renamed), name, name))
+    before, after = audit_of(name), audit(read_example(json.dumps(renamed), name, name))
     for old, now in zip(before.results, after.results, strict=True):
         assert now.verdict == old.verdict
         assert [e.kinds for e in now.explanations] == [e.kinds for e in old.explanations]

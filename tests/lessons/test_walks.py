@@ -5,7 +5,6 @@ import math
 import re
 import string
 import time
-from functools import lru_cache
 
 import numpy as np
 import pytest
@@ -29,14 +28,10 @@ from glassformer.lessons.walks.naming import cell_name, shown_formula
 from glassformer.lessons.walks.phrases import ROLES, TITLES, WORDS
 from glassformer.lessons.walks.switches import SWITCHES, Switched, switches
 from glassformer.lessons.walks.thrones import ANSWER, learn, say_answer
+from tests.lessons.made_once import lesson
 
 LANGUAGES: tuple[Language, ...] = ("en", "zh")
 CHINESE = re.compile(r"[\u4e00-\u9fff]")
-
-
-@lru_cache(maxsize=32)
-def lesson(name: str, language: Language = "en") -> Lesson:
-    return make_lesson(name, language)
 
 
 def maps_of(made: Lesson, role: str) -> dict[str, HeatMap]:

@@ -13,6 +13,7 @@ import pytest
 from glassformer.cli import run
 from glassformer.lessons.walks import LESSONS, Lesson, make_lesson
 from glassformer.lessons.walks.rendering import FORMATS, lesson_text, to_workbook, write_lesson
+from tests.lessons.made_once import lesson
 from tests.trace.render.libreoffice import recalculate
 from tests.trace.render.xlsx import read_workbook
 
@@ -21,9 +22,7 @@ NAMES = ("illustrated", "masked", "by-hand", "roles", "training-step", "switches
 
 @pytest.fixture(scope="module")
 def lessons() -> dict[str, Lesson]:
-    return {
-        name: make_lesson(name, "zh" if place % 2 else "en") for place, name in enumerate(NAMES)
-    }
+    return {name: lesson(name, "zh" if place % 2 else "en") for place, name in enumerate(NAMES)}
 
 
 class Balanced(HTMLParser):

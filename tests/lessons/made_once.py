@@ -1,0 +1,23 @@
+"""Shipped examples audited and lessons made once, for all tests that ask: both take seconds."""
+
+from functools import cache
+
+from glassformer.lessons import Audit, audit, load_example
+from glassformer.lessons.example import Language
+from glassformer.lessons.walks import Lesson, make_lesson
+
+
+@cache
+def audit_of(name: str) -> Audit:
+    """The audit of a shipped example."""
+    return audit(load_example(name))
+
+
+def lesson(name: str, language: Language = "en") -> Lesson:
+    """The lesson of a name."""
+    return _lesson(name, language)
+
+
+@cache
+def _lesson(name: str, language: Language) -> Lesson:
+    return make_lesson(name, language)
