@@ -1,6 +1,7 @@
 """Exports: each is opened by the engine it is for and answers as the model does."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -60,6 +61,8 @@ def test_an_export_is_checked_and_carries_a_card(target: str, kind: str, tmp_pat
     exported = export(MODELS[kind](), target, tmp_path / "out", name="mine")
     card = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
     assert "# mine" in card and exported.found in card
+    assert "tokenizer.json" in exported.files
+    assert all(file in exported.files for file in re.findall(r'"(\w+\.\w+)"', card))
     assert set(exported.files) == {file.name for file in (tmp_path / "out").iterdir()}
     assert [file.name for file in tmp_path.iterdir()] == ["out"], "nothing temporary is left"
 
@@ -115,6 +118,17 @@ def test_an_export_that_answers_otherwise_is_not_put_in_place(
             lambda: Checkpoint(build(presets.illustrated()), presets.illustrated()),
             "attention",
         ),
+        (
+            "torch",
+            lambda: made(ModelConfig(architecture="recommender")),
+            "architecture recommender",
+        ),
+        ("onnx", lambda: made(ModelConfig(architecture="recommender")), "architecture recommender"),
+        (
+            "torch",
+            lambda: Checkpoint(build(presets.by_hand_2024()), presets.by_hand_2024()),
+            "flattened output layer",
+        ),
     ],
 )
 def test_what_does_not_fit_is_one_clear_line(
@@ -126,12 +140,29 @@ def test_what_does_not_fit_is_one_clear_line(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("target", "kind"), [("torch", "classifier"), ("ctranslate2", "pre-norm translator")]
+)
+def test_an_export_that_answers_with_no_number_is_not_put_in_place(
+    target: str, kind: str, tmp_path: Path
+) -> None:
+    """NaN is smaller than no tolerance, and larger than none."""
+    checkpoint = MODELS[kind]()
+    with torch.no_grad():
+        next(p for n, p in checkpoint.model.named_parameters() if "norm" in n).fill_(torch.nan)
+    with pytest.raises(ExportError, match=r"differ.* by nan|to nothing"):
+        export(checkpoint, target, tmp_path / "out")
+    assert not list(tmp_path.iterdir())
+
+
 def test_wrong_places_and_targets(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("years of work", encoding="utf-8")
     with pytest.raises(ExportError, match="is not empty"):
         export(MODELS["classifier"](), "onnx", tmp_path)
     with pytest.raises(UnknownNameError, match="did you mean 'onnx'"):
         export(MODELS["classifier"](), "onxx", tmp_path / "out")
+    with pytest.raises(ExportError, match="cannot write the export to"):
+        export(MODELS["classifier"](), "onnx", tmp_path / "thesis.tex" / "out")
 
 
 def test_ctranslate2_translates_as_we_do(tmp_path: Path) -> None:

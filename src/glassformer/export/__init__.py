@@ -15,7 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from glassformer.checkpoint import Checkpoint
+from glassformer.checkpoint import TARGET_TOKENIZER, TOKENIZER, Checkpoint
 from glassformer.errors import ExportError, GlassformerError, UnknownNameError
 from glassformer.export.card import card
 
@@ -55,13 +55,18 @@ def export(
     place = Path(folder)
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
         raise ExportError(f"{place} is not empty; choose a folder that does not exist yet")
-    place.parent.mkdir(parents=True, exist_ok=True)
-    work = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.parent))
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        work = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.parent))
+    except OSError as error:
+        raise ExportError(f"cannot write the export to {place}: {error.strerror}") from error
     try:
         engine.write(checkpoint, work)
         found = engine.verify(checkpoint, work)
+        if target != "hf":  # that one knows which tokenizers its readers can open
+            _write_tokenizers(checkpoint, work)
         files = sorted(file.name for file in work.iterdir())
-        text = card(checkpoint, name, target, found, files)
+        text = card(checkpoint, name, target, found)
         (work / "README.md").write_text(text, encoding="utf-8")
         work.chmod(0o755)  # mkdtemp makes it private
         if place.exists():
@@ -70,7 +75,17 @@ def export(
     except OSError as error:
         if isinstance(error, GlassformerError):
             raise
-        raise ExportError(f"cannot write the export to {place}: {error.strerror}") from error
+        raise ExportError(
+            f"cannot write the export to {place}: {error.strerror or error}"
+        ) from error
     finally:
         shutil.rmtree(work, ignore_errors=True)
     return Exported(place, target, found, (*files, "README.md"))
+
+
+def _write_tokenizers(checkpoint: Checkpoint, folder: Path) -> None:
+    """Beside the model, as in its own folder: without them nobody could give it a text."""
+    tokenizers = {TOKENIZER: checkpoint.tokenizer, TARGET_TOKENIZER: checkpoint.target_tokenizer}
+    for name, tokenizer in tokenizers.items():
+        if tokenizer is not None:
+            tokenizer.save(folder / name)

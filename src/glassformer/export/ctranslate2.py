@@ -14,7 +14,7 @@ from glassformer.checkpoint import Checkpoint
 from glassformer.decoding import Greedy, translate
 from glassformer.errors import ExportError
 from glassformer.export.fit import decoder_depth, demand, plain_attention, plain_feed_forward
-from glassformer.export.probes import probe_ids
+from glassformer.export.probes import largest, probe_ids
 from glassformer.nn import Block, ModelConfig, MultiHeadAttention, Seq2Seq, Stack
 from glassformer.nn.positions import sinusoidal_table
 from glassformer.text import Tokenizer
@@ -52,7 +52,7 @@ def check(config: ModelConfig) -> None:
     )
 
 
-def write(checkpoint: Checkpoint, folder: Path, quantization: str | None = None) -> None:
+def write(checkpoint: Checkpoint, folder: Path) -> None:
     """Fill a folder with model.bin, config.json and the vocabularies."""
     try:
         from ctranslate2 import specs
@@ -83,7 +83,7 @@ def write(checkpoint: Checkpoint, folder: Path, quantization: str | None = None)
     _vocabulary(spec, checkpoint)
     spec.config.layer_norm_epsilon = config.block.norm_eps
     spec.validate()
-    spec.optimize(quantization)
+    spec.optimize()
     spec.save(str(folder))
 
 
@@ -193,18 +193,21 @@ def verify(checkpoint: Checkpoint, folder: Path) -> str:
     texts = probe_ids(checkpoint)
     sources = [[*ids, tokenizer.special.end] for ids in texts]
     ours = translate(model, sources, start=start, end=end, search=Greedy(), max_new=20)
-    # Their scores always end with the end token, so only what ended can be compared.
     said = [(ids, one.best) for ids, one in zip(texts, ours, strict=True) if one.best.tokens]
+    if not said:
+        raise ExportError(
+            "CTranslate2 cannot be compared with this model, which translates everything to nothing"
+        )
     translator = ctranslate2.Translator(str(folder), compute_type="float32")
     scores = translator.score_batch(
         [[tokenizer.token(i) for i in ids] for ids, _ in said],
         [[target.token(i) for i in best.tokens] for _, best in said],
     )
-    worst = 0.0
+    differences = []
     for (_, best), score in zip(said, scores, strict=True):
-        n_scored = len(best.tokens) + best.ended
-        theirs = sum(score.log_probs[:n_scored])
-        worst = max(worst, abs(theirs - best.log_probability) / n_scored)
+        theirs = sum(score.log_probs[: best.length])  # they score an end even where none came
+        differences.append(abs(theirs - best.log_probability) / best.length)
+    worst = largest(differences)
     if not worst < 1e-3:
         raise ExportError(f"CTranslate2's log-probabilities differ from the model's by {worst:.1e}")
     return f"CTranslate2's log-probabilities are within {worst:.1e} of the model's, a token"

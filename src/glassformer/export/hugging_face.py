@@ -13,10 +13,9 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from glassformer.checkpoint import Checkpoint
-from glassformer.decoding.models import pad
 from glassformer.errors import ExportError
 from glassformer.export import decoders, encoder_decoders, encoders
-from glassformer.export.probes import probe_ids
+from glassformer.export.probes import padded, probe_ids
 from glassformer.nn import LanguageModel, MaskedLanguageModel, ModelConfig, Seq2Seq, TextEncoder
 from glassformer.text import SpecialTokens, SubwordTokenizer
 
@@ -77,8 +76,7 @@ def _write_tokenizer(checkpoint: Checkpoint, folder: Path) -> None:
 def verify(checkpoint: Checkpoint, folder: Path) -> str:
     """Open the folder as anyone would and compare logits; returns what was found."""
     theirs = _open(checkpoint.model, folder)
-    ids, is_token = pad(probe_ids(checkpoint, 5), torch.device("cpu"))
-    assert is_token is not None
+    ids, is_token = padded(probe_ids(checkpoint, 5))
     known = {"input_ids": ids, "attention_mask": is_token.long()}
     with torch.inference_mode():
         if isinstance(checkpoint.model, Seq2Seq):

@@ -21,10 +21,9 @@ from torch.export import Dim
 
 from glassformer.checkpoint import Checkpoint
 from glassformer.decoding import Greedy, extend, translate
-from glassformer.decoding.models import pad
 from glassformer.errors import ExportError
 from glassformer.export.onnx_graphs import ClassifierGraph, DecoderGraph, EncoderGraph
-from glassformer.export.probes import probe_ids
+from glassformer.export.probes import largest, padded, probe_ids
 from glassformer.nn import Classifier, LanguageModel, ModelConfig, Seq2Seq
 
 __all__ = ["check", "verify", "write"]
@@ -97,15 +96,15 @@ def verify(checkpoint: Checkpoint, folder: Path) -> str:
 def _verify_classifier(model: Classifier, checkpoint: Checkpoint, folder: Path) -> str:
     session = _session(folder / "model.onnx")
     texts = probe_ids(checkpoint)
-    worst = 0.0
+    differences = []
     for batch in (texts, texts[:1], texts[3:5]):  # batches and lengths that were not traced
-        ids, is_token = pad(batch, torch.device("cpu"))
-        is_token = torch.ones_like(ids, dtype=torch.bool) if is_token is None else is_token
+        ids, is_token = padded(batch)
         with torch.inference_mode():
             ours = model(ids, is_token).softmax(dim=-1)
         (theirs,) = session.run(None, {"ids": ids.numpy(), "is_token": is_token.numpy()})
-        worst = max(worst, float((ours - torch.from_numpy(theirs)).abs().max()))
-    if worst > 1e-5:
+        differences.append(float((ours - torch.from_numpy(theirs)).abs().max()))
+    worst = largest(differences)
+    if not worst <= 1e-5:
         raise ExportError(f"onnxruntime's probabilities differ from the model's by {worst:.1e}")
     return f"onnxruntime's probabilities are within {worst:.1e} of the model's"
 
@@ -148,8 +147,7 @@ def _past(model: Seq2Seq | LanguageModel, n_texts: int, length: int) -> list[Ten
 
 
 def _example(checkpoint: Checkpoint) -> tuple[Tensor, Tensor]:
-    ids, is_token = pad(probe_ids(checkpoint, 8)[1:4], torch.device("cpu"))
-    return ids, torch.ones_like(ids, dtype=torch.bool) if is_token is None else is_token
+    return padded(probe_ids(checkpoint, 8)[1:4])
 
 
 def _save(graph: nn.Module, arguments: Any, shapes: Any, file: Path) -> None:

@@ -1,10 +1,15 @@
 """Inputs with which an export is checked: ids of every length, the same on every machine."""
 
+from collections.abc import Sequence
+
+import numpy as np
 import torch
+from torch import Tensor
 
 from glassformer.checkpoint import Checkpoint
+from glassformer.decoding.models import pad
 
-__all__ = ["probe_ids"]
+__all__ = ["largest", "padded", "probe_ids"]
 
 
 def probe_ids(checkpoint: Checkpoint, n: int = 12) -> list[list[int]]:
@@ -19,3 +24,14 @@ def probe_ids(checkpoint: Checkpoint, n: int = 12) -> list[list[int]]:
         length = 1 + round(number * (longest - 1) / max(1, n - 1))
         texts.append(ordinary[torch.randint(len(ordinary), (length,), generator=chance)].tolist())
     return texts
+
+
+def padded(texts: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+    """Texts as one tensor of ids, and where it holds tokens, even if it does so everywhere."""
+    ids, is_token = pad(texts, torch.device("cpu"))
+    return ids, torch.ones_like(ids, dtype=torch.bool) if is_token is None else is_token
+
+
+def largest(differences: Sequence[float]) -> float:
+    """The largest of some differences; NaN if one of them is: `max` would lose it."""
+    return float(np.max(differences))
