@@ -148,6 +148,26 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], list[str]]] = {
         lambda f: (f / "config.json").write_text("{", encoding="utf-8"),
         ["cannot read", "config.json"],
     ),
+    "config is nested without end": (
+        lambda f: (f / "config.json").write_text("[" * 100_000, encoding="utf-8"),
+        ["cannot read", "config.json"],
+    ),
+    "no hash of the weights": (
+        lambda f: _rewrite(f / "config.json", lambda d: d.pop("weights_sha256")),
+        ["its hash is not the one in config.json"],
+    ),
+    "labels are no list": (
+        lambda f: _rewrite(f / "config.json", lambda d: d.update(labels=5)),
+        ["labels must be a list of names, got 5"],
+    ),
+    "labels are no names": (
+        lambda f: _rewrite(f / "config.json", lambda d: d.update(labels=[1, 2])),
+        ["labels must be a list of names, got [1, 2]"],
+    ),
+    "about is no object": (
+        lambda f: _rewrite(f / "config.json", lambda d: d.update(about="x")),
+        ["about must be an object", "'x'"],
+    ),
     "foreign model": (
         lambda f: _rewrite(f / "config.json", lambda d: d.update(model_type="t5")),
         ["not a Glassformer model", "t5"],
@@ -204,6 +224,13 @@ def test_a_damaged_folder_gets_one_clear_line(
     assert "\n" not in message
     for part in parts:
         assert part in message
+
+
+def test_labels_are_as_many_as_classes(tmp_path: Path) -> None:
+    folder = checkpoint.save(tmp_path / "model", checkpoint.load(checkpoint.find("toy")))
+    _rewrite(folder / "config.json", lambda d: d.update(labels=["one", "two", "three"]))
+    with pytest.raises(CheckpointError, match="expected 2 labels, got 3"):
+        checkpoint.load(folder)
 
 
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ from glassformer.checkpoint import Checkpoint
 from glassformer.decoding import Beam, Greedy, Sampling
 from glassformer.errors import CheckpointError, ConfigError, InputError, UnknownNameError
 from glassformer.nn import build, presets
-from glassformer.tasks import Model
+from glassformer.tasks import Model, load
+from glassformer.tasks.reading import read_texts, tokenizer_of
 from glassformer.text import CharacterTokenizer, SubwordTokenizer
 
 TEXTS = ["a good film", "an awfully bad film", "bad", "good good good film"]
@@ -83,6 +84,16 @@ def test_a_long_text_is_cut_and_the_answer_says_so() -> None:
     assert first != both_ends
     assert translator().translate([long], max_new=3)[0].cut
     assert writer().generate(long, max_new=3).cut
+
+
+def test_the_shipped_classifier_reads_long_texts_as_it_was_trained_to() -> None:
+    """Both ends of a review are kept: a verdict often stands in its last words."""
+    model = load("imdb")
+    max_len = model.checkpoint.config.max_len
+    (read,) = read_texts(model.checkpoint, ["begin " * 2000 + "end " * 400])
+    assert read.cut and len(read.ids) == max_len
+    (end,) = tokenizer_of(model.checkpoint).encode("end")
+    assert read.ids.count(end) == max_len - max_len // 4
 
 
 @pytest.mark.parametrize("text", ODD)

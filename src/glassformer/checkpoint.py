@@ -122,7 +122,11 @@ def load(
             f"written by Glassformer {data.get('glassformer_version', '?')}"
         )
     config = _named(path, lambda: ModelConfig.from_dict(data.get("model", {})))
-    weights = _read_weights(path, data.get("weights_sha256"))
+    labels, about = data.get("labels") or [], data.get("about") or {}
+    _check_labels(path, labels, config)
+    if not isinstance(about, dict):
+        raise CheckpointError(f"{path}: about must be an object in {CONFIG}, got {about!r:.40}")
+    weights = _read_weights(path, str(data.get("weights_sha256")))
     model = build(config, attention)
     _named(path, lambda: fill(model, weights))
     return Checkpoint(
@@ -130,8 +134,8 @@ def load(
         config=config,
         tokenizer=_read_tokenizer(path / TOKENIZER),
         target_tokenizer=_read_tokenizer(path / TARGET_TOKENIZER),
-        labels=tuple(data.get("labels") or ()),
-        about=data.get("about") or {},
+        labels=tuple(labels),
+        about=about,
     )
 
 
@@ -219,10 +223,10 @@ def _put_in_place(work: Path, target: Path) -> None:
     try:
         work.rename(target)
     except OSError:
-        (old / "model").rename(target)
+        (old / "model").rename(target)  # fails where another process has put its own there
+        old.rmdir()
         raise
-    finally:
-        shutil.rmtree(old, ignore_errors=True)
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def _read_config(path: Path) -> dict[str, Any]:
@@ -233,11 +237,25 @@ def _read_config(path: Path) -> dict[str, Any]:
         data = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise CheckpointError(f"{path} is not a model folder: it has no {CONFIG}") from None
-    except (OSError, ValueError) as error:
+    # RecursionError: brackets nested thousands deep, which no config has.
+    except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(f"cannot read {file}: {error}") from None
     if not isinstance(data, dict):
         raise CheckpointError(f"cannot read {file}: it must hold one JSON object")
     return data
+
+
+def _check_labels(path: Path, labels: Any, config: ModelConfig) -> None:
+    """Names of classes, or of a recommender's films, are one for each; there may be none."""
+    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
+        raise CheckpointError(f"{path}: labels must be a list of names, got {labels!r:.40}")
+    expected = {
+        "classifier": config.output.n_classes,
+        "image_classifier": config.output.n_classes,
+        "recommender": config.target_vocab_size or config.vocab_size,
+    }.get(config.architecture, len(labels))
+    if labels and len(labels) != expected:
+        raise CheckpointError(f"{path}: expected {expected} labels, got {len(labels)}")
 
 
 def _read_weights(path: Path, expected_hash: str | None) -> dict[str, Tensor]:

@@ -8,9 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from glassformer import checkpoint
 from glassformer.cli import run
-from glassformer.training import plot
+from glassformer.data import find
+from glassformer.data.imdb import read_reviews
+from glassformer.tasks.reading import read_texts
+from glassformer.training import plot, train
 from glassformer.training.command import configure, main
+from glassformer.training.problems.problem import cut_texts
 from glassformer.training.reference import command_of
 from glassformer.training.settings import changed, to_json
 from tests.training.made import tiny
@@ -98,6 +103,33 @@ def test_own_files_have_short_options(
     assert json.loads(capsys.readouterr().out)["folder"] == "runs/text"
     assert run(["train", "csv", "--csv", "no.csv", "--text-column", "a"]) == 1
     assert "there is no CSV file no.csv" in capsys.readouterr().err
+
+
+def test_a_table_that_was_changed_is_not_evaluated_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = "".join(f"text number {n},{'ab'[n % 2]}\n" for n in range(60))
+    Path("t.csv").write_text(f"text,label\n{rows}", encoding="utf-8")
+    Path("c.json").write_text(to_json(tiny("csv")), encoding="utf-8")
+    assert run(["train", "csv", "--csv", "t.csv", "--config", "c.json"]) == 0
+    assert run(["evaluate", "runs/csv/model"]) == 2
+    assert "no test part; ask for --split validation" in capsys.readouterr().err
+    assert run(["evaluate", "runs/csv/model", "--split", "validation"]) == 0
+    Path("t.csv").write_text(f"text,label\nanother,A\n{rows}", encoding="utf-8")
+    capsys.readouterr()
+    assert run(["evaluate", "runs/csv/model", "--split", "validation"]) == 1
+    assert "t.csv: not the data that this model was trained on" in capsys.readouterr().err
+
+
+def test_a_trained_model_reads_long_texts_as_it_was_trained_to(tmp_path: Path) -> None:
+    config = tiny("imdb", data__max_len=8, loop__steps=1)
+    assert config.data.cut == "middle"
+    model = checkpoint.load(train(config, tmp_path / "run").folder / "model")
+    texts = [review.text for review in read_reviews(find("imdb"), "test")]
+    assert model.tokenizer is not None
+    trained = list(cut_texts(model.tokenizer, texts, config.data))
+    assert [read.ids for read in read_texts(model, texts)] == trained
 
 
 def test_recipes_are_listed_with_what_they_are(capsys: pytest.CaptureFixture[str]) -> None:

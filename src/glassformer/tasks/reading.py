@@ -10,6 +10,7 @@ from typing import NamedTuple
 from glassformer.checkpoint import Checkpoint
 from glassformer.errors import InputError
 from glassformer.text import Tokenizer
+from glassformer.text.cutting import Cut, cut_ids
 
 __all__ = [
     "Read",
@@ -53,23 +54,17 @@ def has_tokens(checkpoint: Checkpoint, text: str) -> bool:
 
 
 def read_texts(checkpoint: Checkpoint, texts: Sequence[str]) -> list[Read]:
-    """For a classifier or encoder. The config says which part of a long text is kept."""
+    """For a classifier or encoder; of a long text the part that it was trained to read."""
     max_len = checkpoint.config.max_len
     tokenizer = tokenizer_of(checkpoint)
-    keep_both_ends = checkpoint.about.get("cut") == "middle"
+    cut: Cut = "middle" if checkpoint.about.get("cut") == "middle" else "end"
     read = []
     for number, ids in enumerate(tokenizer.encode_batch(texts)):
         if not ids:
             raise InputError(
                 f"text {number} is empty: there is nothing to read in {texts[number]!r:.40}"
             )
-        if len(ids) <= max_len:
-            read.append(Read(ids, False))
-        elif keep_both_ends:  # a quarter from the start, the rest from the end
-            head = max_len // 4
-            read.append(Read([*ids[:head], *ids[head - max_len :]], True))
-        else:
-            read.append(Read(ids[:max_len], True))
+        read.append(Read(cut_ids(ids, max_len, cut), len(ids) > max_len))
     return read
 
 

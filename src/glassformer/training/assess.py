@@ -7,10 +7,10 @@ from typing import Any
 
 from glassformer.checkpoint import Checkpoint
 from glassformer.decoding import Beam
-from glassformer.errors import ConfigError, UnknownNameError
+from glassformer.errors import ConfigError, DataError, UnknownNameError
 from glassformer.training.config import RunConfig
 from glassformer.training.evaluation import Evaluator, Scores
-from glassformer.training.problems import HeldOut, prepare
+from glassformer.training.problems import HeldOut, Problem, prepare
 from glassformer.training.processes import Processes, choose_device, precision
 from glassformer.training.recipes import RECIPES, recipe
 from glassformer.training.settings import changed, restored
@@ -28,6 +28,7 @@ def assess(
     if data is not None:
         config = changed(config, {"data.folder": str(data)})
     problem = prepare(config, model.tokenizer)
+    _check_same_data(model, problem)
     parts: dict[str, HeldOut] = dict(problem.tests)
     if problem.valid is not None:
         parts["validation"] = problem.valid
@@ -46,15 +47,26 @@ def assess(
     return {name: evaluator(moved, parts[name], beam=beam) for name in wanted}
 
 
+def _check_same_data(model: Checkpoint, problem: Problem) -> None:
+    """Of other files another part is held out: what was learnt by heart would pass for new."""
+    known = model.about.get("checksums")
+    if isinstance(known, Mapping) and dict(known) != problem.checksums:
+        names = ", ".join(sorted({*known, *problem.checksums}))
+        raise DataError(
+            f"{names}: not the data that this model was trained on, so what is held out of them "
+            "may have been learnt from; `glassformer run` reads any text"
+        )
+
+
 def _config_of(model: Checkpoint) -> RunConfig:
     """The config of the run that made a model; its model folder keeps it."""
-    name = model.about.get("recipe")
+    name = str(model.about.get("recipe", "nothing"))
     if name not in RECIPES and "run" not in model.about:
         raise ConfigError(
             f"this model was not made by a recipe (its card says {name!r}), so it has no test data"
         )
     kept = model.about.get("run")
-    config = restored(RunConfig, kept) if isinstance(kept, Mapping) else recipe(str(name))
+    config = restored(RunConfig, kept) if isinstance(kept, Mapping) else recipe(name)
     sizes: dict[str, Any] = {"data.max_len": model.config.max_len}
     # The literature on Multi30k reports this form; a run does without it, to need less installed.
     sizes["data.tokenised_bleu"] = config.data.problem == "translate-multi30k"

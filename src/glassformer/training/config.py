@@ -11,6 +11,7 @@ from typing import Literal
 from glassformer.errors import ConfigError
 from glassformer.nn import ModelConfig
 from glassformer.nn.config import Architecture
+from glassformer.text.cutting import Cut
 
 __all__ = [
     "AttentionKernel",
@@ -78,7 +79,7 @@ class DataConfig:
     """Tokens at most; learnt from the training texts alone."""
     max_len: int = 512
     """Tokens of a text at most; the rest is cut."""
-    cut: Literal["end", "middle"] = "end"
+    cut: Cut = "end"
     """What is cut from a text that is too long: its end, or its middle."""
     share: float = 1.0
     """Share of the training examples to use."""

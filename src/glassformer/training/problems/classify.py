@@ -108,7 +108,7 @@ def _classify(
         tokenizer=used,
         labels=tuple(labels),
         checksums=checksums,
-        about=about_corpora(corpora),
+        about={**about_corpora(corpora), "cut": data.cut},
     )
 
 

@@ -61,7 +61,7 @@ def mask_imdb(config: RunConfig, tokenizer: Tokenizer | None = None) -> Problem:
         ),
         tokenizer=used,
         checksums=checksums,
-        about=about_corpora(["imdb", "imdb-unsup"]),
+        about={**about_corpora(["imdb", "imdb-unsup"]), "cut": data.cut},
     )
 
 

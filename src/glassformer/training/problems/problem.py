@@ -17,6 +17,7 @@ from glassformer.text import (
     WordTokenizer,
     load_tokenizer,
 )
+from glassformer.text.cutting import cut_ids
 from glassformer.training.config import DataConfig
 from glassformer.training.loss import Measure, cross_entropy
 
@@ -127,12 +128,8 @@ def learn_tokenizer(
 def cut_texts(tokenizer: Tokenizer, texts: Iterable[str], data: DataConfig) -> Iterator[list[int]]:
     """Ids of texts, cut to max_len; a verdict often stands at the end, so that may be kept."""
     for ids in tokenizer.encode_batch(texts):
-        if len(ids) > data.max_len and data.cut == "middle":
-            head = data.max_len // 4
-            yield [*ids[:head], *ids[len(ids) - (data.max_len - head) :]]
-        else:
-            # A text without any word is one unknown word: a model needs something to read.
-            yield ids[: data.max_len] or [_unknown(tokenizer)]
+        # A text without any word is one unknown word: a model needs something to read.
+        yield cut_ids(ids, data.max_len, data.cut) or [_unknown(tokenizer)]
 
 
 def about_corpora(names: Iterable[str]) -> dict[str, Any]:
