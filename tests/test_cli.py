@@ -88,6 +88,14 @@ def test_explain_as_json_is_data() -> None:
     assert cell["value"] == pytest.approx(-1.9409485)
 
 
+def test_explain_shows_as_many_terms_as_asked() -> None:
+    at = "encoder.blocks.0.feed_forward.expanded[0,0]"
+    assert "others" in glassformer(*EXPLAIN, at, "--terms", "1").stdout
+    cell = json.loads(glassformer(*EXPLAIN, at, "--terms", "1", "--json").stdout)
+    assert len(cell["terms"]) == 1
+    assert not cell["complete"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "parts"),
     [

@@ -5,13 +5,18 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from glassformer.errors import TraceError, UnknownNameError
 from glassformer.trace import Trace, trace
+from glassformer.trace.expressions import ReduceKind
+from glassformer.trace.largest import largest_terms
 
 
 def products(q: Tensor, k: Tensor) -> Tensor:
@@ -155,6 +160,44 @@ def test_a_cell_as_data_is_json() -> None:
     assert row["op"] == "linear"
     assert {operand["role"] for operand in row["operands"]} == {"input", "parameter"}
     assert row["terms"][0]["cells"] == ["input[0, 0]", "0.weight[1, 0]"]
+
+
+def test_data_lists_the_largest_terms_and_sums_up_the_others() -> None:
+    torch.manual_seed(0)
+    cell = trace(lambda x: x.sum(), torch.randn(5000)).outputs["output"][()]
+    data = cell.to_dict()
+    listed, others = [term["value"] for term in data["terms"]], data["others"]
+    assert not data["complete"]
+    assert len(listed) == len(data["operands"]) == 4096
+    assert others["count"] == 5000 - 4096
+    assert min(map(abs, listed)) >= np.sort(np.abs(cell.terms.values))[-4096]
+    assert sum(listed) + others["value"] == pytest.approx(cell.recomputed, rel=1e-12)
+    assert [term["cells"] for term in data["terms"]] == [[o["cell"]] for o in data["operands"]]
+
+
+def test_data_lists_everything_when_asked() -> None:
+    cell = trace(lambda x: x.softmax(-1), torch.randn(9000)).outputs["output"][3]
+    assert not cell.to_dict()["complete"]
+    assert len(cell.to_dict(terms=100)["operands"]) == 201
+    data = cell.to_dict(terms=None)
+    assert data["complete"]
+    assert "others" not in data
+    assert {operand["cell"] for operand in data["operands"]} == {f"x[{n}]" for n in range(9000)}
+
+
+@given(
+    values=st.lists(st.integers(-40, 40), min_size=1, max_size=400),
+    repeats=st.integers(1, 8),
+    most=st.integers(1, 9),
+    kind=st.sampled_from(["sum", "max", "argmin"]),
+)
+def test_the_largest_terms_are_those_of_a_whole_sort(
+    values: list[int], repeats: int, most: int, kind: ReduceKind
+) -> None:
+    numbers = np.array(values * repeats, dtype=np.float64)
+    weights = {"sum": np.abs(numbers), "max": numbers, "argmin": -numbers}[kind]
+    wanted = sorted(np.argsort(-weights, kind="stable")[:most].tolist())
+    assert largest_terms(numbers, most, kind) == wanted
 
 
 def test_labels_follow_the_tokens_to_every_step() -> None:

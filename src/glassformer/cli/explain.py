@@ -17,6 +17,7 @@ def explain(
     *,
     at: str,
     depth: Annotated[int, Parameter(validator=Number(gte=1))] = 1,
+    terms: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
     target: str | None = None,
     as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
 ) -> None:
@@ -33,6 +34,8 @@ def explain(
         one may be left out.
     depth:
         How many levels of operands to show.
+    terms:
+        How many terms of a long sum to show, the largest first chosen: 8, with --json 4096.
     target:
         For a translator: the target text, instead of the one it produces.
     as_json:
@@ -40,9 +43,12 @@ def explain(
     """
     from glassformer.cli.tracing import trace_text
     from glassformer.trace.address import find_cell
+    from glassformer.trace.cells import MOST_LISTED
+    from glassformer.trace.text import MOST_TERMS
 
     cell = find_cell(trace_text(model, text, target), at)
     if as_json:
-        sys.stdout.write(json.dumps(cell.to_dict(depth), ensure_ascii=False, indent=1) + "\n")
+        data = cell.to_dict(depth, terms or MOST_LISTED)
+        sys.stdout.write(json.dumps(data, ensure_ascii=False, indent=1) + "\n")
     else:
-        sys.stdout.write(cell.explain(depth) + "\n")
+        sys.stdout.write(cell.explain(depth, terms or MOST_TERMS) + "\n")

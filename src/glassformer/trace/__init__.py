@@ -26,7 +26,9 @@ and `text` (walks over it), `steps`, `cells`, `trace`, then what is asked of the
 here knows any model.
 """
 
+# (`explanation` is imported by `Cell.explain`; loaded here, it does not delay the first one.)
 from glassformer.cancelling import cancelled_by
+from glassformer.trace import explanation as _explanation  # noqa: F401
 from glassformer.trace.cells import Cell, Term
 from glassformer.trace.difference import Difference, StepDifference, diff
 from glassformer.trace.influence import Dependent

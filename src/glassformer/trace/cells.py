@@ -33,7 +33,10 @@ if TYPE_CHECKING:
     from glassformer.trace.source import Line
     from glassformer.trace.steps import Role, Step
 
-__all__ = ["Cell", "Term", "Terms", "leaves", "term_values"]
+__all__ = ["MOST_LISTED", "Cell", "Term", "Terms", "leaves", "term_values"]
+
+MOST_LISTED = 4096
+"""The terms that a cell's data lists, unless it is asked for more: the rows of most models."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +65,12 @@ class Terms(Sequence[Term]):
     `values` holds the values of all of them.
     """
 
-    def __init__(self, expression: Expression | None = None) -> None:
+    def __init__(
+        self, expression: Expression | None = None, named: dict[int, Floats] | None = None
+    ) -> None:
+        """The summands of an expression; `named` as of `Evaluation`."""
         self._sums = [] if expression is None else list(_summands(expression))
-        values = [_values(part) for part in self._sums]
+        values = [_values(part, named) for part in self._sums]
         self.values = np.concatenate([np.empty(0), *values])
         self._ends = np.cumsum([len(part) for part in values], dtype=np.int64)
 
@@ -151,14 +157,17 @@ class Cell:
     def definitions(self) -> dict[str, tuple[str, str, float]]:
         """The symbols of the formula that stand for parts (μ, m): in symbols, numbers, value."""
         expression = self.expression
-        if expression is None:
-            return {}
-        known: dict[int, Floats] = {}  # m is in every term of Z: once is enough
+        return {} if expression is None else self.definitions_in(expression, {})
+
+    def definitions_in(
+        self, expression: Expression, named: dict[int, Floats]
+    ) -> dict[str, tuple[str, str, float]]:
+        """The definitions of its expression; `named` holds the values of parts known already."""
         return {
             part.symbol: (
                 text.symbols(part.body, self._shorten),
-                text.numbers(part.body, named=known),
-                Evaluation(part, named=known).value,
+                text.numbers(part.body, named=named),
+                Evaluation(part, named=named).value,
             )
             for part in text.definitions(expression)
         }
@@ -214,11 +223,11 @@ class Cell:
 
         return explain(self, depth, terms, digits)
 
-    def to_dict(self, depth: int = 1) -> dict[str, Any]:
-        """Everything about the cell as data."""
+    def to_dict(self, depth: int = 1, terms: int | None = MOST_LISTED) -> dict[str, Any]:
+        """Everything about the cell as data; of a sum with more terms, the largest. None: all."""
         from glassformer.trace.explanation import to_dict
 
-        return to_dict(self, depth)
+        return to_dict(self, depth, terms)
 
     def _shorten(self, name: str) -> str:
         """A step's name as seen from this cell's module; that of a gradient after a ∂."""
@@ -288,10 +297,14 @@ def _summands(expression: Expression) -> Iterator[Expression]:
             yield expression
 
 
-def _values(part: Expression) -> npt.NDArray[np.float64]:
-    return gathered(part) if _is_sum(part) else np.array([evaluate(part)])
+def _values(part: Expression, named: dict[int, Floats] | None) -> npt.NDArray[np.float64]:
+    if _is_sum(part):
+        return gathered(part, named)
+    return np.array([Evaluation(part, named=named).value])
 
 
-def term_values(expression: Expression) -> npt.NDArray[np.float64]:
-    """The values of an expression's summands."""
-    return Terms(expression).values
+def term_values(
+    expression: Expression, named: dict[int, Floats] | None = None
+) -> npt.NDArray[np.float64]:
+    """The values of an expression's summands; `named` as of `Evaluation`."""
+    return Terms(expression, named).values

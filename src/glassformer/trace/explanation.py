@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ import numpy.typing as npt
 
 from glassformer.trace import text
 from glassformer.trace.cells import Cell, Terms, leaves, term_values
-from glassformer.trace.evaluate import Evaluation
+from glassformer.trace.evaluate import Evaluation, Floats
 from glassformer.trace.expressions import (
     Axis,
     Choose,
@@ -24,6 +26,7 @@ from glassformer.trace.expressions import (
     Operation,
     Reduce,
 )
+from glassformer.trace.largest import largest_terms
 
 __all__ = ["explain", "expression_data", "to_dict"]
 
@@ -50,17 +53,18 @@ def _lines(cell: Cell, terms: int, digits: int) -> list[str]:
             operands = ", ".join(o.step.name if o.step else o.argument for o in cell.step.operands)
             lines.append(f"  no rule for {cell.step.op}; made from {operands}")
         return lines
-    shown = text.numbers(expression, digits, terms)
+    named: dict[int, Floats] = {}  # m is in every term of Z, and Z in several lines: once is enough
+    again = Evaluation(expression, named=named)
+    shown = text.numbers(expression, digits, terms, named)
     lines.append(f"  = {cell.formula}")
     if isinstance(expression, Entry):
         return lines  # a copy: the operand says the rest
     lines.append(f"  = {shown}")
-    values = term_values(expression)
+    values = term_values(expression, named)
     if len(values) > 1 and shown != (sums := _sum_line(cell, values, terms, digits)):
         lines.append(f"  = {sums}")
-    for symbol, (formula, numbers, part) in cell.definitions.items():
+    for symbol, (formula, numbers, part) in cell.definitions_in(expression, named).items():
         lines.append(f"  {symbol} = {formula} = {numbers} = {text.number(part, digits)}")
-    again = Evaluation(expression)
     difference = again.relative_difference(float(cell.value))
     lines.append(f"  float64: {text.number(again.value, 9)}, relative difference {difference:.1e}")
     if cell.source is not None and cell.source.text:
@@ -90,25 +94,17 @@ def _shown_operands(cell: Cell, most: int) -> list[Cell]:
         return []
     terms = Terms(expression)
     if len(terms) <= most:
-        return _first_operands(expression, 2 * most)
+        return list(islice(_each_once(leaves(expression)), 2 * most))
     largest = np.argsort(-np.abs(terms.values), kind="stable")[:most].tolist()
     return list(dict.fromkeys(operand for place in largest for operand in terms[place].cells))
 
 
-def _first_operands(expression: Expression, most: int) -> list[Cell]:
-    """The first operands of a formula, without looking for the other thousands."""
-    found: dict[Cell, None] = {}
-    for cell in leaves(expression):
-        found.setdefault(cell)
-        if len(found) == most:
-            break
-    return list(found)
-
-
-def to_dict(cell: Cell, depth: int) -> dict[str, Any]:
+def to_dict(cell: Cell, depth: int, most: int | None) -> dict[str, Any]:
     """The cell as data: plain dicts, lists, strings and numbers.
 
-    `depth` levels of arithmetic; at the last, operands are named with their values and roles.
+    `depth` levels of arithmetic; at the last, operands are named with their values and roles. Of
+    more than `most` terms (None: all are listed) the largest are, the sum of the others under
+    `others`, and their operands; `complete` says whether every term and operand is there.
     """
     data: dict[str, Any] = {
         "cell": cell.name,
@@ -130,22 +126,50 @@ def to_dict(cell: Cell, depth: int) -> dict[str, Any]:
     expression = cell.expression
     if expression is None:
         return data
+    named: dict[int, Floats] = {}
+    again = Evaluation(expression, named=named)
     data["formula"] = cell.formula
-    data["numbers"] = cell.numbers
+    data["numbers"] = text.numbers(expression, named=named)
     data["definitions"] = [
         {"symbol": symbol, "formula": formula, "numbers": numbers, "value": value}
-        for symbol, (formula, numbers, value) in cell.definitions.items()
+        for symbol, (formula, numbers, value) in cell.definitions_in(expression, named).items()
     ]
-    again = Evaluation(expression)
     data["recomputed"] = again.value
     data["difference"] = again.relative_difference(float(cell.value))
     data["expression"] = expression_data(expression)
-    data["terms"] = [
-        {"value": term.value, "cells": [operand.name for operand in term.cells]}
-        for term in cell.terms
-    ]
-    data["operands"] = [to_dict(operand, depth - 1) for operand in cell.operands]
+    data.update(_listed(expression, Terms(expression, named), depth, most))
     return data
+
+
+def _listed(expression: Expression, terms: Terms, depth: int, most: int | None) -> dict[str, Any]:
+    """The terms of a cell and its operands as data: all of them, or of many the largest."""
+    limit = None if most is None else 2 * most + 1  # a term is mostly a product of two cells
+    places = range(len(terms)) if most is None else largest_terms(terms.values, most)
+    shown = [terms[place] for place in places]
+    cells = [list(islice(leaves(term.expression), limit)) for term in shown]
+    whole = len(shown) == len(terms)
+    read = leaves(expression) if whole else chain.from_iterable(cells)
+    operands = list(islice(_each_once(read), limit))
+    full = any(len(part) == limit for part in (operands, *cells))
+    listed: dict[str, Any] = {"complete": whole and not full}
+    listed["terms"] = [
+        {"value": term.value, "cells": [operand.name for operand in below]}
+        for term, below in zip(shown, cells, strict=True)
+    ]
+    if not whole:
+        rest = np.delete(terms.values, places)
+        listed["others"] = {"count": len(rest), "value": float(rest.sum())}
+    listed["operands"] = [to_dict(operand, depth - 1, most) for operand in operands]
+    return listed
+
+
+def _each_once(cells: Iterable[Cell]) -> Iterator[Cell]:
+    """The cells without repeats, one by one: of thousands the first may be enough."""
+    seen: set[Cell] = set()
+    for cell in cells:
+        if cell not in seen:
+            seen.add(cell)
+            yield cell
 
 
 def expression_data(expression: Expression) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from glassformer.trace.evaluate import Evaluation, Floats, gathered
 from glassformer.trace.expressions import (
@@ -28,11 +27,11 @@ from glassformer.trace.expressions import (
     Number,
     Operation,
     Reduce,
-    ReduceKind,
     Scalar,
     fix,
     walk,
 )
+from glassformer.trace.largest import largest_terms
 from glassformer.trace.memory import Index
 
 __all__ = [
@@ -41,7 +40,6 @@ __all__ = [
     "Phrases",
     "definitions",
     "entry_name",
-    "largest_terms",
     "linked_numbers",
     "number",
     "numbers",
@@ -260,30 +258,6 @@ class _Linked(_Numbers):
         place = len(self.operands)
         self.operands.append(operand)
         return f"{self.opening}{place} {text}{self.closing}", strength
-
-
-def largest_terms(
-    values: npt.NDArray[np.float64], most: int, kind: ReduceKind = "sum"
-) -> list[int]:
-    """The places of the values that matter most, in their own order; all if they are few.
-
-    In a sum those are the largest by size, for an extreme those nearest to it.
-    """
-    if len(values) <= most:
-        return list(range(len(values)))
-    known = np.nan_to_num(values, nan=np.inf)
-    sizes = {"min": -known, "argmin": -known, "smallest": -known, "place smallest": -known}
-    upwards = kind in ("max", "argmax", "largest", "place largest")
-    weights = known if upwards else sizes.get(kind, np.abs(known))
-    places: list[int] = np.sort(_first_largest(weights, most)).tolist()
-    return places
-
-
-def _first_largest(weights: npt.NDArray[np.float64], most: int) -> npt.NDArray[np.int64]:
-    """The places of the largest; of equal ones the first. (Sorting all would take milliseconds.)"""
-    least = np.partition(weights, len(weights) - most)[len(weights) - most]
-    above = np.flatnonzero(weights > least)
-    return np.concatenate([above, np.flatnonzero(weights == least)[: most - len(above)]])
 
 
 def places(reduce: Reduce, place: int) -> dict[str, int]:

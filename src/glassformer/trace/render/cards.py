@@ -10,6 +10,7 @@ from glassformer.trace import text
 from glassformer.trace.cells import Cell, leaves
 from glassformer.trace.evaluate import evaluate
 from glassformer.trace.expressions import Entry, Expression
+from glassformer.trace.largest import largest_terms
 from glassformer.trace.render.files import source_place
 
 __all__ = ["Card", "Definition", "Part", "card", "short_names"]
@@ -134,7 +135,7 @@ def _parts(
     if len(terms) < 2:
         return (), 0, 0.0
     values = terms.values
-    shown = text.largest_terms(values, most)
+    shown = largest_terms(values, most)
     sizes = np.abs(values[np.isfinite(values)])
     whole = float(sizes.sum()) or 1.0
     parts = tuple(

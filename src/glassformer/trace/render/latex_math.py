@@ -29,6 +29,7 @@ from glassformer.trace.expressions import (
     Scalar,
     fix,
 )
+from glassformer.trace.largest import largest_terms
 from glassformer.trace.render.words import Words
 
 __all__ = ["MathWriter", "NumbersWriter", "escaped", "math_name", "math_number", "math_symbol"]
@@ -244,7 +245,7 @@ class NumbersWriter(MathWriter):
     def reduce(self, reduce: Reduce) -> tuple[str, int]:
         """The largest terms, and what the others add up to."""
         values = gathered(reduce)
-        shown = text.largest_terms(values, self._most, reduce.kind)
+        shown = largest_terms(values, self._most, reduce.kind)
         parts = [self.write(fix(reduce.body, text.places(reduce, place)), 3) for place in shown]
         others = len(values) - len(shown)
         if others:

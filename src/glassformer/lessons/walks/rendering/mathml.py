@@ -28,6 +28,7 @@ from glassformer.trace.expressions import (
     Reduce,
     fix,
 )
+from glassformer.trace.largest import largest_terms
 from glassformer.trace.render.words import words_in
 
 __all__ = ["formula_mathml"]
@@ -235,7 +236,7 @@ class _Numbers(_Writer):
     def _parts(self, reduce: Reduce) -> list[str]:
         """The largest terms, and what the others add up to."""
         values = gathered(reduce)
-        shown = text.largest_terms(values, _MOST_TERMS, reduce.kind)
+        shown = largest_terms(values, _MOST_TERMS, reduce.kind)
         parts = [self.write(fix(reduce.body, text.places(reduce, place)), 3) for place in shown]
         others = len(values) - len(shown)
         if others and reduce.kind == "sum":
