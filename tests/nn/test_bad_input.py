@@ -30,6 +30,7 @@ from glassformer.nn import (
     presets,
     set_attention,
 )
+from glassformer.nn.attention import Implementation
 from glassformer.nn.bloem import SelfAttention, Transformer
 from glassformer.nn.models import pool
 from tests.nn.small import SIZES, shrunk, tiny
@@ -149,6 +150,35 @@ def test_a_mask_that_does_not_broadcast() -> None:
         module = set_attention(attention(), implementation)
         mask = torch.ones(2, 4, dtype=torch.bool)
         refuses(ShapeError, lambda m=module, k=mask: m(x, mask=k), "(2, 2, 3, 3)", "(2, 4)")  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("implementation", ["written", "fused"])
+def test_a_mask_for_each_text_is_not_taken_for_one_for_each_head(
+    implementation: Implementation,
+) -> None:
+    """Two texts and two heads: (2, 3, 3) would fit either way."""
+    module = attention()
+    set_attention(module, implementation)
+    x, each = torch.randn(2, 3, 8), torch.ones(2, 3, 3, dtype=torch.bool).tril()
+    refuses(ShapeError, lambda: module(x, mask=each), "(2, 3, 3)", "mask[:, None]", "mask[None]")
+    assert torch.equal(module(x, mask=each[:, None]), module(x, mask=each[None]))
+
+
+def test_values_with_other_heads_than_keys() -> None:
+    queries, keys, values = (torch.zeros(1, n, 3, 4) for n in (4, 2, 4))
+    for attend in (attend_written, attend_fused):
+        refuses(ShapeError, lambda a=attend: a(queries, keys, values), "2 and 4")  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(("k", "heads"), [(4, 0), (0, 1), (4, -2)])
+def test_no_heads_and_no_width(k: int, heads: int) -> None:
+    refuses(ConfigError, lambda: SelfAttention(k, heads=heads), f"k={k}", f"heads={heads}")
+
+
+def test_people_and_films_that_nobody_knows() -> None:
+    model = build(ModelConfig(architecture="recommender", vocab_size=3, d_model=4))
+    one, ten = torch.tensor([1]), torch.tensor([10])
+    refuses(InputError, lambda: model(one, ten), "films in 0..2", "got up to 1 and 10")
 
 
 def test_a_token_mask_of_another_length() -> None:

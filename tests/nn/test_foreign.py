@@ -321,6 +321,27 @@ def test_an_output_matrix_of_its_own_is_not_dropped() -> None:
         load_hugging_face_gpt2(model, state)
 
 
+def test_a_tensor_beside_the_transformer_is_not_dropped() -> None:
+    theirs = nn.Transformer(8, 2, 1, 1, 8, batch_first=True).state_dict()
+    ours = build(shrunk("torch_nn_transformer"))
+    assert isinstance(ours, Seq2Seq)
+    with pytest.raises(CheckpointError, match=r"hold 'generator\.weight', which nn\.Transformer"):
+        load_torch_transformer(ours, theirs | {"generator.weight": torch.ones(2)})
+
+
+@pytest.mark.usefixtures("as_users_run_it")
+@pytest.mark.parametrize(
+    "bad", [{"rope_theta": "x"}, {"rope_scaling": [1]}, {"attention_dropout": "x"}]
+)
+def test_a_config_with_words_for_numbers_is_one_clear_line(bad: dict[str, Any]) -> None:
+    sizes = ("hidden_size", "num_attention_heads", "intermediate_size", "max_position_embeddings")
+    plain: dict[str, Any] = dict.fromkeys((*sizes, "vocab_size", "num_hidden_layers"), 8)
+    config = {"model_type": "llama", "hidden_act": "silu", **plain, "num_attention_heads": 1}
+    assert config_from_hugging_face(config).d_model == 8
+    with pytest.raises(ConfigError, match=r"must be (a number|an object)"):
+        config_from_hugging_face(config | bad)
+
+
 def test_a_transformer_whose_decoder_does_not_fit_leaves_the_encoder_alone() -> None:
     model = make(shrunk("torch_nn_transformer"))
     assert isinstance(model, Seq2Seq)

@@ -43,6 +43,12 @@ def test_known_totals_without_embeddings(name: str, total: int) -> None:
     assert count_parameters(model) == total + 37_000 * 512
 
 
+def test_a_recommender_is_made_of_embeddings() -> None:
+    model = on_meta(ModelConfig(architecture="recommender", vocab_size=5, d_model=4))
+    assert count_parameters(model) == 2 * 5 * (4 + 1) + 1
+    assert count_parameters(model, embeddings=False) == 1, "the mean rating"
+
+
 def test_torch_counts_the_same() -> None:
     with torch.device("meta"):
         theirs = torch.nn.Transformer(batch_first=True)

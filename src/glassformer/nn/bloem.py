@@ -89,7 +89,7 @@ class Transformer(nn.Module):
 
 
 def _check_divisible(k: int, heads: int) -> None:
-    if k % heads:
+    if k < 1 or heads < 1 or k % heads:
         raise ConfigError(f"k must be a multiple of heads, got k={k} and heads={heads}")
 
 

@@ -9,7 +9,6 @@ from torch import nn
 from glassformer.nn.config import ModelConfig
 from glassformer.nn.layers import TokenEmbedding
 from glassformer.nn.models import build
-from glassformer.nn.positions import LearnedPositions
 
 __all__ = ["count_parameters", "describe", "describe_config"]
 
@@ -35,7 +34,7 @@ def count_parameters(model: nn.Module, *, embeddings: bool = True) -> int:
     """Parameters, shared ones once; `embeddings=False` leaves out tables and vocabulary maps."""
     left_out: set[int] = set()
     if not embeddings:
-        tables = [m for m in model.modules() if isinstance(m, TokenEmbedding | LearnedPositions)]
+        tables = [m for m in model.modules() if isinstance(m, TokenEmbedding | nn.Embedding)]
         outputs = [
             m for n, m in model.named_modules() if n.endswith(("to_vocabulary", "to_classes"))
         ]

@@ -211,6 +211,11 @@ def _check_widths(queries: Tensor, keys: Tensor, values: Tensor) -> None:
         raise ShapeError(
             f"each key needs one value, got {keys.size(-2)} keys and {values.size(-2)} values"
         )
+    if keys.size(-3) != values.size(-3):
+        raise ShapeError(
+            "keys and values must have equally many heads, got "
+            f"{keys.size(-3)} and {values.size(-3)}"
+        )
     if queries.size(-3) % keys.size(-3):
         raise ShapeError(
             "query heads must be a multiple of key heads, got "

@@ -1,7 +1,8 @@
 """Masks: boolean, and True means "may attend", everywhere.
 
-A mask broadcasts to (B, H, Q, K). Masks combine with `&`: a key is visible when every mask says
-so. B batch, H heads, Q query positions, K key positions.
+A mask broadcasts to (B, H, Q, K); one of three axes, which might mean B or H, is refused. Masks
+combine with `&`: a key is visible when every mask says so. B batch, H heads, Q query positions,
+K key positions.
 """
 
 import torch
@@ -48,6 +49,11 @@ def check_mask(mask: Tensor, scores_shape: tuple[int, ...] | None = None) -> Non
     # By hand: torch.broadcast_shapes takes as long as a small attention, at every step of decoding.
     sizes = zip(reversed(mask.shape), reversed(scores_shape), strict=False)
     fits = mask.dim() <= len(scores_shape) and all(size in (1, wanted) for size, wanted in sizes)
+    if fits and mask.dim() == 3 and len(scores_shape) == 4 and mask.size(0) > 1:
+        raise ShapeError(
+            f"a mask of three axes, {tuple(mask.shape)}, may be one for each text or one for each "
+            "head; write mask[:, None] for texts, mask[None] for heads"
+        )
     if not fits:
         raise ShapeError(
             f"a mask must broadcast to the scores {tuple(scores_shape)}, got {tuple(mask.shape)}"

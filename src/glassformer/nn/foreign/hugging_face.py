@@ -213,6 +213,8 @@ def _gpt2_config(c: Mapping[str, Any]) -> ModelConfig:
 
 def _llama_config(c: Mapping[str, Any]) -> ModelConfig:
     rope = c.get("rope_parameters") or c.get("rope_scaling") or {}
+    if not isinstance(rope, Mapping):
+        raise ConfigError(f"rope_parameters must be an object with settings, got {rope!r}")
     _refuse_others(c, hidden_act=("silu",), attention_bias=(False, None), mlp_bias=(False, None))
     _refuse_others(rope, rope_type=("default", None), type=("default", None))  # new and old name
     _refuse_others({**c, **rope}, partial_rotary_factor=(1.0, None))
@@ -224,10 +226,10 @@ def _llama_config(c: Mapping[str, Any]) -> ModelConfig:
         n_layers=c["num_hidden_layers"],
         d_ff=c["intermediate_size"],
         max_len=c["max_position_embeddings"],
-        base=float(rope.get("rope_theta") or c.get("rope_theta") or 10_000.0),
+        base=rope.get("rope_theta") or c.get("rope_theta") or 10_000.0,
     ).with_(
         block__norm_eps=c.get("rms_norm_eps", 1e-6),
-        attention__dropout=float(c.get("attention_dropout") or 0.0),
+        attention__dropout=c.get("attention_dropout") or 0.0,
         attention__d_head=c.get("head_dim"),
         output__tied="output" if c.get("tie_word_embeddings") else "none",
     )

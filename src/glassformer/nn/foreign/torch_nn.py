@@ -1,5 +1,6 @@
 """From torch.nn's own Transformer classes."""
 
+from glassformer.errors import CheckpointError
 from glassformer.nn.attention import MultiHeadAttention
 from glassformer.nn.blocks import Stack
 from glassformer.nn.foreign.renaming import (
@@ -11,6 +12,7 @@ from glassformer.nn.foreign.renaming import (
     in_blocks,
     rename,
     three_maps,
+    without,
 )
 from glassformer.nn.models import Seq2Seq
 from glassformer.nn.shapes import Tensor
@@ -54,6 +56,8 @@ def load_torch_encoder(stack: Stack, state: State) -> None:
 
 def load_torch_transformer(model: Seq2Seq, state: State) -> None:
     """From `nn.Transformer(...).state_dict()`; embeddings and output stay as they are."""
+    for name in without(state, ("encoder.", "decoder.")):
+        raise CheckpointError(f"the weights hold {name!r}, which nn.Transformer does not have")
     encoder = _rename_stack(below(state, "encoder."), _ENCODER_LAYER)
     decoder = _rename_stack(below(state, "decoder."), _DECODER_LAYER)
     check_fit(model.encoder, encoder, _KEPT)

@@ -7,6 +7,7 @@ Dims: N pairs, D width.
 import torch
 from torch import nn
 
+from glassformer.errors import InputError
 from glassformer.nn.config import ModelConfig
 from glassformer.nn.shapes import Float, Int, Tensor
 
@@ -35,7 +36,14 @@ class MatrixFactorisation(nn.Module):
 
     def forward(self, person: Int[Tensor, " N"], film: Int[Tensor, " N"]) -> Float[Tensor, " N"]:
         """The rating of each pair."""
-        match = (self.people(person) * self.films(film)).sum(dim=-1)
+        try:
+            match = (self.people(person) * self.films(film)).sum(dim=-1)
+        except IndexError:  # found by the lookup itself, as in TokenEmbedding
+            raise InputError(
+                f"people must be in 0..{self.people.num_embeddings - 1} and films in "
+                f"0..{self.films.num_embeddings - 1}, got up to {int(person.max())} and "
+                f"{int(film.max())}"
+            ) from None
         habits = self.of_person(person) + self.of_film(film)
         rating: Tensor = self.mean + habits.squeeze(-1) + match
         return rating
