@@ -14,6 +14,8 @@ from glassformer.lessons import Audit, Digits, audit, example_names, load_exampl
 from glassformer.lessons.formulas import FUNCTIONS, Numbers
 from tests.lessons.made_once import audit_of
 
+pytestmark = pytest.mark.no_cover  # the lines of test_planted_slips.py, for larger examples
+
 
 @pytest.fixture(scope="module")
 def by_hand() -> Audit:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from glassformer.trace import Trace, diff, replay, trace
 from tests.trace.foreign_models import EXAMPLES
 
+pytestmark = pytest.mark.no_cover  # the lines of test_rules.py, for far more cells
 # The untraced run of torch's encoder takes its fast path.
 torchs_own_warning = pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 

@@ -14,6 +14,8 @@ from torch import Tensor, nn
 from glassformer.trace import replay, trace
 from tests.trace.foreign_models import ids, llama, whisper
 
+pytestmark = pytest.mark.no_cover  # the lines of test_rules.py, for far more cells
+
 
 class Oddities(nn.Module):
     """Rotary positions, a cache written in place, experts by index, a recurrence, tied output."""

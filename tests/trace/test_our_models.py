@@ -7,6 +7,8 @@ from torch import Tensor, nn
 from glassformer.trace import replay, trace
 from tests.nn.small import ARCHITECTURES, EVERY, SIZES, inputs_for, make, shrunk
 
+pytestmark = pytest.mark.no_cover  # the lines of test_rules.py, for far more cells
+
 
 @pytest.mark.parametrize("name", SIZES)
 def test_presets_are_true_in_every_cell(name: str) -> None:
