@@ -14,6 +14,7 @@ from glassformer.data.plain import read_shakespeare, read_text_file, read_wikite
 from glassformer.data.table import read_table, split_by_text
 from glassformer.errors import ConfigError, DataError
 from glassformer.training.problems import prepare
+from glassformer.training.problems.problem import share_of
 from tests.training.made import registered, tiny, write
 
 
@@ -169,6 +170,18 @@ def test_pairs_that_are_all_too_long_are_named(tmp_path: Path) -> None:
         prepare(tiny("pairs", data__file=str(file), data__max_len=3))
 
 
+@pytest.mark.parametrize(
+    ("target", "language"), [("我爱北京 {}。", "zh"), ("ich liebe {}", "en"), ("{}", "en")]
+)
+def test_bleu_counts_the_characters_of_chinese_pairs(
+    tmp_path: Path, target: str, language: str
+) -> None:
+    file = tmp_path / "pairs.tsv"
+    lines = [f"I love {n}\t{target.format(n)}\n" for n in range(20)]
+    file.write_text("".join(lines), encoding="utf-8")
+    assert prepare(tiny("pairs", data__file=str(file))).language == language
+
+
 def test_a_text_of_which_nothing_is_held_out_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"data\.validation must be above 0"):
         prepare(tiny("text", data__file=str(tmp_path), data__validation=0))
@@ -188,6 +201,17 @@ def test_equal_texts_of_a_table_are_on_one_side(tmp_path: Path) -> None:
     assert valid
     assert {text for text, _ in train}.isdisjoint(text for text, _ in valid)
     assert len(train) + len(valid) == 60
+
+
+def test_a_share_of_alternating_classes_has_both() -> None:
+    items = [f"{n}{'ab'[n % 2]}" for n in range(1000)]
+    half, tenth = share_of(items, 0.5), share_of(items, 0.1)
+    assert (len(half), len(tenth)) == (500, 100)
+    for part in (half, tenth):
+        assert part == [item for item in items if item in set(part)], "in their order"
+        assert 0.4 < sum(item.endswith("a") for item in part) / len(part) < 0.6
+    assert set(tenth) < set(half)
+    assert share_of(items, 1.0) == items
 
 
 def test_texts_are_cut_at_the_end_or_in_the_middle() -> None:

@@ -109,6 +109,24 @@ def test_configs_made_in_python_hold_finite_numbers(number: float) -> None:
         LoopConfig(epochs=number)
 
 
+@pytest.mark.parametrize(
+    ("name", "key", "value"),
+    [
+        ("text", "data.share", 0.5),
+        ("digits", "data.share", 0.5),
+        ("movielens", "data.share", 0.5),
+        ("multi30k", "data.word_dropout", 0.5),
+        ("digits", "data.word_dropout", 0.5),
+        ("imdb-pretrain", "first.data.word_dropout", 0.5),
+    ],
+)
+def test_a_setting_that_a_problem_does_not_read_is_refused(
+    name: str, key: str, value: float
+) -> None:
+    with pytest.raises(ConfigError, match=key.removeprefix("first.")):
+        changed(recipe(name), {key: value})
+
+
 def test_ratings_are_not_smoothed() -> None:
     with pytest.raises(ConfigError, match=r"optimiser\.label_smoothing is for probabilities"):
         changed(recipe("movielens"), {"optimiser.label_smoothing": 0.1})

@@ -95,6 +95,20 @@ def test_damaged_states_of_later_steps_do_not_crowd_out_new_ones(tmp_path: Path,
     assert len(steps(tmp_path)) == 2 * keep
 
 
+def test_a_changed_fact_is_damage(tmp_path: Path) -> None:
+    for step in (1, 2):
+        save_state(tmp_path, state(step), keep=2)
+    file = tmp_path / "00000002.json"
+    text = file.read_text("utf-8")
+    file.write_text(
+        text.replace('"position": {\n   "step": 2', '"position": {\n   "step": 3'), "utf-8"
+    )
+    assert file.read_text("utf-8") != text
+    read = newest_state(tmp_path, lambda _: None)
+    assert read is not None
+    assert read.step == 1
+
+
 def test_facts_that_are_no_object_are_damage(tmp_path: Path) -> None:
     for step in (1, 2):
         save_state(tmp_path, state(step), keep=2)

@@ -168,6 +168,41 @@ def test_weights_that_are_no_numbers_are_not_kept(tmp_path: Path) -> None:
     assert not (tmp_path / "run/model").exists()
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB"),
+        RuntimeError("[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can't allocate memory"),
+        MemoryError(),
+    ],
+)
+def test_too_little_memory_is_one_clear_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def greedy(*_arguments: Any) -> Loss:
+        raise error
+
+    monkeypatch.setattr(acceleration, "model_loss", greedy)
+    with pytest.raises(TrainingError, match=r"cpu has too little memory.*loop\.accumulate"):
+        train(tiny("shakespeare"), tmp_path / "run")
+
+
+def test_other_errors_are_not_taken_for_too_little_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_arguments: Any) -> Loss:
+        raise RuntimeError("a mistake of ours")
+
+    monkeypatch.setattr(acceleration, "model_loss", broken)
+    with pytest.raises(RuntimeError, match="a mistake of ours"):
+        train(tiny("shakespeare"), tmp_path / "run")
+
+
+def test_muon_without_blocks_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="this model has none: set adamw"):
+        train(tiny("imdb-lstm", optimiser__kind="muon"), tmp_path / "run")
+
+
 def test_a_folder_that_is_not_empty_is_refused(tmp_path: Path) -> None:
     train(tiny("shakespeare"), tmp_path / "run")
     with pytest.raises(TrainingError, match="is not empty; go on with --resume"):

@@ -18,7 +18,7 @@ from glassformer.errors import DataError, GlassformerError
 
 __all__ = ["VERSION", "key_of", "prepared_folder"]
 
-VERSION = 1
+VERSION = 2
 """Of reading and tokenising: raise it when either changes, and old stores are not found again."""
 
 

@@ -10,8 +10,8 @@ from typing import Literal
 
 from glassformer.errors import ConfigError
 from glassformer.nn import ModelConfig
-from glassformer.nn.config import Architecture
 from glassformer.text.cutting import Cut
+from glassformer.training.fitting import check_fit
 
 __all__ = [
     "AttentionKernel",
@@ -41,16 +41,6 @@ Problem = Literal[
 
 
 Kind = Literal["transformer", "lstm", "rnn", "conv", "factors"]
-
-# What answers a problem, by its name or its first word: a Transformer's architecture, other kinds.
-_ANSWERS: dict[str, tuple[Architecture, tuple[Kind, ...]]] = {
-    "classify": ("classifier", ("lstm",)),
-    "classify-digits": ("image_classifier", ()),
-    "mask": ("masked_language_model", ()),
-    "continue": ("language_model", ()),
-    "translate": ("seq2seq", ("rnn", "conv")),
-    "rate": ("recommender", ("factors",)),
-}
 
 Switch = Literal["auto", "on", "off"]
 
@@ -259,28 +249,7 @@ class RunConfig:
     """A run before this one: its tokenizer and the weights that both models have are kept."""
 
     def __post_init__(self) -> None:
-        self._check_answer()
-        for name in ("agreement", "label_smoothing"):
-            if getattr(self.optimiser, name) and self.data.problem == "rate-movielens":
-                raise ConfigError(f"optimiser.{name} is for probabilities; ratings are numbers")
-        if self.loop.sharding == "fsdp" and self.optimiser.kind == "muon":
-            raise ConfigError(
-                "muon works on whole matrices, and loop.sharding = fsdp cuts them: "
-                "set optimiser.kind to adamw"
-            )
-
-    def _check_answer(self) -> None:
-        """Whether this kind of model gives answers that the problem can be scored by."""
-        problem = self.data.problem
-        architecture, kinds = _ANSWERS.get(problem) or _ANSWERS[problem.partition("-")[0]]
-        if self.kind == "transformer" and self.model.architecture != architecture:
-            raise ConfigError(
-                f"data.problem {problem} needs model.architecture {architecture}, "
-                f"got {self.model.architecture}"
-            )
-        if self.kind != "transformer" and self.kind not in kinds:
-            possible = " or ".join(("transformer", *kinds))
-            raise ConfigError(f"data.problem {problem} needs kind {possible}, got {self.kind}")
+        check_fit(self)
 
 
 def _check_finite(config: object, section: str) -> None:

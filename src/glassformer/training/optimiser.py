@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from glassformer.errors import TrainingError
+from glassformer.errors import ConfigError, TrainingError
 from glassformer.training.config import OptimiserConfig
 from glassformer.training.muon import Muon
 from glassformer.training.sharding import cut_like, whole
@@ -35,6 +35,11 @@ class Optimiser:
             for name, parameter in named.items()
             if config.kind == "muon" and parameter.dim() == 2 and ".blocks." in name
         }
+        if config.kind == "muon" and not hidden:
+            raise ConfigError(
+                "optimiser.kind muon is for the matrices of Transformer blocks, and this model has "
+                "none: set adamw"
+            )
         rest = {name: parameter for name, parameter in named.items() if name not in hidden}
         self.parameters = list(named.values())
         self._named = named

@@ -66,7 +66,23 @@ def train(
         processes.join(device)
         say = reporter if reporter and processes.is_first else Reporter()
         where = _Where(device, processes, interruption, say)
-        return _train(config, run_folder, resume, where)
+        try:
+            return _train(config, run_folder, resume, where)
+        except (MemoryError, RuntimeError) as error:
+            if not _is_lack_of_memory(error):
+                raise
+            raise TrainingError(
+                f"{device.type} has too little memory for this run: raise loop.accumulate, or "
+                "lower data.batch_size (data.max_tokens), data.max_len or the model's sizes; "
+                "states that were saved are whole"
+            ) from error
+
+
+def _is_lack_of_memory(error: Exception) -> bool:
+    # The CPU's allocator has no exception of its own.
+    return isinstance(
+        error, MemoryError | torch.OutOfMemoryError
+    ) or "can't allocate memory" in str(error)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """A state to resume from: named tensors in safetensors, the rest in JSON, whole or not at all.
 
     state/00001200.safetensors   parameters, optimiser, average, best weights, random generators
-    state/00001200.json          position, scores, and the SHA-256 of the file beside it
+    state/00001200.json          position, scores, and the SHA-256 over both files
 
 The JSON is written last, so that a state without one was never finished. A damaged state is
 reported and the one before it used. Nothing here is a pickle, and nothing knows what is trained.
@@ -56,7 +56,7 @@ def save_state(folder: Path, state: State, keep: int) -> None:
     data = save(tensors)
     facts = {
         "step": state.step,
-        "sha256": hashlib.sha256(data).hexdigest(),
+        "sha256": _hash(data, state.step, state.facts),
         "facts": state.facts,
     }
     name = f"{state.step:08d}"
@@ -141,9 +141,15 @@ def _states(folder: Path) -> list[Path]:
     return sorted(folder.glob("[0-9]*.json"), reverse=True)
 
 
+def _hash(data: bytes, step: int, facts: dict[str, Any]) -> str:
+    """Over the tensors and what the JSON says besides."""
+    said = json.dumps([step, facts], sort_keys=True).encode()
+    return hashlib.sha256(data + said).hexdigest()
+
+
 def _read(path: Path) -> State:
     facts = json.loads(path.read_text(encoding="utf-8"))
     data = path.with_suffix(".safetensors").read_bytes()
-    if hashlib.sha256(data).hexdigest() != facts["sha256"]:
+    if _hash(data, facts["step"], facts["facts"]) != facts["sha256"]:
         raise ValueError("its hash is another")
     return State(facts["step"], load(data), facts["facts"])

@@ -7,6 +7,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from glassformer.data import CORPORA, Batch, Examples, Order
 from glassformer.errors import DataError, TrainingError
 from glassformer.nn import ModelConfig
@@ -156,11 +158,15 @@ def store_tokenizer(folder: Path, tokenizer: Tokenizer | None = None) -> Tokeniz
 
 
 def share_of(items: Sequence[Any], share: float) -> list[Any]:
-    """Every so manieth item, so that a share of sorted data is like the whole."""
-    count = max(1, round(len(items) * share))
+    """Some of the items in their order, drawn by a fixed seed; a smaller share is part of a larger.
+
+    Every so manieth item would not do: where classes alternate, all would be of one.
+    """
     if not items:
         raise DataError("there are no training examples")
-    return [items[index * len(items) // count] for index in range(count)]
+    count = max(1, round(len(items) * share))
+    drawn = np.random.default_rng(2017).permutation(len(items))[:count]
+    return [items[index] for index in sorted(drawn.tolist())]
 
 
 def _unknown(tokenizer: Tokenizer) -> int:

@@ -1,6 +1,7 @@
 """Sentences and their translations: Multi30k, Tatoeba, and both together."""
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -74,9 +75,16 @@ def translate_file(config: RunConfig, tokenizer: Tokenizer | None = None) -> Pro
     n_held_out = round(len({pair.source.casefold() for pair in pairs}) * config.data.validation)
     splits = split_by_source(pairs, n_valid=n_held_out, n_test=0)
     parts = _Parts(splits.train, splits.valid)
-    problem = _translate(config, tokenizer, [], lambda: parts, "en", {path.name: sha256(path)})
+    language = "zh" if _is_chinese(pairs) else "en"
+    problem = _translate(config, tokenizer, [], lambda: parts, language, {path.name: sha256(path)})
     problem.about["data"] = path.name
     return problem
+
+
+def _is_chinese(pairs: Sequence[Pair]) -> bool:
+    """Whether most of the letters to be written are Han characters: BLEU counts those as words."""
+    letters = Counter("一" <= c <= "鿿" for pair in pairs for c in pair.target if c.isalpha())
+    return letters[True] > letters[False]
 
 
 def translate_multi30k(config: RunConfig, tokenizer: Tokenizer | None = None) -> Problem:
