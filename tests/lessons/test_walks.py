@@ -26,7 +26,8 @@ from glassformer.lessons.walks import (
 from glassformer.lessons.walks.by_hand_model import by_hand_model
 from glassformer.lessons.walks.naming import cell_name, shown_formula
 from glassformer.lessons.walks.phrases import ROLES, TITLES, WORDS
-from glassformer.lessons.walks.switches import SWITCHES, Switched, switches
+from glassformer.lessons.walks.switches import switches
+from glassformer.lessons.walks.switches_model import SWITCHES, Switched, switched_trace
 from glassformer.lessons.walks.thrones import ANSWER, learn, say_answer
 from tests.lessons.made_once import lesson
 
@@ -232,6 +233,33 @@ def test_switches_left_off_have_no_step() -> None:
     assert len(fewer.steps) == len(whole.steps) - 2
     with pytest.raises(UnknownNameError, match="did you mean 'masking'"):
         switches("en", ["maskin"])
+
+
+@pytest.mark.parametrize("off", ["", "embedding", "width", "masking"])
+def test_what_the_switches_say_is_true_whatever_is_off(off: str) -> None:
+    steps = {
+        step.title.split(": ")[-1]: step for step in switches("en", [off] if off else []).steps
+    }
+    on = [name for name in SWITCHES if name != off]
+    same = _switched(on[: on.index("position")])  # until positions came
+    assert torch.equal(same[0], same[3] if off == "embedding" else same[4])
+    said = steps["Positional encoding"].parts[0]
+    assert isinstance(said, Paragraph)
+    assert ("inputs 1 and 4" in said.text) == (off == "embedding")
+    for name, title in (("heads", "Several heads"), ("stacking", "Stacking layers")):
+        said = steps[title].parts[0]
+        assert isinstance(said, Paragraph)
+        before, after = (_switched(on[: on.index(name) + more]) for more in (0, 1))
+        assert torch.equal(before, after) == ("this switch changes nothing" in said.text)
+    said = steps["LayerNorm and residual connections"].parts[0]
+    assert isinstance(said, Paragraph)
+    assert ("decoder stack" in said.text) == (not off)
+
+
+def _switched(on: list[str]) -> torch.Tensor:
+    """The outputs, (positions, width), with these switches on."""
+    _, run = switched_trace(frozenset(on))
+    return next(iter(run.outputs.values())).value[0]
 
 
 # --- names ---

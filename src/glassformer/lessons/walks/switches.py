@@ -1,39 +1,34 @@
 """From self-attention to the Transformer: ten switches, turned on one after the other.
 
-`Switched` is one small machine of our own modules in which each of the ten can be on or off, in any
-combination; the lesson turns them on in turn and shows what changes in shapes, parameters, numbers.
+`switches_model` is one small machine of our own modules in which each of the ten can be on or off;
+the lesson turns them on in turn and shows what changes in shapes, parameters, numbers. A switch
+that is left off changes what the later ones do, so some have words of their own for that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-import torch
-from torch import nn
-
 from glassformer.errors import UnknownNameError
 from glassformer.lessons.example import Bilingual, Language
-from glassformer.lessons.reading import load_example
-from glassformer.lessons.walks.illustrated import printed_matrix
 from glassformer.lessons.walks.lesson import HeatMap, Lesson, LessonStep, Paragraph, Part, Table
 from glassformer.lessons.walks.naming import number
 from glassformer.lessons.walks.phrases import Phrases, Speaker
 from glassformer.lessons.walks.steps import heat_map
-from glassformer.nn import AttentionConfig, count_parameters
-from glassformer.nn.attention import MultiHeadAttention, set_attention
-from glassformer.nn.config import FeedForwardConfig
-from glassformer.nn.layers import FeedForward, TokenEmbedding
-from glassformer.nn.positions import sinusoidal_table
-from glassformer.nn.shapes import Float, Int, Tensor
-from glassformer.trace import Trace, trace
+from glassformer.lessons.walks.switches_model import (
+    IDS,
+    KEPT,
+    SWITCHES,
+    WIDTH,
+    WORDS,
+    Switched,
+    switched_trace,
+)
+from glassformer.nn import count_parameters
+from glassformer.trace import Trace
 from glassformer.trace.render.matrices import shape_text
 
-__all__ = ["PHRASES", "SWITCHES", "TITLE", "Switched", "switches"]
-
-SWITCHES = (
-    "width", "bias", "embedding", "position", "truncating", "masking", "heads", "stacking",
-    "linear", "norm",
-)  # fmt: skip
+__all__ = ["PHRASES", "TITLE", "switches"]
 
 TITLE = Bilingual("From self-attention to the Transformer", "从自注意力到 Transformer")
 PHRASES: Phrases = {
@@ -71,6 +66,12 @@ PHRASES: Phrases = {
         "places; now the two differ by up to {difference}.",
         "每个位置加上一个向量。此前两处“the”的输出完全相同，现在两者最多相差 {difference}。",
     ),
+    "position vectors": Bilingual(
+        "A vector for each position is added. Until now inputs 1 and 4, which are equal, had the "
+        "same output; now the two differ by up to {difference}.",
+        "每个位置加上一个向量。输入 1 与输入 4 相同，此前两者的输出也完全相同，现在最多相差 "
+        "{difference}。",
+    ),
     "truncating": Bilingual("Truncating", "截断"),
     "truncating text": Bilingual(
         "Only the first {kept} words are read: a model has a longest input, and cost grows with "
@@ -87,10 +88,19 @@ PHRASES: Phrases = {
         "Two heads of half the width: two sets of weights for the same number of parameters.",
         "两个头，各占一半宽度：参数量不变，却有两组注意力权重。",
     ),
+    "heads narrow": Bilingual(
+        "Three numbers cannot be halved: while “Dimension” is off, this switch changes nothing.",
+        "三维无法平分：“维度”关闭时，这个开关不起作用。",
+    ),
     "stacking": Bilingual("Stacking layers", "堆叠多层"),
     "stacking text": Bilingual(
         "A second layer reads what the first one wrote: words can now be reached through others.",
         "第二层读取第一层的结果：信息可以经由其他词间接传递。",
+    ),
+    "stacking narrow": Bilingual(
+        "A second layer would need outputs as wide as inputs: while “Dimension” is off, this "
+        "switch changes nothing.",
+        "第二层要求输出与输入同维：“维度”关闭时，这个开关不起作用。",
     ),
     "linear": Bilingual("Linear maps between", "层间的线性变换"),
     "linear text": Bilingual(
@@ -106,6 +116,17 @@ PHRASES: Phrases = {
         "每一部分的结果都与输入相加，并把每个向量归一化到均值 0、标准差 1。这就是 Transformer 的解"
         "码器堆栈。",
     ),
+    "norm part": Bilingual(
+        "What each part computes is added to what came in, and every vector is brought to mean 0 "
+        "and deviation 1.",
+        "每一部分的结果都与输入相加，并把每个向量归一化到均值 0、标准差 1。",
+    ),
+    "norm narrow": Bilingual(
+        "Every vector is brought to mean 0 and deviation 1. Nothing is added to what came in: a "
+        "sum needs outputs as wide as inputs, and “Dimension” is off.",
+        "把每个向量归一化到均值 0、标准差 1。没有残差连接：相加要求输出与输入同维，而“维度”处于关闭"
+        "状态。",
+    ),
     "turned on": Bilingual("{number} of {count}: {name}", "开关 {number}／{count}：{name}"),
     "input shape": Bilingual("input", "输入"),
     "output shape": Bilingual("output", "输出"),
@@ -120,96 +141,6 @@ PHRASES: Phrases = {
     "switch": Bilingual("switch", "开关"),
     "no switch": Bilingual("none", "无"),
 }
-_WORDS = ("the", "cat", "walks", "on", "the", "street")
-_IDS = (0, 1, 2, 3, 0, 4)
-_WIDTH, _NARROW, _KEPT, _SEED = 4, 3, 5, 2
-
-
-class _Layer(nn.Module):
-    """One attention, and what the switches put after it."""
-
-    def __init__(self, on: frozenset[str]) -> None:
-        super().__init__()
-        width = _WIDTH if "width" in on else _NARROW
-        heads = 2 if "heads" in on and "width" in on else 1
-        config = AttentionConfig(
-            n_heads=heads, d_head=width // heads, d_value=width // heads, bias="bias" in on,
-            output_map=False,
-        )  # fmt: skip
-        self.attention = MultiHeadAttention(_WIDTH, config)
-        self.feed_forward = (
-            FeedForward(width, FeedForwardConfig(d_ff=2 * width)) if "linear" in on else None
-        )
-        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(2 if "norm" in on else 0))
-        self.causal = "masking" in on
-        # A sum needs two vectors of one width.
-        self.residual = "norm" in on and "width" in on
-
-    def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D2"]:
-        """Attention, then what is switched on."""
-        attended = self.attention(x, causal=self.causal)
-        mixed = x + attended if self.residual else attended
-        normed = self.norms[0](mixed) if self.norms else mixed
-        if self.feed_forward is None:
-            result: Tensor = normed
-            return result
-        fed = self.feed_forward(normed)
-        summed = normed + fed if self.residual else fed
-        output: Tensor = self.norms[1](summed) if self.norms else summed
-        return output
-
-
-class Switched(nn.Module):
-    """Self-attention with any of the ten switches on.
-
-    Each part draws its parameters with a seed of its own, so that a switch changes nothing but
-    what it is for. Stacking needs outputs as wide as inputs, and heads an even width: without
-    `width` these two have no effect.
-    """
-
-    def __init__(self, on: frozenset[str]) -> None:
-        super().__init__()
-        for name in on:
-            if name not in SWITCHES:
-                raise UnknownNameError("switch", name, SWITCHES)
-        self.on = on
-        depth = 2 if {"stacking", "width"} <= on else 1
-        self.embedding = TokenEmbedding(len(set(_IDS)), _WIDTH) if "embedding" in on else None
-        self.layers = nn.ModuleList(_Layer(on) for _ in range(depth))
-        _draw(self)
-        set_attention(self.eval(), "written")
-
-    def forward(
-        self, ids: Int[Tensor, "B T"], given: Float[Tensor, "B T D"]
-    ) -> Float[Tensor, "B T D2"]:
-        """Ids where there is an embedding, else the vectors given."""
-        kept = _KEPT if "truncating" in self.on else ids.size(1)
-        x = given[:, :kept] if self.embedding is None else self.embedding(ids[:, :kept])
-        if "position" in self.on:
-            x = x + sinusoidal_table(x.size(1), x.size(2))
-        for layer in self.layers:
-            x = layer(x)
-        return x
-
-
-@torch.no_grad()
-def _draw(model: nn.Module) -> None:
-    """Matrices and biases by a seed from their name; the gains of norms stay 1."""
-    for name, parameter in model.named_parameters():
-        if ".norms." in name:
-            continue
-        seed = _SEED + sum(map(ord, name))
-        generator = torch.Generator().manual_seed(seed)
-        drawn = torch.randn(parameter.shape, generator=generator)
-        parameter.copy_((drawn * 5).round() / 10)
-
-
-def _run(on: frozenset[str]) -> tuple[Switched, Trace]:
-    rows = printed_matrix(load_example("illustrated"), "x")
-    given = rows.repeat(2, 1).unsqueeze(0)
-    model = Switched(on)
-    ids = torch.tensor([_IDS])
-    return model, trace(model, ids, given, labels={"ids": list(_WORDS)})
 
 
 def switches(language: Language, off: Collection[str] = ()) -> Lesson:
@@ -223,18 +154,19 @@ def switches(language: Language, off: Collection[str] = ()) -> Lesson:
 
 
 def _steps(chosen: list[str], say: Speaker) -> Iterator[LessonStep]:
-    model, run = _run(frozenset())
+    model, run = switched_trace(frozenset())
     line = _line(model, run, say)
     table = [(say("no switch"), *line)]
     parts: list[Part] = [Paragraph(say("start")), _output(run, say)]
     yield LessonStep("switch", say("start title"), tuple(parts))
     for place, name in enumerate(chosen, start=1):
         before = line
-        model, run = _run(frozenset(chosen[:place]))
+        model, run = switched_trace(frozenset(chosen[:place]))
         line = _line(model, run, say)
         table.append((say(name), *line))
         title = say("turned on", number=place, count=len(chosen), name=say(name))
-        yield LessonStep("switch", title, tuple(_changed(name, before, line, run, say)))
+        said = [_said(name, model, run, say), *_changed(name, before, line, run, say)]
+        yield LessonStep("switch", title, tuple(said))
     heads = (say("switch"), *_heads(say))
     parts = [Paragraph(say("all")), Table("", heads, tuple(table))]
     yield LessonStep("switch", say("all title"), tuple(parts))
@@ -250,7 +182,7 @@ def _line(model: Switched, run: Trace, say: Speaker) -> tuple[str, ...]:
     output = next(iter(run.outputs.values()))
     last = ", ".join(number(float(x), 3) for x in output.value[0, -1])
     kept = output.shape[-2]
-    read = say("given vectors", shape=shape_text((kept, _WIDTH)))
+    read = say("given vectors", shape=shape_text((kept, WIDTH)))
     return (
         say("given words", count=kept) if "embedding" in model.on else read,
         shape_text(output.shape[1:]),
@@ -259,13 +191,26 @@ def _line(model: Switched, run: Trace, say: Speaker) -> tuple[str, ...]:
     )
 
 
+def _said(name: str, model: Switched, run: Trace, say: Speaker) -> Paragraph:
+    """What a switch does, beside those that are on."""
+    if name == "position":
+        with_words = "embedding" in model.on
+        again = IDS.index(IDS[0], 1) if with_words else len(IDS) // 2  # equal to the first
+        output = next(iter(run.outputs.values())).value[0]
+        difference = number(float((output[0] - output[again]).abs().max()), 3)
+        phrase = "position text" if with_words else "position vectors"
+        return Paragraph(say(phrase, difference=difference))
+    phrase = f"{name} text"
+    if name in ("heads", "stacking", "norm") and "width" not in model.on:
+        phrase = f"{name} narrow"
+    elif name == "norm" and model.on != frozenset(SWITCHES):
+        phrase = "norm part"
+    return Paragraph(say(phrase, kept=KEPT))
+
+
 def _changed(
     name: str, before: tuple[str, ...], now: tuple[str, ...], run: Trace, say: Speaker
 ) -> Iterator[Part]:
-    output = next(iter(run.outputs.values())).value[0]
-    again = _IDS.index(0, 1)
-    difference = (output[0] - output[again]).abs().max() if name == "position" else 0.0
-    yield Paragraph(say(f"{name} text", difference=number(float(difference), 3), kept=_KEPT))
     rows = tuple(
         (head, old, new)
         for head, old, new in zip(_heads(say), before, now, strict=True)
@@ -280,17 +225,21 @@ def _changed(
 
 def _output(run: Trace, say: Speaker) -> HeatMap:
     output = next(iter(run.outputs.values()))
-    rows = _WORDS[: output.shape[-2]]
-    if "embedding.weight" not in run.parameters:  # vectors, not words
-        rows = tuple(say("numbered input", number=place + 1) for place in range(len(rows)))
     return heat_map(
-        output, say, rows=rows,
+        output, say, rows=_names(run, output.shape[-2], say),
         title=f"{say('output shape')}, {shape_text(output.shape[1:])}",
     )  # fmt: skip
 
 
 def _weights(run: Trace, say: Speaker) -> Iterator[HeatMap]:
     weights = run["layers.0.attention.weights"]
-    words = _WORDS[: weights.shape[-1]]
+    words = _names(run, weights.shape[-1], say)
     for head in range(weights.shape[-3]):
         yield heat_map(weights, say, head=head, rows=words, columns=words)
+
+
+def _names(run: Trace, count: int, say: Speaker) -> tuple[str, ...]:
+    """The words that are read; numbered inputs where there are vectors instead."""
+    if "embedding.weight" in run.parameters:
+        return WORDS[:count]
+    return tuple(say("numbered input", number=place + 1) for place in range(count))
