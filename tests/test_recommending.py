@@ -1,6 +1,7 @@
 """Recommending films: whom, by which titles, and that the arithmetic is that of the model."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from glassformer.checkpoint import Checkpoint
 from glassformer.errors import ConfigError, InputError, UnknownNameError
 from glassformer.nn import AttentionConfig, MatrixFactorisation, ModelConfig, build
 from glassformer.tasks import Model, load
-from glassformer.tasks.recommending import Titles, describe_person
+from glassformer.tasks.recommending import Titles, describe_person, read_person
 
 TITLES = ("Toy Story (1995)", "Matrix, The (1999)", "Heat (1995)", "Heat (1986)", "Alien (1979)")
 
@@ -79,10 +80,22 @@ def test_titles_are_found_as_people_write_them(asked: str, number: int) -> None:
     assert Titles(TITLES).find(asked) == number
 
 
+def test_a_semicolon_may_be_part_of_a_title() -> None:
+    titles = Titles(("Steins;Gate the Movie (2013)", "Heat (1995)"))
+    assert read_person("steins;gate the movie", titles, 1).liked == (0,)
+    assert read_person("Heat; Heat (1995)", titles, 1).liked == (1,)
+
+
+def test_films_without_titles_are_numbered(recommender: Model) -> None:
+    plain = Model(replace(recommender.checkpoint, labels=()), "films")
+    (answer,) = plain.recommend(["film 0"], n=9)
+    assert sorted(film.title for film in answer.films) == ["film 1", "film 2", "film 3", "film 4"]
+
+
 def test_mistakes(recommender: Model) -> None:
     with pytest.raises(UnknownNameError, match=r"unknown film 'allien'; did you mean 'alien'"):
         recommender.recommend(["Allien"])
-    for wrong in ("#0", "#8", "#x"):
+    for wrong in ("#0", "#8", "#x", "#" + "9" * 5000):
         with pytest.raises(InputError, match="people are #1 to #7"):
             recommender.recommend([wrong])
     with pytest.raises(InputError, match="name at least one film"):

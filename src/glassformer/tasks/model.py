@@ -72,6 +72,7 @@ _TASKS: tuple[tuple[type[nn.Module], Task, str], ...] = (
     (MaskedLanguageModel, "embed", "an encoder"),
 )
 _SOME_VARIETY = Sampling(temperature=0.8)
+_NO_WORDS = Alternative("", score=0.0, log_probability=0.0, ended=True, ids=())
 
 
 class Model:
@@ -147,12 +148,11 @@ class Model:
             raise ConfigError(f"{self.name} cannot translate: its vocabulary has no start token")
         search = search or Beam(size=beam, n_best=n_best)
         written = [i for i, text in enumerate(given) if self.can_read(text)]
-        read = dict(
-            zip(written, read_sources(self.checkpoint, [given[i] for i in written]), strict=True)
-        )
+        sources = read_sources(self.checkpoint, [given[i] for i in written])
+        read = dict(zip(written, sources, strict=True))
         decoded = translate(
             model,
-            [read[i].ids for i in written],
+            [source.ids for source in sources],
             start=start,
             end=end,
             search=search,
@@ -161,11 +161,10 @@ class Model:
             ledger=ledger,
         )
         found = dict(zip(written, decoded, strict=True))
-        nothing = Translated("", (Alternative("", 0.0, 0.0, True, ()),))
         return [
             self._translated(text, read[i], found[i], target, start, attention)
             if i in read
-            else Translated(text, nothing.alternatives)
+            else Translated(text, (_NO_WORDS,))
             for i, text in enumerate(given)
         ]
 
@@ -188,8 +187,7 @@ class Model:
             max_new=max_new,
             ledger=ledger,
         )[0]
-        best = decoded.best.tokens
-        whole = [*read.ids, *best][-model.config.max_len :]
+        whole = [*read.ids, *decoded.best.tokens][-model.config.max_len :]
         return Generated(
             prompt,
             tuple(_alternatives(decoded, tokenizer)),
@@ -237,7 +235,8 @@ class Model:
         model = self.checkpoint.model
         if not isinstance(model, MatrixFactorisation):
             raise self._cannot("recommend")
-        titles = Titles(self.checkpoint.labels)
+        unnamed = (f"film {number}" for number in range(model.films.num_embeddings))
+        titles = Titles(self.checkpoint.labels or tuple(unnamed))
         return [recommend(model, titles, text, n) for text in texts_of(people)]
 
     def _prompt(self, prompt: str) -> tuple[LanguageModel, Tokenizer, Read]:
