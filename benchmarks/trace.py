@@ -1,7 +1,7 @@
 """The trace beside torchlens and beside a plain forward pass: time and memory, ratios last.
 
     pip install torchlens            # needed here and nowhere else
-    python benchmarks/trace.py [--threads N] [--repetitions 9] [--model gpt2] [--model hf-gpt2]
+    python benchmarks/trace.py [--threads N] [--repetitions 9] [--firsts 5] [--model gpt2 | hf-gpt2]
 
 A GPT-2 of the small size (124 million parameters, random weights) reads 128 tokens. Each side
 captures every operator with its values, names and source lines. torchlens leaves torch's functions
@@ -10,8 +10,13 @@ turns, run by run, so that a busy moment hits all of them. Before each run the c
 before is freed, on every side. Times are medians with the fastest and the slowest run in brackets:
 seconds on the clock, and processor time of all threads, which other work on the machine disturbs
 less. Threads are as many as torch takes by itself, which is what a user has; more of them make the
-plain pass faster and leave the overhead of a capture as it is. Memory is what the process holds
-more with a capture than without (imports of the side included).
+plain pass faster and leave the overhead of a capture as it is: `--threads 1` shows the other case.
+Memory is what the process holds more with a capture than without (imports of the side included).
+
+These are repeated captures: memory, caches and the sources of the model's lines are warm. A first
+capture is timed by itself, as the first thing that a fresh process does with the model it has made
+(imports are not counted, on no side): a process for each run of each side, again in turns. What is
+timed is the call alone; ours includes listing every step's name.
 """
 
 import argparse
@@ -60,7 +65,11 @@ def make_side(side: str, model: nn.Module, ids: Tensor) -> Callable[[], Any]:
     if side == "ours":
         from glassformer.trace import trace
 
-        return lambda: trace(model, ids)
+        def ours() -> Any:
+            captured = trace(model, ids)
+            return captured, captured.names
+
+        return ours
     import torchlens
 
     warnings.filterwarnings("ignore", module="contextlib")  # it warns of item() in each run
@@ -79,10 +88,27 @@ def resident_bytes() -> int:
     return pages * resource.getpagesize()
 
 
+def make_ids() -> Tensor:
+    """The same 128 tokens on every side."""
+    return torch.randint(0, 50_257, (1, TOKENS), generator=torch.Generator().manual_seed(0))
+
+
+def timed(capture: Callable[[], Any]) -> tuple[Any, str]:
+    """What was captured, and the seconds on the clock and of the processor, to be read back."""
+    began, worked = time.perf_counter(), time.process_time()
+    captured = capture()
+    return captured, f"{time.perf_counter() - began} {time.process_time() - worked}"
+
+
+def serve_first(side: str, name: str) -> None:
+    """A fresh process: its first capture, and nothing before it but imports and the weights."""
+    _, seconds = timed(make_side(side, make_model(name), make_ids()))
+    print(seconds, flush=True)
+
+
 def serve(side: str, name: str) -> None:
     """A side's own process: for each line that comes in, run once and answer with the seconds."""
-    model = make_model(name)
-    ids = torch.randint(0, 50_257, (1, TOKENS), generator=torch.Generator().manual_seed(0))
+    model, ids = make_model(name), make_ids()
     with torch.no_grad():
         model(ids)
     before = resident_bytes()
@@ -92,18 +118,23 @@ def serve(side: str, name: str) -> None:
     for _ in sys.stdin:
         captured.clear()
         gc.collect()
-        began, worked = time.perf_counter(), time.process_time()
-        captured.append(capture())
-        print(time.perf_counter() - began, time.process_time() - worked, flush=True)
+        made, seconds = timed(capture)
+        captured.append(made)
+        print(seconds, flush=True)
+
+
+def command(role: str, side: str, name: str, threads: int) -> list[str]:
+    """This script as a side's own process."""
+    given = [role, side, "--model", name, "--threads", str(threads)]
+    return [sys.executable, __file__, *given]
 
 
 class Side:
     """The process of one side, seen from outside."""
 
     def __init__(self, side: str, name: str, threads: int) -> None:
-        command = [sys.executable, __file__, "--serve", side, "--model", name]
         self._process = subprocess.Popen(
-            [*command, "--threads", str(threads)],
+            command("--serve", side, name, threads),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -174,6 +205,31 @@ def compare_captures(name: str, threads: int, repetitions: int) -> None:
         print(f"  {what:<18}{clock}   processor {processor}   goal {goal}")
 
 
+def compare_firsts(name: str, threads: int, repetitions: int) -> None:
+    """The first capture of a fresh process, side by side."""
+    seconds: dict[str, list[float]] = {side: [] for side in SIDES}
+    worked: dict[str, list[float]] = {side: [] for side in SIDES}
+    for _ in range(repetitions):
+        for side in SIDES:
+            done = subprocess.run(
+                command("--serve-first", side, name, threads),
+                stdout=subprocess.PIPE,
+                text=True,
+                check=True,
+            )
+            clock, processor = map(float, done.stdout.split())
+            seconds[side].append(clock)
+            worked[side].append(processor)
+    print(
+        f"\n{name}, {TOKENS} tokens, the first capture of a process, {repetitions} processes each"
+    )
+    for side in SIDES:
+        print(f"  {side:<11}{spread(seconds[side])}   processor {spread(worked[side])}")
+    for above, below in (("torchlens", "ours"), ("ours", "plain")):
+        by_clock, by_processor = (ratio(s[above], s[below]) for s in (seconds, worked))
+        print(f"  {f'{above} / {below}':<18}{by_clock}   processor {by_processor}")
+
+
 def explain_cells(repetitions: int) -> None:
     """One cell's arithmetic as text, for cells all over a GPT-2 of the small size."""
     from glassformer.trace import trace
@@ -192,6 +248,15 @@ def explain_cells(repetitions: int) -> None:
     slowest = max(taken, key=lambda op: median(taken[op]))
     print(f"\nexplain one cell   {spread(everything)}   goal below 5 ms")
     print(f"  slowest operator: {slowest}, {spread(taken[slowest])}")
+    whole = trace(lambda logits: logits.softmax(-1), torch.randn(1, 50_257)).outputs["output"]
+    for what in ("explain", "to_dict"):
+        taken_whole = []
+        for place in range(repetitions):
+            ask = getattr(whole[0, place], what)
+            began = time.perf_counter()
+            ask()
+            taken_whole.append(time.perf_counter() - began)
+        print(f"  {what} of a softmax over 50,257: {spread(taken_whole)}")
 
 
 def edit_base_model(repetitions: int) -> None:
@@ -222,16 +287,23 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--repetitions", type=int, default=9)
     parser.add_argument("--model", action="append", choices=["gpt2", "hf-gpt2"])
+    parser.add_argument("--firsts", type=int, default=5, help="fresh processes for each side")
     parser.add_argument("--serve", choices=SIDES, help=argparse.SUPPRESS)
+    parser.add_argument("--serve-first", choices=SIDES, help=argparse.SUPPRESS)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     if options.serve:
         serve(options.serve, options.model[0])
         return
+    if options.serve_first:
+        serve_first(options.serve_first, options.model[0])
+        return
     versions = f"torch {torch.__version__}, torchlens {version('torchlens')}"
     print(f"{versions}, {options.threads} threads, {options.repetitions} repetitions")
     for name in options.model or ["gpt2", "hf-gpt2"]:
         compare_captures(name, options.threads, options.repetitions)
+        if options.firsts:
+            compare_firsts(name, options.threads, options.firsts)
     explain_cells(options.repetitions)
     edit_base_model(options.repetitions)
 
