@@ -5,8 +5,8 @@
         t = trace(model, ids)          # raises CancelledError soon after stop.set()
 
 The question is put before each operator of a trace, of an edit and of a replay, before each step
-of a verification, and before each token that a search writes. One operator that is running is not
-interrupted.
+of a verification, before each token that a search writes, and before each matrix or cell that goes
+into a file. One operator that is running is not interrupted.
 """
 
 from __future__ import annotations

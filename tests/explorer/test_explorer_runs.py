@@ -10,9 +10,11 @@ import torch
 from starlette.requests import Request
 from torch import Tensor, nn
 
+from glassformer.cancelling import cancelled_by
 from glassformer.errors import CancelledError
 from glassformer.explorer.runs import BusyError, Runs
 from glassformer.trace import trace
+from glassformer.trace.render import render
 
 SOON = 10.0
 
@@ -131,3 +133,18 @@ def test_an_error_in_one_run_leaves_room_for_the_next() -> None:
         assert await runs.do(Caller().request, lambda: 1) == 1
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("kind", ["md", "tex", "html", "xlsx", "json"])
+def test_a_file_is_given_up_on_the_way(kind: str) -> None:
+    recorded = trace(nn.Linear(3, 2), torch.ones(4, 2, 3))
+    asked = 0
+
+    def is_unwanted() -> bool:
+        nonlocal asked
+        asked += 1
+        return asked > 2
+
+    with cancelled_by(is_unwanted), pytest.raises(CancelledError):
+        render(recorded.steps, to=kind)
+    assert asked == 3

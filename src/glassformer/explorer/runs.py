@@ -1,7 +1,7 @@
 """Long work in threads: a few at once, a few more waiting, the rest told to come back.
 
 Work ends early when the one who asked has gone: a trace looks for that between two operators, a
-search between two tokens. An export that has begun is made to its end.
+search between two tokens, an export between two cells.
 """
 
 from __future__ import annotations
