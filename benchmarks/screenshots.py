@@ -11,17 +11,26 @@ from __future__ import annotations
 
 import argparse
 import io
+import os
+import re
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
+
+from glassformer.cli.watched_run import WatchedRun
+from glassformer.explorer.api import create_api
+from glassformer.explorer.serving import prepare
+from glassformer.explorer.state import State
 
 ROOT = Path(__file__).parents[1]
 EVERY = ROOT / "runs" / "screenshots"
@@ -44,7 +53,11 @@ SCREENS = {
     "decoding": f"{DE}&view=decoding",
     "lessons": "#/lesson",
     "lesson": "#/lesson/illustrated/6",
+    "export": TOY,
+    "training": "#/training",
 }
+EXPORT = re.compile("^(Export|导出)$")
+TRAINING = ["--loop.steps=200", "--loop.evaluate_every=25", "--loop.log_every=5"]
 SIZES = {"desktop": (1440, 900), "phone": (390, 844)}
 
 
@@ -75,19 +88,32 @@ FOR_DOCS = [
     Shot("lesson", "zh", "light", "desktop"),
     Shot("lesson", "en", "light", "phone"),
     Shot("shakespeare", "en", "dark", "desktop"),
+    Shot("export", "en", "light", "desktop"),
+    Shot("training", "zh", "light", "desktop"),
 ]
 
 
 @contextmanager
-def explorer() -> Iterator[str]:
-    """A server on a free port; its address."""
-    command = [sys.executable, "-m", "glassformer", "explore", "--no-open", "--port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout is not None
-        try:
-            yield server.stdout.readline().strip()
-        finally:
-            server.terminate()
+def explorer(watched: Path | None = None) -> Iterator[str]:
+    """A server on a free port, on the shipped models or beside a run; its address."""
+    state = State.of()
+    state.watched = None if watched is None else WatchedRun(watched)
+    serving = prepare(lambda: create_api(state), port=0)
+    thread = threading.Thread(target=serving.run, daemon=True)
+    thread.start()
+    try:
+        yield serving.address
+    finally:
+        serving.server.should_exit = True
+        thread.join(10)
+
+
+def train(folder: Path) -> Path:
+    """A short run to look at."""
+    command = [sys.executable, "-m", "glassformer", "train", "thrones", "--out", str(folder)]
+    calm = os.environ | {"OMP_NUM_THREADS": "1"}  # so small a model only waits for more threads
+    subprocess.run([*command, *TRAINING], check=True, stdout=subprocess.DEVNULL, env=calm)
+    return folder
 
 
 def picture(browser: Browser, address: str, shot: Shot) -> bytes:
@@ -105,6 +131,9 @@ def picture(browser: Browser, address: str, shot: Shot) -> bytes:
     page = context.new_page()
     page.goto(address + SCREENS[shot.screen])
     settle(page)
+    if shot.screen == "export":
+        page.get_by_role("button", name=EXPORT).click()
+        settle(page)
     raw = page.screenshot()
     context.close()
     return compressed(raw)
@@ -139,16 +168,29 @@ def main() -> None:
     ]
     folder = DOCS if given.docs else EVERY
     folder.mkdir(parents=True, exist_ok=True)
-    with explorer() as address, sync_playwright() as playwright:
+    with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=shutil.which("chromium"),
             args=["--no-sandbox", "--disable-background-networking"],
         )
-        for shot in FOR_DOCS if given.docs else shots:
-            data = picture(browser, address, shot)
+        for shot, data in pictures(browser, FOR_DOCS if given.docs else shots):
             (folder / shot.name).write_bytes(data)
             print(f"{len(data):8,} {folder / shot.name}")
         browser.close()
+
+
+def pictures(browser: Browser, shots: list[Shot]) -> Iterator[tuple[Shot, bytes]]:
+    """The screens of the shipped models, then those of a run that is watched."""
+    of_run = [shot for shot in shots if shot.screen == "training"]
+    others = [shot for shot in shots if shot.screen != "training"]
+    if others:
+        with explorer() as address:
+            for shot in others:
+                yield shot, picture(browser, address, shot)
+    if of_run:
+        with TemporaryDirectory() as folder, explorer(train(Path(folder) / "run")) as address:
+            for shot in of_run:
+                yield shot, picture(browser, address, shot)
 
 
 if __name__ == "__main__":

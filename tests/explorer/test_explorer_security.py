@@ -1,5 +1,6 @@
 """Who may ask what: foreign names, foreign pages, tokens, bodies, headers, paths."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -151,6 +152,15 @@ def test_every_answer_has_the_headers_that_protect_it(local: TestClient, path: s
     assert headers["x-frame-options"] == "DENY"
     assert headers["cross-origin-resource-policy"] == "same-origin"
     assert "access-control-allow-origin" not in headers
+
+
+def test_only_files_that_are_named_after_their_content_are_kept(local: TestClient) -> None:
+    page = local.get("/")
+    script = re.findall(r'src="\./(assets/[^"]+)"', page.text)[0]
+    kept = {path: local.get(path).headers["cache-control"] for path in ("/api/models", script)}
+    assert kept == {"/api/models": "no-store", script: "private, max-age=31536000, immutable"}
+    assert page.headers["cache-control"] == "no-cache"
+    assert local.get("/assets/nothing.js").headers["cache-control"] == "no-cache"
 
 
 def test_only_a_page_for_a_notebook_may_be_framed(state: State) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
+from tests.explorer.access import Axe, assert_accessible
 from tests.explorer.conftest import Visit
 
 CELL = "#/toy?text=I am not happy&step=encoder.blocks.0.attention.weights&cell=0,0,1,2"
@@ -21,33 +21,19 @@ SCREENS = {
     "lesson": "#/lesson/illustrated/4",
 }
 PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
-SETTLED = "() => !document.querySelector('[role=progressbar]')"
-
-
-def settle(page: Page) -> None:
-    """Until nothing is fetched or computed, and what changed has been drawn."""
-    page.wait_for_load_state("networkidle")
-    page.wait_for_function(SETTLED)
-    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
 
 @pytest.mark.parametrize("screen", SCREENS)
-def test_axe_finds_nothing_light_dark_or_narrow(
-    visit: Visit, axe: Callable[[Page], list[str]], screen: str
-) -> None:
-    page = visit(SCREENS[screen])
-    settle(page)
-    assert axe(page) == []
-    page.emulate_media(color_scheme="dark")
-    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
-    settle(page)
-    assert axe(page) == []
-    page.set_viewport_size({"width": 390, "height": 844})
-    settle(page)
-    widths = "[document.documentElement.scrollWidth, document.body.scrollWidth, innerWidth]"
-    root, body, window = page.evaluate(widths)
-    assert max(root, body) <= window == 390
-    assert axe(page) == []
+def test_axe_finds_nothing_light_dark_or_narrow(visit: Visit, axe: Axe, screen: str) -> None:
+    assert_accessible(visit(SCREENS[screen]), axe)
+
+
+def test_axe_finds_nothing_in_the_export_dialog(visit: Visit, axe: Axe) -> None:
+    page = visit(CELL)
+    page.get_by_role("button", name="Export").click()
+    expect(page.locator("dialog pre")).to_contain_text("weights")
+    assert_accessible(page, axe)
+    expect(page.get_by_role("dialog", name="Export")).to_be_visible()
 
 
 def test_the_language_is_switched_in_place_and_remembered(visit: Visit) -> None:
@@ -61,6 +47,15 @@ def test_the_language_is_switched_in_place_and_remembered(visit: Visit) -> None:
     expect(page.get_by_role("heading", level=1)).to_contain_text("点击任意一个数")
     page.get_by_role("button", name="English").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("Click any number")
+
+
+def test_the_words_in_a_card_are_the_languages(visit: Visit) -> None:
+    page = visit("#/toy?text=I am not happy&step=encoder.blocks.0.attention.masked&cell=0,0,1,2")
+    formula = page.get_by_role("complementary").get_by_role("group", name="Formula")
+    expect(formula).to_contain_text("else")
+    page.get_by_role("button", name="中文").click()
+    chinese = page.get_by_role("complementary").get_by_role("group", name="公式")
+    expect(chinese).to_contain_text("否则")
 
 
 @pytest.mark.browser_context_args(locale="zh-CN")

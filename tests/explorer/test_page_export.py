@@ -99,3 +99,19 @@ def test_a_refused_export_is_one_line(visit: Visit, expected_problems: list[str]
     )
     page.get_by_role("button", name="Download").click()
     expect(page.get_by_role("alert")).to_have_text("too much at once; try again")
+
+
+def test_a_file_that_is_being_made_is_given_up(visit: Visit) -> None:
+    page = open_dialog(visit)
+    page.get_by_label("Format").select_option("xlsx")
+    page.route("**/export", lambda _: None)  # it takes for ever
+    download, cancel = (page.get_by_role("button", name=name) for name in ("Download", "Cancel"))
+    with page.expect_event("requestfailed", lambda request: request.url.endswith("/export")):
+        download.click()
+        cancel.click()
+    expect(download).to_be_visible()
+    expect(page.get_by_role("alert")).to_have_count(0)
+    with page.expect_event("requestfailed", lambda request: request.url.endswith("/export")):
+        download.click()
+        page.get_by_role("button", name="Close").click()
+    expect(page.get_by_role("dialog", name="Export")).to_be_hidden()

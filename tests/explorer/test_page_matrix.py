@@ -196,8 +196,8 @@ def test_hovering_reads_the_number(visit: Visit) -> None:
     box = matrix.bounding_box()
     assert box is not None
     rows, columns = values.shape
-    inside = {"x": box["width"] * 2.5 / columns, "y": box["height"] * 1.5 / rows}
-    matrix.hover(position=inside)  # once it stands still
+    x, y = box["width"] * 2.5 / columns, box["height"] * 1.5 / rows
+    matrix.hover(position={"x": x, "y": y})  # once it stands still
     reading = panel(page, "scores").locator(".reading .number")
     expect(reading).to_have_text(f"{values[1, 2]:.9g}".replace("-", "−"))
 

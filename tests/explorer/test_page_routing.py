@@ -38,6 +38,25 @@ def test_a_link_with_edits_makes_them_and_each_can_be_undone(visit: Visit) -> No
     expect(page).not_to_have_url(re.compile("edits="))
 
 
+def test_a_translation_of_the_readers_own_is_looked_at(visit: Visit) -> None:
+    page = visit("#/toy?text=I am not happy")
+    target = page.get_by_role("textbox", name="Translation to look at")
+    expect(page.get_by_role("treeitem", selected=True)).to_contain_text("scores")
+    expect(target).to_have_count(0)  # the toy does not translate
+    page.locator("#run-model").select_option("en-de")
+    expect(page).to_have_url(re.compile("#/en-de"))
+    expect(target).to_have_value("")
+    target.fill("Ein Hund läuft.")
+    target.press("Enter")
+    expect(page).to_have_url(re.compile("target=Ein"))
+    page.reload()
+    expect(target).to_have_value("Ein Hund läuft.")
+    expect(page.get_by_role("region", name="Answer")).to_contain_text("läuft")
+    target.fill("")
+    target.press("Enter")
+    expect(page).not_to_have_url(re.compile("target="))
+
+
 def test_back_and_forward(visit: Visit) -> None:
     page = visit("")
     page.get_by_role("article", name="Toy").get_by_role("button", name="Run").click()

@@ -19,6 +19,7 @@ from glassformer.errors import ConfigError
 from glassformer.explorer import serving
 from glassformer.trace.render.colours import Scale
 from glassformer.training.watching import read_attention
+from tests.explorer.access import Axe, assert_accessible
 from tests.explorer.conftest import PATIENCE
 
 STEPS = 240
@@ -60,7 +61,7 @@ def picture(page: Page) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
 
 
 def test_a_run_is_watched_from_its_first_update_to_its_end(
-    run: tuple[Path, str], context: BrowserContext
+    run: tuple[Path, str], context: BrowserContext, axe: Axe
 ) -> None:
     folder, address = run
     page = context.new_page()
@@ -94,6 +95,7 @@ def test_a_run_is_watched_from_its_first_update_to_its_end(
         pictures.append(picture(page))
         assert np.abs(pictures[-1] - np.array(expected)).max() <= 3
     assert np.abs(pictures[0] - pictures[1]).max() > 20, "attention did not change"
+    assert_accessible(page, axe)
     assert failures == []
 
 

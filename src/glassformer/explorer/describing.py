@@ -11,10 +11,19 @@ from glassformer.explorer.attention import attention_layers
 from glassformer.explorer.opened import OpenTrace
 from glassformer.explorer.references import source_info
 from glassformer.explorer.scales import scale_info
-from glassformer.explorer.schemas import AttentionInfo, BranchInfo, OperandInfo, StepInfo, TraceInfo
+from glassformer.explorer.schemas import (
+    AttentionInfo,
+    Bilingual,
+    BranchInfo,
+    OperandInfo,
+    StepInfo,
+    TraceInfo,
+)
 from glassformer.explorer.symbols import short_name, symbol_of
 from glassformer.explorer.tree import tree_of
 from glassformer.trace import Operand, Step, Trace
+from glassformer.trace.notes import Note
+from glassformer.trace.render.words import note_in, words_in
 
 __all__ = ["describe", "described"]
 
@@ -61,9 +70,19 @@ def _describe(opened: OpenTrace) -> TraceInfo:
         inputs=[step.number for step in trace.inputs.values()],
         attention=layout.attention,
         first=layout.first,
-        notes=trace.notes,
+        notes=_notes(trace),
         n_bytes=opened.n_bytes,
     )
+
+
+def _notes(trace: Trace) -> list[Bilingual]:
+    """The trace's notes, each once; how much an edit recomputed is the edit bar's to tell."""
+    told = [note for note in trace.notes if not (isinstance(note, Note) and note.kind == "edited")]
+    english, chinese = words_in("en"), words_in("zh")
+    return [
+        Bilingual(en=note_in(english, note), zh=note_in(chinese, note))
+        for note in dict.fromkeys(told)
+    ]
 
 
 def _has_layout_of(opened: OpenTrace) -> bool:

@@ -29,8 +29,9 @@ _STATUS: tuple[tuple[type[GlassformerError], int], ...] = (
 _MEANINGS = {
     400: "The request asks for something that cannot be; `detail` says what and what to do.",
     403: "Not from this page: a foreign Host or Origin, or the token is missing.",
-    404: "There is no such trace, step, model or lesson.",
-    410: "The trace was closed to make room for others.",
+    404: "There is no such step, model or lesson.",
+    410: "No trace is open under this id: it was closed, to make room for others or by its user, "
+    "or it is of a server that ran before. Run the text again.",
     413: "The request is too large.",
     422: "The request does not have the shape that the schema says.",
     429: "Too much at once; `Retry-After` says when to try again.",

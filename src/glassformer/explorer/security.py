@@ -118,8 +118,6 @@ class Guard:
             "Referrer-Policy": "no-referrer",
             "Cross-Origin-Opener-Policy": "same-origin",
             "Cross-Origin-Resource-Policy": "same-origin",
-            # Numbers belong to one run; the page's files are asked for anew, and seldom sent.
-            "Cache-Control": "no-store" if scope["path"].startswith("/api") else "no-cache",
         }
         if not framed:
             fixed["X-Frame-Options"] = "DENY"
@@ -129,9 +127,18 @@ class Guard:
                 headers = MutableHeaders(scope=message)
                 for name, value in fixed.items():
                     headers[name] = value
+                headers["Cache-Control"] = _caching(scope["path"], message["status"])
             await send(message)
 
         return dressed
+
+
+def _caching(path: str, status: int) -> str:
+    """Numbers belong to one run; a file that is named after its content never changes."""
+    if path.startswith("/api"):
+        return "no-store"
+    is_fixed = path.startswith("/assets/") and status == 200
+    return "private, max-age=31536000, immutable" if is_fixed else "no-cache"
 
 
 def _host_name(host: str) -> str:

@@ -1,11 +1,15 @@
 /**
  * The server's API, typed: one function per request, nothing kept.
  *
- * The types come from the server's own schema (`schema.d.ts`, made by `make web`). A request that
- * the server refuses throws `Refused` with the server's one clear line.
+ * The types come from the server's own schema (`schema.d.ts`, made by `make web`); `asking.ts` knows
+ * how requests are made. What has words in it is asked for in the page's language.
  */
 
+import { getJson, part, postJson, query, send, type Query } from './asking';
 import type * as schema from './schema';
+import { setting } from './setting.svelte';
+
+export { describe, onDropped, Refused, sayUnreachable } from './asking';
 
 export type {
   Answer,
@@ -73,30 +77,6 @@ export interface PanelPlace {
 export interface Window {
   rows: [number, number];
   columns: [number, number];
-}
-
-/** The server's answer to a request that it does not fulfil. */
-export class Refused extends Error {
-  constructor(
-    readonly status: number,
-    message: string,
-  ) {
-    super(message);
-  }
-}
-
-/** One line that says what went wrong. */
-export function describe(error: unknown): string {
-  if (error instanceof Refused) return error.message;
-  if (error instanceof TypeError) return unreachable;
-  return error instanceof Error ? error.message : String(error);
-}
-
-let unreachable = 'the server does not answer';
-
-/** What to say where there is no server; the page's language decides. */
-export function sayUnreachable(line: string): void {
-  unreachable = line;
 }
 
 export function toNumber(value: WireNumber): number {
@@ -196,7 +176,11 @@ export function card(
   operand: number | null = null,
   signal?: AbortSignal,
 ): Promise<schema.CardInfo> {
-  return getJson(`traces/${part(id)}/cell`, { ...cellQuery(place), operand }, signal);
+  return getJson(
+    `traces/${part(id)}/cell`,
+    { ...cellQuery(place), operand, language: setting.language },
+    signal,
+  );
 }
 
 export function terms(
@@ -205,7 +189,11 @@ export function terms(
   options: { offset?: number; limit?: number; order?: 'size' | 'index' } = {},
   signal?: AbortSignal,
 ): Promise<schema.TermPage> {
-  return getJson(`traces/${part(id)}/cell/terms`, { ...cellQuery(place), ...options }, signal);
+  return getJson(
+    `traces/${part(id)}/cell/terms`,
+    { ...cellQuery(place), ...options, language: setting.language },
+    signal,
+  );
 }
 
 export function dependents(
@@ -280,22 +268,7 @@ export async function watchAttention(
   return { shape, data: new Float32Array(await answer.arrayBuffer()) };
 }
 
-// --- how requests are made ---
-
-type Query = Record<string, string | number | null | undefined>;
-
-function query(values: Query): string {
-  const search = new URLSearchParams();
-  for (const [key, value] of Object.entries(values)) {
-    if (value !== null && value !== undefined) search.set(key, String(value));
-  }
-  const text = search.toString();
-  return text === '' ? '' : `?${text}`;
-}
-
-function part(id: string): string {
-  return encodeURIComponent(id);
-}
+// --- parts of addresses and answers ---
 
 function leadQuery(lead: number[]): Query {
   return { lead: lead.length > 0 ? lead.join(',') : null };
@@ -326,49 +299,4 @@ function panelBytes(
 function shapeOf(answer: Response): [number, number] {
   const shape = (answer.headers.get('X-Shape') ?? '').split(',').map(Number);
   return [shape[0] ?? 0, shape[1] ?? 0];
-}
-
-async function getJson<T>(address: string, search: Query, signal?: AbortSignal): Promise<T> {
-  const answer = await send(`${address}${query(search)}`, { signal: signal ?? null });
-  return (await answer.json()) as T;
-}
-
-async function postJson<T>(address: string, body: unknown, signal?: AbortSignal): Promise<T> {
-  const answer = await send(address, {
-    method: 'POST',
-    headers: { 'Content-Type': 'application/json' },
-    body: JSON.stringify(body),
-    signal: signal ?? null,
-  });
-  return (await answer.json()) as T;
-}
-
-async function send(address: string, options: RequestInit): Promise<Response> {
-  let answer = await fetch(`api/${address}`, options);
-  const dropped = answer.status === 410 ? /^traces\/([^/?]+)/.exec(address)?.[1] : undefined;
-  if (dropped !== undefined) {
-    const id = await revive(decodeURIComponent(dropped));
-    if (id !== null) {
-      answer = await fetch(`api/${address.replace(dropped, part(id))}`, options);
-    }
-  }
-  if (!answer.ok) throw new Refused(answer.status, await detail(answer));
-  return answer;
-}
-
-let revive: (id: string) => Promise<string | null> = () => Promise.resolve(null);
-
-/** What to do when the server has dropped a trace: answer the id of one that takes its place. */
-export function onDropped(handler: (id: string) => Promise<string | null>): void {
-  revive = handler;
-}
-
-async function detail(answer: Response): Promise<string> {
-  try {
-    const problem = (await answer.json()) as { detail?: unknown };
-    if (typeof problem.detail === 'string') return problem.detail;
-  } catch {
-    // no JSON: the status has to do
-  }
-  return `${answer.status} ${answer.statusText}`.trim();
 }

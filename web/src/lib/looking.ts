@@ -96,7 +96,7 @@ export function findStep(trace: TraceInfo, step: string | number | null | undefi
 /** The cell that a spot names, or null where the trace has none there. */
 function placeOf(trace: TraceInfo, step: StepInfo, { cell, operand, of }: Spot): Place | null {
   const owner = of ? findStep(trace, of) : step;
-  const shape = operand == null ? owner?.shape : owner?.operands[operand]?.shape;
+  const shape = typeof operand === 'number' ? owner?.operands[operand]?.shape : owner?.shape;
   if (cell === null || !owner || !shape) return null;
   const index = filled(cell, shape);
   return fits(index, shape) ? { step: owner.number, index } : null;

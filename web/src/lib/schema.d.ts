@@ -1147,7 +1147,7 @@ export interface components {
             /** First */
             first: number;
             /** Notes */
-            notes: string[];
+            notes: components["schemas"]["Bilingual"][];
             /** N Bytes */
             n_bytes: number;
         };
@@ -1295,7 +1295,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description There is no such trace, step, model or lesson. */
+            /** @description There is no such step, model or lesson. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -1304,7 +1304,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The trace was closed to make room for others. */
+            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
             410: {
                 headers: {
                     [name: string]: unknown;
@@ -1391,7 +1391,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description There is no such trace, step, model or lesson. */
+            /** @description There is no such step, model or lesson. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -1400,7 +1400,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The trace was closed to make room for others. */
+            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
             410: {
                 headers: {
                     [name: string]: unknown;
@@ -1485,7 +1485,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description There is no such trace, step, model or lesson. */
+            /** @description There is no such step, model or lesson. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -1494,7 +1494,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The trace was closed to make room for others. */
+            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
             410: {
                 headers: {
                     [name: string]: unknown;
@@ -1577,7 +1577,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description There is no such trace, step, model or lesson. */
+            /** @description There is no such step, model or lesson. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -1586,7 +1586,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The trace was closed to make room for others. */
+            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
             410: {
                 headers: {
                     [name: string]: unknown;
@@ -1675,7 +1675,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description There is no such trace, step, model or lesson. */
+            /** @description There is no such step, model or lesson. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -1684,7 +1684,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The trace was closed to make room for others. */
+            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
             410: {
                 headers: {
                     [name: string]: unknown;
@@ -1769,7 +1769,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description There is no such trace, step, model or lesson. */
+            /** @description There is no such step, model or lesson. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -1778,7 +1778,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The trace was closed to make room for others. */
+            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
             410: {
                 headers: {
                     [name: string]: unknown;
@@ -1871,7 +1871,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description There is no such trace, step, model or lesson. */
+            /** @description There is no such step, model or lesson. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -1880,7 +1880,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The trace was closed to make room for others. */
+            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
             410: {
                 headers: {
                     [name: string]: unknown;
@@ -1968,7 +1968,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description There is no such trace, step, model or lesson. */
+            /** @description There is no such step, model or lesson. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -1977,7 +1977,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The trace was closed to make room for others. */
+            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
             410: {
                 headers: {
                     [name: string]: unknown;
@@ -2066,7 +2066,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description There is no such trace, step, model or lesson. */
+            /** @description There is no such step, model or lesson. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -2075,7 +2075,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The trace was closed to make room for others. */
+            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
             410: {
                 headers: {
                     [name: string]: unknown;
@@ -2169,7 +2169,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description There is no such trace, step, model or lesson. */
+            /** @description There is no such step, model or lesson. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -2178,7 +2178,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The trace was closed to make room for others. */
+            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
             410: {
                 headers: {
                     [name: string]: unknown;
@@ -2272,7 +2272,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description There is no such trace, step, model or lesson. */
+            /** @description There is no such step, model or lesson. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -2281,7 +2281,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The trace was closed to make room for others. */
+            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
             410: {
                 headers: {
                     [name: string]: unknown;
@@ -2372,7 +2372,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description There is no such trace, step, model or lesson. */
+            /** @description There is no such step, model or lesson. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -2381,7 +2381,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The trace was closed to make room for others. */
+            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
             410: {
                 headers: {
                     [name: string]: unknown;
@@ -2474,7 +2474,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description There is no such trace, step, model or lesson. */
+            /** @description There is no such step, model or lesson. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -2483,7 +2483,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The trace was closed to make room for others. */
+            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
             410: {
                 headers: {
                     [name: string]: unknown;
@@ -2572,7 +2572,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description There is no such trace, step, model or lesson. */
+            /** @description There is no such step, model or lesson. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -2581,7 +2581,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The trace was closed to make room for others. */
+            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
             410: {
                 headers: {
                     [name: string]: unknown;
@@ -2670,7 +2670,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description There is no such trace, step, model or lesson. */
+            /** @description There is no such step, model or lesson. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -2679,7 +2679,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The trace was closed to make room for others. */
+            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
             410: {
                 headers: {
                     [name: string]: unknown;
@@ -2766,7 +2766,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description There is no such trace, step, model or lesson. */
+            /** @description There is no such step, model or lesson. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -2775,7 +2775,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The trace was closed to make room for others. */
+            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
             410: {
                 headers: {
                     [name: string]: unknown;
@@ -2860,7 +2860,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description There is no such trace, step, model or lesson. */
+            /** @description There is no such step, model or lesson. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -2869,7 +2869,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The trace was closed to make room for others. */
+            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
             410: {
                 headers: {
                     [name: string]: unknown;
@@ -2956,7 +2956,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description There is no such trace, step, model or lesson. */
+            /** @description There is no such step, model or lesson. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -2965,7 +2965,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The trace was closed to make room for others. */
+            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
             410: {
                 headers: {
                     [name: string]: unknown;
@@ -3050,7 +3050,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description There is no such trace, step, model or lesson. */
+            /** @description There is no such step, model or lesson. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -3059,7 +3059,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The trace was closed to make room for others. */
+            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
             410: {
                 headers: {
                     [name: string]: unknown;
@@ -3145,7 +3145,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description There is no such trace, step, model or lesson. */
+            /** @description There is no such step, model or lesson. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -3154,7 +3154,7 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The trace was closed to make room for others. */
+            /** @description No trace is open under this id: it was closed, to make room for others or by its user, or it is of a server that ran before. Run the text again. */
             410: {
                 headers: {
                     [name: string]: unknown;

@@ -10,6 +10,7 @@
 import * as api from './api';
 import type { CardInfo, DependentInfo, EditInput, Equation, ModelInfo, TraceInfo } from './api';
 import { carryPlace, isSamePlace, type Place } from './carrying';
+import { Doing } from './doing.svelte';
 import {
   cellOf,
   findStep,
@@ -27,12 +28,10 @@ export type View = 'start' | 'map' | 'attention' | 'decoding' | 'walk' | 'traini
 
 export type { Place };
 
-type Work = 'running' | 'editing' | 'loading';
-
 /** What an answer of the server changes on the screen, all at once. */
-type Next = Partial<Pick<Session, 'trace' | 'view' | 'showsBefore'> & Shown & Carded>;
+type Next = Partial<{ trace: TraceInfo; view: View; showsBefore: boolean } & Shown & Carded>;
 
-export class Session {
+export class Session extends Doing<Next> {
   models = $state.raw<ModelInfo[]>([]);
   /** Those that a text can be given to: not modules of the user's. */
   readers = $derived(this.models.filter(({ task }) => task !== 'module'));
@@ -52,27 +51,18 @@ export class Session {
   trail = $state.raw<Place[]>([]);
   /** What was made from the selected cell, step by step; null until `findDependents`. */
   dependents = $state.raw<DependentInfo[] | null>(null);
-  /** Whether the equation around the card's cell is still on its way. */
-  isFollowing = $state(false);
   /** Whether the matrices show the numbers before the edits. */
   showsBefore = $state(false);
 
   /** The lesson of the walk and its step, from 0; null: the list of lessons. `run`: this trace. */
   walk = $state.raw<{ lesson: string; step: number } | null>(null);
 
-  /** What the server is doing for us, or null; `cancel` ends it. */
-  busy = $state<Work | null>(null);
-  problem = $state<string | null>(null);
-
-  /** On the way to another trace: a newer one ends it, so that no late answer takes its place. */
-  private running: AbortController | null = null;
-  /** On the way to another step or cell of this trace, likewise. */
-  private looking: AbortController | null = null;
   private readonly origins: Origins;
   private readonly revivals = new Map<string, Promise<string | null>>();
 
   /** `findOther`: what takes the place of a lesson's trace that the server no longer has. */
   constructor(findOther: (id: string) => Promise<string | null> = () => Promise.resolve(null)) {
+    super();
     this.origins = new Origins((model) => this.canRun(model), findOther);
     api.onDropped((id) => this.revive(id));
   }
@@ -153,8 +143,18 @@ export class Session {
     });
   }
 
+  /** Ask for the card once more: its words are those of the page's language. */
+  async reread(): Promise<void> {
+    const { trace, cell } = this;
+    if (trace === null || cell === null) return;
+    await this.attempt(new AbortController(), async (signal) => {
+      const card = await api.card(trace.id, cell, null, signal);
+      return this.cell === cell && this.trace === trace ? { card } : {};
+    });
+  }
+
   closeCard(): void {
-    if (this.isFollowing) this.looking?.abort(); // nobody waits for its equation any more
+    if (this.isFollowing) this.stopLooking(); // nobody waits for its equation any more
     Object.assign(this, NO_CARD);
   }
 
@@ -179,12 +179,6 @@ export class Session {
   async reset(): Promise<void> {
     const trace = this.trace;
     if (trace !== null && trace.root !== trace.id) await this.replaceBy(trace.root);
-  }
-
-  /** Stay where we are: nothing that is on its way arrives. */
-  cancel(): void {
-    this.running?.abort();
-    this.looking?.abort();
   }
 
   private async replaceBy(id: string): Promise<void> {
@@ -274,47 +268,6 @@ export class Session {
       revival.then(forget, forget);
     }
     return revival;
-  }
-
-  /** Go to another trace. It may take long: the page says so and offers to cancel it. */
-  private async change(what: Work, work: (signal: AbortSignal) => Promise<Next>): Promise<boolean> {
-    this.running?.abort();
-    const controller = new AbortController();
-    this.running = controller;
-    this.busy = what;
-    const isDone = await this.attempt(controller, work);
-    if (this.running === controller) {
-      this.running = null;
-      this.busy = null;
-    }
-    return isDone;
-  }
-
-  /** Go to another place of this trace: quick, and no end to a run that is on its way. */
-  private async look(work: (signal: AbortSignal) => Promise<Next>): Promise<void> {
-    this.looking?.abort();
-    const controller = new AbortController();
-    this.looking = controller;
-    await this.attempt(controller, work);
-    if (this.looking === controller) this.isFollowing = false;
-  }
-
-  /** Do something that may fail; a failure becomes the line on the screen. */
-  private async attempt(
-    { signal }: AbortController,
-    work: (signal: AbortSignal) => Promise<Next>,
-  ): Promise<boolean> {
-    this.problem = null;
-    try {
-      const next = await work(signal);
-      if (signal.aborted) return false;
-      if (next.trace !== undefined) this.looking?.abort(); // it looks into the trace before
-      Object.assign(this, next);
-      return true;
-    } catch (error) {
-      if (!signal.aborted) this.problem = api.describe(error);
-      return false;
-    }
   }
 }
 

@@ -6,7 +6,14 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from glassformer.explorer.schemas.base import MOST_CHARACTERS, Language, Message, Number, Task
+from glassformer.explorer.schemas.base import (
+    MOST_CHARACTERS,
+    Bilingual,
+    Language,
+    Message,
+    Number,
+    Task,
+)
 
 __all__ = [
     "Answer",
@@ -207,7 +214,8 @@ class TraceInfo(Message):
     attention: list[AttentionInfo]
     first: int
     """The step to show first."""
-    notes: list[str]
+    notes: list[Bilingual]
+    """What a reader should know about how it was made; what edits did is in `edits`."""
     n_bytes: int
 
 

@@ -18,6 +18,8 @@ export const pageEn = {
   'page.model': 'Model',
   'page.text': 'Text',
   'page.textHint': 'A text to run it on',
+  'page.target': 'Translation to look at',
+  'page.targetHint': 'Its own translation',
   'page.run': 'Run',
   'page.cancel': 'Cancel',
   'page.steps': 'Steps',

@@ -19,6 +19,8 @@ export const pageZh: Record<keyof typeof pageEn, string> = {
   'page.model': '模型',
   'page.text': '文本',
   'page.textHint': '输入一段文本',
+  'page.target': '要查看的译文',
+  'page.targetHint': '模型自己的译文',
   'page.run': '运行',
   'page.cancel': '取消',
   'page.steps': '步骤',
