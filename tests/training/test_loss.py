@@ -1,6 +1,7 @@
 """Losses are sums over scored labels: padding, batch size and smoothing change nothing reported."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -70,6 +71,23 @@ def test_trap_22_scores_do_not_depend_on_the_batch_size(name: str) -> None:
     small, large = scores(1), scores(100_000)
     assert small == pytest.approx(large, rel=1e-5)
     assert small.keys() == large.keys()
+
+
+@pytest.mark.parametrize(
+    ("name", "bounded"), [("wikitext2", True), ("multi30k", True), ("imdb", False)]
+)
+def test_a_large_vocabulary_does_not_fill_the_memory(name: str, bounded: bool) -> None:
+    """Where every token has a distribution over the vocabulary, fewer tokens go at once."""
+    problem = prepare(tiny(name))
+    large = replace(problem, model=problem.model.with_(vocab_size=2**22))
+    assert large.valid is not None
+    evaluator = Evaluator(large, torch.device("cpu"), Processes(), torch.no_grad(), 16_384)
+    batches = [batch for _, batch in evaluator._batches(large.valid)]
+    if bounded:  # one text, however long, is never cut
+        assert all(len(b.labels) == 1 or b.labels.numel() * 2**22 <= 2**27 for b in batches)
+        assert len(batches) > 1
+    else:
+        assert max(len(batch.labels) for batch in batches) > 1
 
 
 def test_a_language_model_is_scored_by_the_bytes_of_its_text() -> None:

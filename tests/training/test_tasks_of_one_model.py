@@ -20,6 +20,8 @@ from glassformer.training.translation import translate
 from tests.training.made import ENGLISH, GERMAN, tiny
 from tests.training.runs import make_trainer
 
+pytestmark = pytest.mark.no_cover  # the lines of test_recipes.py, for hundreds of steps
+
 
 def translation(rng: random.Random) -> tuple[str, str]:
     picks = rng.choices(range(len(ENGLISH)), k=3)

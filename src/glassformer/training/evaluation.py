@@ -23,6 +23,7 @@ from glassformer.training.translation import GREEDY, translate
 __all__ = ["Evaluator", "Scores", "is_better"]
 
 _LOWER_IS_BETTER = frozenset({"loss", "rmse"})
+_MOST_LOGITS = 2**27  # of a batch: half a gigabyte, whatever the vocabulary
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,10 @@ class Evaluator:
         return nll, int(n_scored), int(n_right)
 
     def _batches(self, held_out: HeldOut) -> Iterator[tuple[Ids, Batch]]:
-        order = Order(held_out.examples.lengths, max_tokens=self.max_tokens)
+        at_once = self.max_tokens
+        if self.problem.task in ("continue", "translate"):  # a distribution for every token
+            at_once = min(at_once, max(1, _MOST_LOGITS // self.problem.model.vocab_size))
+        order = Order(held_out.examples.lengths, max_tokens=at_once)
         return evaluation_batches(held_out.examples, order, self.processes.rank, self.processes.n)
 
     def _translation(
