@@ -4,7 +4,9 @@ import pytest
 import torch
 from torch import nn
 
+from glassformer.errors import ConfigError
 from glassformer.nn import AttentionConfig, BlockConfig, ModelConfig
+from glassformer.training.config import Kind
 from glassformer.training.loss import squared_error
 from glassformer.training.others import KINDS, Translator
 from glassformer.training.others.translator import _Prefixes
@@ -53,6 +55,12 @@ def test_stepwise_answers_are_those_of_the_whole_prefix(translator: Translator) 
     assert torch.allclose(logits[:, 0], whole[:, -1], atol=1e-6)
     stepper.keep(torch.tensor([1]))
     assert stepper.step(torch.tensor([[1, 1]])).shape == (1, 2, 20)
+
+
+@pytest.mark.parametrize("kind", ["lstm", "rnn"])
+def test_a_width_that_cannot_be_halved_is_refused(kind: Kind) -> None:
+    with pytest.raises(ConfigError, match="expected an even number, got 7"):
+        KINDS[kind](SIZES.with_(d_model=7))
 
 
 def test_the_recurrent_classifier_reads_no_padding() -> None:

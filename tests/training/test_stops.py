@@ -198,6 +198,15 @@ def test_other_errors_are_not_taken_for_too_little_memory(
         train(tiny("shakespeare"), tmp_path / "run")
 
 
+def test_a_run_without_held_out_examples_says_that_it_has_no_score(tmp_path: Path) -> None:
+    file = tmp_path / "pairs.tsv"
+    file.write_text("a b\tb a\n", encoding="utf-8")
+    said = At()
+    result = train(tiny("pairs", data__file=str(file)), tmp_path / "run", reporter=said)
+    assert result.scores == {}
+    assert "no example is held out, so there is no score" in said.lines
+
+
 def test_muon_without_blocks_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="this model has none: set adamw"):
         train(tiny("imdb-lstm", optimiser__kind="muon"), tmp_path / "run")

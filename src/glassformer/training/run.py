@@ -230,6 +230,8 @@ def _finish(
     held_out = dict(trainer.problem.tests)
     if trainer.problem.valid is not None:
         held_out = {"validation": trainer.problem.valid, **held_out}
+    if not held_out:
+        say.line("no example is held out, so there is no score")
     scores: dict[str, dict[str, float]] = {}
     signatures: dict[str, str] = {}
     for name, part in held_out.items():

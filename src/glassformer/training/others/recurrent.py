@@ -5,6 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from glassformer.errors import ConfigError
 from glassformer.nn import ModelConfig
 from glassformer.training.others.translator import Translator
 
@@ -73,6 +74,11 @@ class RecurrentTranslator(Translator):
 
 def _both_ways(kind: type[nn.LSTM] | type[nn.GRU], config: ModelConfig) -> nn.LSTM | nn.GRU:
     """A recurrence in both directions whose joined states are d_model wide."""
+    if config.d_model % 2:
+        raise ConfigError(
+            "a recurrence in both directions has half of model.d_model for each: expected an even "
+            f"number, got {config.d_model}"
+        )
     between = config.block.dropout if config.n_layers > 1 else 0.0
     return kind(
         config.d_model,
