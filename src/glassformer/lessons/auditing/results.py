@@ -55,9 +55,10 @@ class StepResult:
             return None
         if digits.values.shape != value.shape:
             return None
-        above = digits.values - digits.half - value.high
-        below = value.low - digits.values - digits.half
-        distance = np.maximum(np.maximum(above, below), 0.0)
+        with np.errstate(invalid="ignore"):  # −∞ from −∞ is no distance
+            above = digits.values - digits.half - value.high
+            below = value.low - digits.values - digits.half
+            distance = np.maximum(np.maximum(above, below), 0.0)
         wrong = self.comparison.wrong if self.comparison else False
         return np.where(wrong, distance, 0.0)
 

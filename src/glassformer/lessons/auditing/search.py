@@ -132,8 +132,7 @@ class Search:
 
     def _near(self, value: Numbers, printed: Digits) -> bool:
         """Whether bounds could make any wrong cell fit: computing them takes most of the time."""
-        assert isinstance(self._right, Numbers)
-        if self._right.shape != printed.values.shape:
+        if not isinstance(self._right, Numbers) or self._right.shape != printed.values.shape:
             return True
         with np.errstate(invalid="ignore"):
             slack = 3 * (self._right.high - self._right.low) + 2 * printed.half + 1e-9
