@@ -12,8 +12,9 @@ from glassformer.nn.shapes import Float, Int, Tensor
 
 __all__ = ["Candidates", "best_continuations", "log_probabilities_of"]
 
-_CHUNK = 64
+_CHUNK = 128
 _WORTH_CHUNKING = 2048
+_ROWS_AT_ONCE = 32  # so many rows of a usual vocabulary stay in a core's own cache
 
 
 class Candidates(NamedTuple):
@@ -33,47 +34,56 @@ def best_continuations(
     """The n best of all R·V ways to continue each text (fewer where there are fewer)."""
     n_rivals, vocab_size = logits.shape[1:]
     n = min(n, n_rivals * vocab_size)
-    log_probabilities = torch.log_softmax(logits, dim=-1, dtype=totals.dtype)
+    precise = logits.to(totals.dtype)
     if vocab_size < max(_WORTH_CHUNKING, 4 * n * _CHUNK):
-        sums = (totals.unsqueeze(-1) + log_probabilities).flatten(1)
+        log_probabilities = torch.log_softmax(precise, dim=-1).flatten(1)
+        sums = totals.repeat_interleave(vocab_size, dim=1) + log_probabilities
         best = sums.topk(n, dim=-1)
-        sums, places = best.values, best.indices
+        totals, places = best.values, best.indices
+        chosen = log_probabilities.gather(1, places)
     else:
-        sums, places = _best_by_chunks(log_probabilities, totals, n)
-    return Candidates(
-        totals=sums,
-        log_probabilities=log_probabilities.flatten(1).gather(1, places),
-        tokens=places % vocab_size,
-        parents=places // vocab_size,
-    )
+        totals, chosen, places = _best_by_chunks(precise, totals, n)
+    return Candidates(totals, chosen, places % vocab_size, places // vocab_size)
 
 
 def _best_by_chunks(
-    log_probabilities: Float[Tensor, "B R V"], totals: Float[Tensor, "B R"], n: int
-) -> tuple[Float[Tensor, "B N"], Int[Tensor, "B N"]]:
-    """The n largest sums of each text and their places among its R·V, exactly as `topk` has them.
+    logits: Float[Tensor, "B R V"], totals: Float[Tensor, "B R"], n: int
+) -> tuple[Float[Tensor, "B N"], Float[Tensor, "B N"], Int[Tensor, "B N"]]:
+    """The n largest sums of each text, exactly as `topk` has them; the log-probabilities in them;
+    their places among its R·V.
 
     The n largest lie in the n chunks whose maxima are largest. A maximum is one pass over memory,
-    where a top-k is many, and the sums need forming for those chunks alone.
+    where a top-k is many, and log-probabilities need forming for those chunks alone.
     """
-    n_texts, n_rivals, vocab_size = log_probabilities.shape
+    n_texts, n_rivals, vocab_size = logits.shape
     n_chunks = vocab_size // _CHUNK
     whole = n_chunks * _CHUNK
-    chunks = log_probabilities[..., :whole].unflatten(-1, (n_chunks, _CHUNK))
-    maxima = chunks.amax(dim=-1) + totals.unsqueeze(-1)
-    chosen = maxima.flatten(1).topk(n, dim=-1, sorted=False).indices
-    rival, chunk = chosen // n_chunks, chosen % n_chunks
-    text = torch.arange(n_texts, device=chosen.device).unsqueeze(-1)
-    inside = chunks[text, rival, chunk] + totals.gather(1, rival).unsqueeze(-1)
-    rest = log_probabilities[..., whole:] + totals.unsqueeze(-1)  # what fills no chunk
-    best = torch.cat([inside.flatten(1), rest.flatten(1)], dim=-1).topk(n, dim=-1)
+    chunks = logits[..., :whole].unflatten(-1, (n_chunks, _CHUNK))
+    rest = logits[..., whole:]  # what fills no chunk: always looked at
+    maxima, normalisers = _maxima_and_normalisers(logits, _CHUNK)
+
+    chunk_sums = totals.unsqueeze(-1) + (maxima - normalisers.unsqueeze(-1))
+    places = chunk_sums.flatten(1).topk(n, dim=-1, sorted=False).indices
+    rival, chunk = places // n_chunks, places % n_chunks
+    text = torch.arange(n_texts, device=logits.device).unsqueeze(-1)
+    inside = chunks[text, rival, chunk] - normalisers.gather(1, rival).unsqueeze(-1)
+    inside_sums = totals.gather(1, rival).unsqueeze(-1) + inside
+    outside = rest - normalisers.unsqueeze(-1)
+    outside_sums = totals.unsqueeze(-1) + outside
+    best = torch.cat([inside_sums.flatten(1), outside_sums.flatten(1)], dim=-1).topk(n, dim=-1)
+
+    steps = torch.arange(_CHUNK, device=logits.device)
     starts = rival * vocab_size + chunk * _CHUNK
-    steps = torch.arange(_CHUNK, device=chosen.device)
-    rest_starts = torch.arange(n_rivals, device=chosen.device) * vocab_size + whole
-    rest_steps = torch.arange(vocab_size - whole, device=chosen.device)
+    rest_steps = torch.arange(whole, vocab_size, device=logits.device)
+    rest_starts = torch.arange(n_rivals, device=logits.device) * vocab_size
     rest_places = (rest_starts.unsqueeze(-1) + rest_steps).flatten().expand(n_texts, -1)
-    places = torch.cat([(starts.unsqueeze(-1) + steps).flatten(1), rest_places], dim=-1)
-    return best.values, places.gather(1, best.indices)
+    all_places = torch.cat([(starts.unsqueeze(-1) + steps).flatten(1), rest_places], dim=-1)
+    log_probabilities = torch.cat([inside.flatten(1), outside.flatten(1)], dim=-1)
+    return (
+        best.values,
+        log_probabilities.gather(1, best.indices),
+        all_places.gather(1, best.indices),
+    )
 
 
 def log_probabilities_of(
@@ -82,4 +92,27 @@ def log_probabilities_of(
     """The log-probability of one token of each row."""
     precise = logits.to(torch.promote_types(logits.dtype, torch.float32))
     chosen = precise.gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
-    return chosen - torch.logsumexp(precise, dim=-1)
+    _, normalisers = _maxima_and_normalisers(precise, precise.size(-1))
+    return chosen - normalisers
+
+
+def _maxima_and_normalisers(
+    logits: Float[Tensor, "B R V"], width: int
+) -> tuple[Float[Tensor, "B R C"], Float[Tensor, "B R"]]:
+    """The maximum of each whole chunk of a row, `width` numbers each, and the log Σ exp of the row.
+
+    On a CPU some rows at a time: they are then read from memory once, and their exponentials,
+    which nobody needs, never written there.
+    """
+    rows = logits.flatten(0, 1)
+    n_chunks = rows.size(-1) // width
+    whole = n_chunks * width
+    maxima, normalisers = [], []
+    for piece in rows.split(_ROWS_AT_ONCE if rows.is_cpu else rows.size(0)):
+        of_chunks = piece[:, :whole].unflatten(-1, (n_chunks, width)).amax(dim=-1)
+        largest = torch.cat([of_chunks, piece[:, whole:]], dim=-1).amax(dim=-1, keepdim=True)
+        sums = (piece - largest).exp_().sum(dim=-1, keepdim=True)
+        maxima.append(of_chunks)
+        normalisers.append(largest + sums.log())
+    shape = logits.shape[:2]
+    return torch.cat(maxima).view(*shape, n_chunks), torch.cat(normalisers).view(shape)

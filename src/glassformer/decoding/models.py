@@ -2,20 +2,26 @@
 
 The rivals of a text share its cache, the encoder's part and the decoder's. Each step writes one
 cache position for each rival; which positions are a rival's own past is a mask, and a beam that
-splits or dies changes the mask, not the cache. Positions that no rival looks back to are cleared
-out from time to time. Nothing here knows how tokens are chosen.
+splits or dies changes the mask, not the cache. A position that no rival looks back to any more is
+overwritten by a new one, so that nothing is ever moved. Nothing here knows how tokens are chosen.
 Dims: B texts, R rivals of each, S source, T prefix and K cached positions, V vocabulary.
 """
 
 from collections.abc import Sequence
 
 import torch
+import torch.nn.functional as F
 
 from glassformer.errors import ConfigError, InputError
 from glassformer.nn import Branches, LanguageModel, Seq2Seq
 from glassformer.nn.shapes import Bool, Float, Int, Tensor
 
 __all__ = ["ModelStepper", "pad"]
+
+# PyTorch's kernel for the CPU takes keys in sixteens, and what remains one by one: 15 keys cost
+# two and a half times as much as 16, and 22 or more cost less when masked ones fill them up to 32.
+_KEYS_AT_ONCE = 16
+_WORTH_FILLING = 6
 
 
 def pad(
@@ -55,13 +61,14 @@ class ModelStepper:
             assert sources is not None, "an encoder-decoder reads a source"
             _check(sources, "source")
             source, self.memory_is_token = pad(sources, device)
-            self.memory = model.encoder(source, is_token=self.memory_is_token)
+            memory = model.encoder(source, is_token=self.memory_is_token)
+            self.memory, self.memory_is_token = _filled_up(memory, self.memory_is_token)
         self.cache = model.start_cache()
         self._prefix, self._prefix_is_token = pad(prefixes, device)
         self._lengths = torch.tensor([len(ids) for ids in prefixes], device=device)
         self._longest = int(self._lengths.max())
         self._visible: Tensor | None = None  # (B, R, K); None: every position is every rival's
-        self._look_for_dead_at = 0
+        self._n_free = 0  # of each text's positions, so many can be overwritten at least
 
     def start(self) -> Float[Tensor, "B 1 V"]:
         """Read the prefixes; logits of what follows each."""
@@ -113,31 +120,35 @@ class ModelStepper:
             past = tokens.new_ones((n_texts, 1, self._longest), dtype=torch.bool)
         if parents is not None:
             past = past.take_along_dim(parents.unsqueeze(-1), dim=1)
-        past = self._without_dead(past)
-        own = torch.eye(n_rivals, dtype=torch.bool, device=tokens.device)
-        self._visible = torch.cat([past, own.expand(n_texts, -1, -1)], dim=-1)
+        alive = past.any(dim=1)
+        if self._n_free < n_rivals:  # counted when they may be too few, since counting waits
+            n_alive, n_cached = int(alive.sum(dim=-1).max()), alive.size(-1)
+            n_more = max(0, _in_sixteens(n_alive + n_rivals) - n_cached)
+            past, alive = F.pad(past, (0, n_more)), F.pad(alive, (0, n_more))
+            self._n_free = n_cached + n_more - n_alive
+        self._n_free -= n_rivals
+        slots = alive.byte().argsort(dim=-1, stable=True)[:, :n_rivals]  # the first that are dead
+        self._visible = past.scatter(-1, slots.unsqueeze(-1), True)
+        self.cache.reserve(slots, past.size(-1))
         positions = self._lengths.unsqueeze(-1).expand(-1, n_rivals)
         return Branches(positions, self._visible, self._longest + 1)
 
-    def _without_dead(self, past: Bool[Tensor, "B R K"]) -> Bool[Tensor, "B R J"]:
-        """Clear out positions that no rival looks back to, once they are a third of the cache.
 
-        Rivals soon descend from one of them, so what lives is little more than one text; clearing
-        seldom makes the copying cheap, however long the texts become.
-        """
-        n_rivals, n_cached = past.shape[1:]
-        if n_rivals == 1 or n_cached < self._look_for_dead_at:
-            return past
-        alive = past.any(dim=1)
-        n_alive = int(alive.sum(dim=-1).max())
-        self._look_for_dead_at = n_alive + n_alive // 2 + 4 * n_rivals
-        if n_cached < self._look_for_dead_at:
-            return past
-        # A stable sort keeps the living in their order; rows with fewer carry some dead along.
-        positions = alive.byte().argsort(dim=-1, descending=True, stable=True)[:, :n_alive]
-        for layer in self.cache.self_attention:
-            layer.gather(positions)
-        return past.take_along_dim(positions.unsqueeze(1), dim=-1)
+def _in_sixteens(n_keys: int) -> int:
+    """The number of keys, rounded up to what the kernel takes at once."""
+    return -(-n_keys // _KEYS_AT_ONCE) * _KEYS_AT_ONCE
+
+
+def _filled_up(
+    memory: Float[Tensor, "B S D"], is_token: Bool[Tensor, "B S"] | None
+) -> tuple[Float[Tensor, "B L D"], Bool[Tensor, "B L"] | None]:
+    """An encoder's output with masked positions behind it, where attention is faster with them."""
+    n_more = _in_sixteens(memory.size(1)) - memory.size(1)
+    if not 0 < n_more <= _KEYS_AT_ONCE - _WORTH_FILLING:
+        return memory, is_token
+    if is_token is None:
+        is_token = memory.new_ones(memory.shape[:2], dtype=torch.bool)
+    return F.pad(memory, (0, 0, 0, n_more)), F.pad(is_token, (0, n_more))
 
 
 def _check(texts: Sequence[Sequence[int]], what: str) -> None:

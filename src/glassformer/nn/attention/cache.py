@@ -33,55 +33,88 @@ class KeyValueCache:
     """Keys and values of one attention layer.
 
     Room is doubled when it runs out, so that appending costs the same however long the text has
-    become. It is written in place: decode under `torch.no_grad()`.
+    become. It is written in place: decode under `torch.no_grad()`. All heads of a position lie
+    side by side, as the projections give them, so that writing a position is one copy.
     """
 
     def __init__(self) -> None:
         self.length = 0
-        self._keys: Tensor | None = None
+        self._keys: Tensor | None = None  # (B, K, G, E), with room to spare
         self._values: Tensor | None = None
+        self._slots: Tensor | None = None
 
     def append(
         self, keys: Float[Tensor, "B G N E"], values: Float[Tensor, "B G N W"]
     ) -> tuple[Float[Tensor, "B G K E"], Float[Tensor, "B G K W"]]:
-        """Add the newest positions; returns all so far."""
-        start, self.length = self.length, self.length + keys.size(-2)
-        self._keys = _write(self._keys, keys, start)
-        self._values = _write(self._values, values, start)
+        """Add the newest positions, at the end or where `reserve` said; returns all there are."""
+        if self._slots is None:
+            start, self.length = self.length, self.length + keys.size(-2)
+            self._keys = _write(self._keys, keys.transpose(1, 2), start)
+            self._values = _write(self._values, values.transpose(1, 2), start)
+        else:
+            self._keys = _put(self._keys, keys.transpose(1, 2), self._slots, self.length)
+            self._values = _put(self._values, values.transpose(1, 2), self._slots, self.length)
+            self._slots = None
         return self.read()
 
     def read(self) -> tuple[Float[Tensor, "B G K E"], Float[Tensor, "B G K W"]]:
         """All keys and values so far."""
         assert self._keys is not None and self._values is not None, "the cache is empty"
-        return self._keys[:, :, : self.length], self._values[:, :, : self.length]
+        keys, values = self._keys[:, : self.length], self._values[:, : self.length]
+        return keys.transpose(1, 2), values.transpose(1, 2)
+
+    def reserve(self, slots: Int[Tensor, "B N"], length: int) -> None:
+        """Let the next append overwrite these positions of each row, of `length` there are then.
+
+        Positions that were never written hold zeros; a mask must hide them.
+        """
+        assert length >= self.length, "a cache does not become shorter"
+        self._slots, self.length = slots, length
 
     def select(self, rows: Int[Tensor, " N"]) -> None:
         """Keep these batch rows, in this order: beams that survive, sentences that go on."""
         if self._keys is not None and self._values is not None:
-            self._keys = self._keys.index_select(0, rows)  # twice as fast as plain indexing
-            self._values = self._values.index_select(0, rows)
-
-    def gather(self, positions: Int[Tensor, "B N"]) -> None:
-        """Keep these positions of each batch row, in this order, and forget the others."""
-        if self._keys is not None and self._values is not None:
-            rows = torch.arange(positions.size(0), device=positions.device)[:, None]
-            # Indexed with the heads last, one position is one contiguous copy.
-            self._keys = self._keys.transpose(1, 2)[rows, positions].transpose(1, 2)
-            self._values = self._values.transpose(1, 2)[rows, positions].transpose(1, 2)
-            self.length = positions.size(1)
+            # Twice as fast as plain indexing.
+            self._keys = self._keys[:, : self.length].index_select(0, rows)
+            self._values = self._values[:, : self.length].index_select(0, rows)
 
 
-def _write(room: Tensor | None, new: Tensor, start: int) -> Tensor:
-    end = start + new.size(-2)
+def _write(
+    room: Float[Tensor, "B K G E"] | None, new: Float[Tensor, "B N G E"], start: int
+) -> Float[Tensor, "B L G E"]:
+    """Add positions behind the first `start`."""
     if room is None:
         return new
-    if room.size(-2) < end:
-        batch, heads, _, width = room.shape
-        larger = room.new_empty(batch, heads, max(end, 2 * start), width)
-        larger[:, :, :start] = room[:, :, :start]
-        room = larger
-    room[:, :, start:end] = new
+    end = start + new.size(1)
+    room = _with_room(room, end, max(end, 2 * start))
+    room[:, start:end] = new
     return room
+
+
+def _put(
+    room: Float[Tensor, "B K G E"] | None,
+    new: Float[Tensor, "B N G E"],
+    slots: Int[Tensor, "B N"],
+    length: int,
+) -> Float[Tensor, "B L G E"]:
+    """Overwrite one position for each new one."""
+    assert room is not None, "slots are for caches that have been begun"
+    room = _with_room(room, length, length)
+    rows = torch.arange(room.size(0), device=room.device).unsqueeze(-1)
+    room[rows, slots] = new
+    return room
+
+
+def _with_room(
+    room: Float[Tensor, "B K G E"], needed: int, wanted: int
+) -> Float[Tensor, "B L G E"]:
+    """The same, or moved to a room of `wanted` positions where it holds fewer than `needed`."""
+    if room.size(1) >= needed:
+        return room
+    # Zeros: what a mask hides has weight 0, but 0 times a stray NaN would still be NaN.
+    larger = room.new_zeros(room.size(0), wanted, *room.shape[2:])
+    larger[:, : room.size(1)] = room
+    return larger
 
 
 @dataclass
@@ -112,6 +145,11 @@ class DecodingCache:
                 new = torch.ones_like(new_ids, dtype=torch.bool)
             self.is_token = torch.cat([past, new], dim=1)
         self.length += new_ids.size(1)
+
+    def reserve(self, slots: Int[Tensor, "B N"], length: int) -> None:
+        """Let the next step overwrite these positions of each row; see `KeyValueCache.reserve`."""
+        for layer in self.self_attention:
+            layer.reserve(slots, length)
 
     def select(self, rows: Int[Tensor, " N"]) -> None:
         """Keep these batch rows, in this order."""
