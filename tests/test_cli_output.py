@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from glassformer.cli import run
 from glassformer.cli.run_lines import as_one_line, lines_of
@@ -62,3 +63,31 @@ def test_a_lesson_without_figures_says_so(
 ) -> None:
     assert run(["lesson", "masked", "--to", "svg", "-o", str(tmp_path / "figures")]) == 0
     assert capsys.readouterr().err == "the lesson masked has no figures\n"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried 9 TB"),
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 TB"),
+    ],
+)
+def test_memory_that_runs_out_is_one_clear_line(
+    error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("glassformer.cli.app", fail)
+    assert run(["models"]) == 1
+    assert capsys.readouterr().err.startswith("glassformer: not enough memory;")
+
+
+def test_an_error_of_ours_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr("glassformer.cli.app", fail)
+    with pytest.raises(RuntimeError, match="a bug"):
+        run(["models"])

@@ -1,14 +1,32 @@
 """What the tests of export share."""
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable
+from typing import Any
 
 import pytest
-from jaxtyping import config
+import torch
 
 
 @pytest.fixture(autouse=True)
-def without_shape_checks() -> Iterator[None]:
+def without_shape_checks(as_users_run_it: None) -> None:
     """Tracing runs the models with symbols for sizes, which no shape annotation knows."""
-    config.update("jaxtyping_disable", True)
-    yield
-    config.update("jaxtyping_disable", False)
+
+
+@pytest.fixture(autouse=True)
+def exporters_without_coverage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are Python, none of it ours, and take several times as long where it is measured."""
+    monkeypatch.setattr(torch.export, "export", _unmeasured(torch.export.export))
+    monkeypatch.setattr(torch.onnx, "export", _unmeasured(torch.onnx.export))
+
+
+def _unmeasured(exporter: Callable[..., Any]) -> Callable[..., Any]:
+    def export(*arguments: Any, **options: Any) -> Any:
+        coverage = sys.gettrace()
+        sys.settrace(None)
+        try:
+            return exporter(*arguments, **options)
+        finally:
+            sys.settrace(coverage)
+
+    return export

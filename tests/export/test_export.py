@@ -13,6 +13,7 @@ from glassformer.checkpoint import Checkpoint
 from glassformer.decoding import Beam, translate
 from glassformer.errors import ExportError, UnknownNameError
 from glassformer.export import TARGETS, export
+from glassformer.export.fit import traced
 from glassformer.nn import ModelConfig, Seq2Seq, build, presets
 from glassformer.tasks import Model, load
 from glassformer.text import SubwordTokenizer
@@ -153,6 +154,13 @@ def test_an_export_that_answers_with_no_number_is_not_put_in_place(
     with pytest.raises(ExportError, match=r"differ.* by nan|to nothing"):
         export(checkpoint, target, tmp_path / "out")
     assert not list(tmp_path.iterdir())
+
+
+def test_what_torch_cannot_trace_is_one_clear_line() -> None:
+    """A decoder without blocks has no past, for example."""
+    with pytest.raises(ExportError, match="torch cannot trace this model: IndexError: no past$"):
+        with traced():
+            raise IndexError("no past\nand a page of advice")
 
 
 def test_wrong_places_and_targets(tmp_path: Path) -> None:

@@ -170,6 +170,13 @@ def test_values_with_other_heads_than_keys() -> None:
         refuses(ShapeError, lambda a=attend: a(queries, keys, values), "2 and 4")  # type: ignore[misc]
 
 
+@pytest.mark.parametrize("divisor", [0.0, -1.0, float("nan")])
+def test_a_divisor_that_is_not_above_0(divisor: float) -> None:
+    x = torch.zeros(1, 1, 3, 4)
+    for attend in (attend_written, attend_fused):
+        refuses(ConfigError, lambda a=attend: a(x, x, x, divisor=divisor), "above 0", str(divisor))  # type: ignore[misc]
+
+
 @pytest.mark.parametrize(("k", "heads"), [(4, 0), (0, 1), (4, -2)])
 def test_no_heads_and_no_width(k: int, heads: int) -> None:
     refuses(ConfigError, lambda: SelfAttention(k, heads=heads), f"k={k}", f"heads={heads}")

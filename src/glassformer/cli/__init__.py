@@ -72,7 +72,17 @@ def run(arguments: Sequence[str]) -> int:
         return _fail(f"{named}: {error.strerror or error}", 1)
     except KeyboardInterrupt:
         return _fail("interrupted", 130)
+    except (MemoryError, RuntimeError) as error:
+        if not _out_of_memory(error):
+            raise
+        return _fail("not enough memory; take a smaller batch, beam, text or model", 1)
     return 0
+
+
+def _out_of_memory(error: Exception) -> bool:
+    """Whether memory ran out: torch has an error for that on a GPU, and words for it on a CPU."""
+    words = str(error)
+    return isinstance(error, MemoryError) or "out of memory" in words or "allocate memory" in words
 
 
 def _prepare_streams() -> None:

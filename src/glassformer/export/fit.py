@@ -3,10 +3,13 @@
 A list of demands for each format; the first one that is not met becomes one clear line.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from glassformer.errors import ExportError
 from glassformer.nn import ModelConfig
 
-__all__ = ["Demand", "decoder_depth", "demand", "plain_attention", "plain_feed_forward"]
+__all__ = ["Demand", "decoder_depth", "demand", "plain_attention", "plain_feed_forward", "traced"]
 
 Demand = tuple[bool, str]
 """Whether it is met, and what the model has that the format does not."""
@@ -46,3 +49,15 @@ def plain_feed_forward(config: ModelConfig) -> list[Demand]:
 def decoder_depth(config: ModelConfig) -> int:
     """Blocks of an encoder-decoder's decoder."""
     return config.n_layers if config.n_decoder_layers is None else config.n_decoder_layers
+
+
+@contextmanager
+def traced() -> Iterator[None]:
+    """One line for what torch's exporters cannot trace: they promise no kind of error."""
+    try:
+        yield
+    except Exception as error:
+        said = (str(error).strip().splitlines() or [""])[0]
+        raise ExportError(
+            f"torch cannot trace this model: {type(error).__name__}: {said}"
+        ) from error

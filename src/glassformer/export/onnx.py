@@ -22,6 +22,7 @@ from torch.export import Dim
 from glassformer.checkpoint import Checkpoint
 from glassformer.decoding import Greedy, extend, translate
 from glassformer.errors import ExportError
+from glassformer.export.fit import traced
 from glassformer.export.onnx_graphs import ClassifierGraph, DecoderGraph, EncoderGraph
 from glassformer.export.probes import largest, padded, probe_ids
 from glassformer.nn import Classifier, LanguageModel, ModelConfig, Seq2Seq
@@ -151,7 +152,7 @@ def _example(checkpoint: Checkpoint) -> tuple[Tensor, Tensor]:
 
 
 def _save(graph: nn.Module, arguments: Any, shapes: Any, file: Path) -> None:
-    with _quiet():
+    with _quiet(), traced():
         program = torch.onnx.export(
             graph.eval(), arguments, dynamic_shapes=shapes, dynamo=True, verbose=False
         )

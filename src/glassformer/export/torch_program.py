@@ -11,6 +11,7 @@ from torch.export import Dim
 
 from glassformer.checkpoint import Checkpoint
 from glassformer.errors import ExportError
+from glassformer.export.fit import traced
 from glassformer.export.probes import largest, padded, probe_ids
 from glassformer.nn import ModelConfig
 
@@ -37,7 +38,8 @@ def write(checkpoint: Checkpoint, folder: Path) -> None:
         target = {0: batch, 1: Dim("target", max=config.max_len)}
         shapes = {"source": shape, "target": target, "source_is_token": shape}
     arguments = _inputs(checkpoint, 3)
-    program = torch.export.export(model.eval(), (), arguments, dynamic_shapes=shapes)
+    with traced():
+        program = torch.export.export(model.eval(), (), arguments, dynamic_shapes=shapes)
     torch.export.save(program, folder / FILE)
 
 

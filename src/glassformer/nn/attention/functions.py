@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 import torch
 import torch.nn.functional as F
 
-from glassformer.errors import ShapeError
+from glassformer.errors import ConfigError, ShapeError
 from glassformer.nn.attention.masks import visible_keys
 from glassformer.nn.shapes import Bool, Float, Tensor
 
@@ -187,7 +187,11 @@ def attention_weights(
 
 
 def _divisor(given: float | None, queries: Tensor) -> float:
-    return math.sqrt(queries.size(-1)) if given is None else given
+    if given is None:
+        return math.sqrt(queries.size(-1))
+    if not given > 0:
+        raise ConfigError(f"divisor must be above 0, got {given}")
+    return given
 
 
 def share_heads(x: Float[Tensor, "... G K E"], n_heads: int) -> Float[Tensor, "... H K E"]:
