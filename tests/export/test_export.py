@@ -158,9 +158,8 @@ def test_an_export_that_answers_with_no_number_is_not_put_in_place(
 
 def test_what_torch_cannot_trace_is_one_clear_line() -> None:
     """A decoder without blocks has no past, for example."""
-    with pytest.raises(ExportError, match="torch cannot trace this model: IndexError: no past$"):
-        with traced():
-            raise IndexError("no past\nand a page of advice")
+    with pytest.raises(ExportError, match=r"this model: IndexError: no past$"), traced():
+        raise IndexError("no past\nand a page of advice")
 
 
 def test_wrong_places_and_targets(tmp_path: Path) -> None:
