@@ -20,6 +20,7 @@ MASK = torch.tensor([[True, False, True], [False, True, True]])
 CUBE = torch.linspace(-2, 3, 24).reshape(2, 3, 4).sin() * 3
 INFINITE = torch.tensor([[float("nan"), float("inf"), 1.0], [float("-inf"), 0.0, -1.0]])
 SQUARE = torch.linspace(-1, 2, 16).reshape(4, 4)
+KERNEL = torch.tensor([[1.0, -2.0, 0.5], [0.25, 3.0, -1.0]]).repeat(3, 1, 1)
 IMAGE = torch.linspace(-1, 1, 2 * 4 * 6 * 6).reshape(2, 4, 6, 6).cos()
 
 ELEMENTWISE: dict[str, Function] = {
@@ -190,6 +191,12 @@ SELECTION: dict[str, Function] = {
     "index": lambda: CUBE[torch.tensor([1, 0]), :, torch.tensor([-1, 2])],
     "index in the middle": lambda: CUBE[:, torch.tensor([[2, 0], [1, 1]])],
     "index by mask": lambda: (A[MASK], CUBE[MASK], CUBE[:, torch.tensor([True, False, True])]),
+    "index by mask and place": lambda: (
+        CUBE[torch.tensor([True, True]), torch.tensor([2, 0])],
+        CUBE[MASK, torch.tensor([3, 0, 1, 2])],
+        CUBE[torch.tensor([True, False]), :, torch.tensor([-1, 2])],
+    ),
+    "_unsafe_index": lambda: F.interpolate(CUBE, scale_factor=2),
     "masked_select": lambda: CUBE.masked_select(MASK[:, :, None]),
     "one_hot": lambda: F.one_hot(torch.tensor([2, 0]), 4),
     "take_along_dim": lambda: torch.take_along_dim(A, WHOLE.abs() % 3, 1),
@@ -215,6 +222,48 @@ CONVOLUTION: dict[str, Function] = {
     "conv2d": lambda: F.conv2d(IMAGE, torch.ones(3, 4, 2, 2), stride=2),
     "conv2d, grouped": lambda: F.conv2d(IMAGE, torch.ones(4, 2, 3, 2), padding=(1, 0), groups=2),
     "conv3d": lambda: F.conv3d(IMAGE[:, None], torch.ones(1, 1, 2, 2, 2)),
+    "transposed": lambda: F.conv_transpose1d(CUBE, KERNEL, torch.ones(2)),
+    "transposed, strided": lambda: F.conv_transpose1d(CUBE[0], KERNEL, stride=2, output_padding=1),
+    "transposed, dilated": lambda: F.conv_transpose1d(CUBE, KERNEL, dilation=2, padding=1),
+    "transposed, all of it": lambda: F.conv_transpose1d(CUBE, KERNEL, stride=4, dilation=6),
+    "transposed, planes": lambda: F.conv_transpose2d(
+        IMAGE, torch.arange(48.0).reshape(4, 2, 3, 2), stride=(2, 1), padding=(1, 0), groups=2
+    ),
+    "transposed, solids": lambda: F.conv_transpose3d(IMAGE[:, None], torch.ones(1, 1, 2, 2, 2)),
+}
+
+POOLING: dict[str, Function] = {
+    "max_pool1d": lambda: F.max_pool1d(CUBE, 2) + F.max_pool1d(CUBE, 3, 2, padding=1),
+    "max_pool2d": lambda: (
+        F.max_pool2d(IMAGE, 3, 2, 1) + F.max_pool2d(IMAGE, (2, 4), ceil_mode=True)[..., :3, :1]
+    ),
+    "max_pool2d, dilated": lambda: F.max_pool2d(IMAGE[0], 2, 1, dilation=(3, 2)),
+    "max_pool3d": lambda: F.max_pool3d(IMAGE, 2),
+    "max_pool, and where": lambda: (
+        F.max_pool1d(CUBE, 2, 1, return_indices=True),
+        F.max_pool2d(IMAGE, (3, 2), (2, 3), (1, 0), dilation=(1, 2), return_indices=True),
+        F.max_pool3d(IMAGE, 2, return_indices=True),
+    ),
+    "avg_pool1d": lambda: (F.avg_pool1d(CUBE, 2), F.avg_pool1d(CUBE, 3, 1, 1)),
+    "avg_pool2d": lambda: (
+        F.avg_pool2d(IMAGE, 3, 2, 1),
+        F.avg_pool2d(IMAGE, (4, 2), ceil_mode=True, padding=(2, 0)),
+        F.avg_pool2d(IMAGE, 3, 2, 1, count_include_pad=False),
+        F.avg_pool2d(IMAGE, 2, divisor_override=3),
+    ),
+    "avg_pool3d": lambda: F.avg_pool3d(IMAGE, 2),
+    "adaptive_avg_pool": lambda: (
+        F.adaptive_avg_pool1d(CUBE, 3),
+        F.adaptive_avg_pool2d(IMAGE, (4, 1)),
+        F.adaptive_avg_pool2d(IMAGE, 1),
+        F.adaptive_avg_pool3d(IMAGE, (3, 4, None)),
+    ),
+    "adaptive_max_pool": lambda: (
+        F.adaptive_max_pool1d(CUBE, 3),
+        F.adaptive_max_pool2d(IMAGE, (4, 5), return_indices=True),
+        F.adaptive_max_pool3d(IMAGE, 2),
+    ),
+    "lp_pool": lambda: F.lp_pool2d(IMAGE, 2, 2),
 }
 
 
@@ -256,6 +305,18 @@ WRITING: dict[str, Function] = {
         for keep in (True, False)
     ),
     "scatter": lambda: torch.scatter(A, 1, torch.tensor([[0], [2]]), B),
+    "scatter of one number": lambda: torch.scatter(torch.tensor(1.0), 0, torch.tensor(0), 5.0),
+    "index_add, scaled": lambda: torch.index_add(A, 0, torch.tensor([1, 1]), B, alpha=-2),
+    "index_fill from the end": lambda: A.index_fill(1, torch.tensor([-1]), 4.0),
+    "index_put from the end": lambda: A.index_put(
+        (torch.tensor([0, -1]), torch.tensor([-3, 1])), torch.tensor([7.0, 8.0])
+    ),
+    "index_put on outer axes": lambda: torch.ops.aten.index_put(
+        CUBE, [torch.tensor([[1], [0]]), None, torch.tensor([3, 0])], torch.tensor(7.0)
+    ),
+    "index_put by mask and place": lambda: CUBE.index_put(
+        (torch.tensor([True, True]), torch.tensor([2, 0])), torch.arange(4.0)
+    ),
 }
 
 LOSSES: dict[str, Function] = {
@@ -319,6 +380,7 @@ FAMILIES: dict[str, dict[str, Function]] = {
     "selection": SELECTION,
     "creation": CREATION,
     "convolution": CONVOLUTION,
+    "pooling": POOLING,
     "writing": WRITING,
     "losses": LOSSES,
     "recurrent": RECURRENT,

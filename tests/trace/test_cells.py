@@ -200,6 +200,29 @@ def test_the_largest_terms_are_those_of_a_whole_sort(
     assert largest_terms(numbers, most, kind) == wanted
 
 
+def test_an_index_that_sends_a_value_is_among_the_operands() -> None:
+    def function(x: Tensor, rows: Tensor, columns: Tensor, new: Tensor) -> Tensor:
+        sent = x.scatter_add(0, columns[None], new[None])
+        put = sent.index_put((rows, columns), new)
+        return put
+
+    given = [torch.tensor([0, -1]), torch.tensor([1, 1]), torch.tensor([7.0, 8.0])]
+    traced = trace(function, torch.zeros(3, 2), *given)
+    names = [operand.name for operand in traced["put"][2, 1].operands]
+    assert names == ["rows[1]", "columns[1]", "new[1]"]
+    assert "rows[1] = -1 and columns[1] = 1" in traced["put"][2, 1].formula
+    assert [o.name for o in traced["put"][1, 0].operands] == ["sent[1, 0]"]
+    names = [operand.name for operand in traced["sent"][1, 0].operands]
+    assert names == ["x[1, 0]", "columns[0]", "new[0]"]
+
+
+def test_a_transposed_convolution_runs_down_the_kernel() -> None:
+    traced = trace(F.conv_transpose1d, torch.ones(1, 2, 4), torch.arange(6.0).reshape(2, 1, 3))
+    cell = traced.outputs["output"][0, 0, 3]
+    assert cell.formula == "Σ_cₖ input0[0, c, 1+k]·input1[c, 0, 2−k]"
+    assert [term.value for term in cell.terms] == [2, 1, 0, 5, 4, 3]
+
+
 def test_labels_follow_the_tokens_to_every_step() -> None:
     class Model(nn.Module):
         def __init__(self) -> None:

@@ -120,6 +120,48 @@ def test_a_wrong_rule_is_caught(operator: str, wrong: type) -> None:
     assert traced.verify().ok
 
 
+def planes(x: Tensor, at: Tensor) -> tuple[Tensor, ...]:
+    """Windows over an image, and writing to places that an index gives."""
+    wide = F.conv_transpose2d(x, torch.arange(12.0).reshape(2, 1, 3, 2).sin(), stride=2)
+    most, where = F.max_pool2d(wide, 3, 2, return_indices=True)
+    mean = F.adaptive_avg_pool2d(wide, (2, 3))
+    evened = F.avg_pool2d(mean, 2, 1, 1)
+    return most, where, evened, x.scatter_add(3, at, x), x.index_put((at[0, 0, 0, :1],), x[1:])
+
+
+@pytest.mark.parametrize(
+    ("operator", "output", "wrong"),
+    [
+        ("conv_transpose2d", 0, neighbour),
+        ("conv_transpose2d", 0, scaled),
+        ("max_pool2d_with_indices", 0, neighbour),
+        ("max_pool2d_with_indices", 1, neighbour),
+        ("adaptive_avg_pool2d", 0, neighbour),
+        ("avg_pool2d", 0, scaled),
+        ("scatter_add", 0, neighbour),
+        ("index_put", 0, neighbour),
+    ],
+)
+def test_a_wrong_rule_of_a_window_or_a_write_is_caught(
+    operator: str, output: int, wrong: type
+) -> None:
+    torch.manual_seed(0)
+    traced = trace(planes, torch.randn(2, 2, 4, 3), torch.tensor([0, 1]).expand(2, 2, 4, 2))
+    assert traced.verify().ok, str(traced.verify())
+    call = next(step.call for step in traced.steps if step.op == operator)
+    assert call is not None
+    right = of_call(call, output)
+    assert right is not None
+    ORIGINALS[operator] = right.build
+    undo = swapped(operator, wrong, output)
+    try:
+        report = traced.verify()
+    finally:
+        undo()
+        del ORIGINALS[operator]
+    assert [rule.rule for rule in report.rules.values() if rule.excess > 1] == [operator]
+
+
 def test_a_wrong_number_is_caught() -> None:
     traced = trace(Small(), IDS)
     step = traced["scores"]

@@ -202,12 +202,7 @@ class Evaluation:
         return number
 
     def _entry(self, entry: Entry, scope: tuple[Axis, ...]) -> Floats:
-        index = tuple(
-            slice(part.start, part.start + part.size * part.step, part.step)
-            if isinstance(part, Axis)
-            else part
-            for part in entry.index
-        )
+        index = tuple(_positions(part) if isinstance(part, Axis) else part for part in entry.index)
         running = [part for part in entry.index if isinstance(part, Axis)]
         if not running:
             return self._read_one(entry.view.array[index].item())
@@ -271,6 +266,12 @@ class Evaluation:
                 signed = -flat if reduce.kind == "place largest" else flat
                 order = np.argsort(signed, -1, kind="stable")
                 return np.asarray(order[..., reduce.rank]).astype(np.float64)
+
+
+def _positions(axis: Axis) -> slice:
+    """The positions that a letter runs over; downwards past 0, a slice has no end."""
+    end = axis.start + axis.size * axis.step
+    return slice(axis.start, end if end >= 0 else None, axis.step)
 
 
 def _align(values: Floats, letters: list[str], scope: tuple[Axis, ...]) -> Floats:

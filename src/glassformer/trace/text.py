@@ -298,7 +298,9 @@ def _own_window(entry: Entry, rename: Callable[[str], str]) -> str:
 
 
 def _axis_text(axis: Axis) -> str:
-    step = "" if axis.step == 1 else str(axis.step)
+    step = "" if abs(axis.step) == 1 else str(abs(axis.step))
+    if axis.step < 0:
+        return f"{axis.start}−{step}{axis.letter}"
     return f"{axis.start}+{step}{axis.letter}" if axis.start else f"{step}{axis.letter}"
 
 

@@ -15,8 +15,10 @@ from glassformer.trace.rules import (
     layout,
     loss,
     normalisation,
+    pooling,
     products,
     reductions,
+    scattering,
     selection,
 )
 from glassformer.trace.rules.registry import Rule, find, is_given, of_call, rule, swapped
@@ -33,8 +35,10 @@ FAMILIES = (
     layout,
     loss,
     normalisation,
+    pooling,
     products,
     reductions,
+    scattering,
     selection,
 )
 

@@ -16,7 +16,7 @@ cells of their own beside the row that needs them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import product
 
 import torch
@@ -227,17 +227,17 @@ class Formulas:
 
     def _unrolled(self, reduce: Reduce) -> Piece:
         """Every term written out, in auxiliary cells of many terms where they are long."""
+        if reduce.kind in ("argmax", "argmin"):
+            return self._place_unrolled(reduce)
         joint, strength = {"sum": ("+", ADD), "product": ("*", MULTIPLY)}.get(
             reduce.kind, (",", ATOM)
         )
         if joint == "," and reduce.kind not in ("max", "min"):
             raise InexpressibleError(f"{reduce.kind} of cells that lie in no range")
-        letters = [axis.letter for axis in reduce.axes]
-        terms: list[tuple[str, float]] = []
-        for at in product(*(range(axis.size) for axis in reduce.axes)):
-            term = fix(reduce.body, dict(zip(letters, at, strict=True)))
-            text = value(self._write(term, ()), strength if joint != "," else 0)
-            terms.append((text, evaluate(term)))
+        terms = [
+            (value(self._write(term, ()), strength if joint != "," else 0), evaluate(term))
+            for term in _terms(reduce)
+        ]
         wrap = (
             (lambda text: text) if joint != "," else (lambda text: f"{reduce.kind.upper()}({text})")
         )
@@ -246,6 +246,15 @@ class Formulas:
         return Piece(
             wrap(joint.join(text for text, _ in terms)), strength if joint != "," else ATOM
         )
+
+    def _place_unrolled(self, reduce: Reduce) -> Piece:
+        """The first place that holds the extreme, of cells that lie in no range."""
+        extreme = Reduce("max" if reduce.kind == "argmax" else "min", reduce.body, reduce.axes)
+        text = value(self._unrolled(extreme))
+        name = self._auxiliary(f"{extreme.kind} …", text, lambda: evaluate(extreme))
+        terms = [value(self._write(term, ()), COMPARE + 1) for term in _terms(reduce)]
+        places = [f"IF({term}={name},{at},{len(terms)})" for at, term in enumerate(terms)]
+        return Piece(f"MIN({','.join(places)})", ATOM)
 
     def _shortened(
         self,
@@ -287,6 +296,13 @@ def constant(number: Scalar) -> Piece:
     whole = number == int(number) and abs(number) < 1e15
     text = str(int(number)) if whole else repr(number).upper()
     return Piece(text, ATOM if number >= 0 else ADD)
+
+
+def _terms(reduce: Reduce) -> Iterator[Expression]:
+    """What a reduction gathers, one by one."""
+    letters = [axis.letter for axis in reduce.axes]
+    for at in product(*(range(axis.size) for axis in reduce.axes)):
+        yield fix(reduce.body, dict(zip(letters, at, strict=True)))
 
 
 def _factors(reduce: Reduce) -> list[Expression]:
