@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 TEXTS = {
@@ -56,7 +56,7 @@ class Tally:
 
 
 class Client:
-    """One reader with one connection."""
+    """One reader with one connection, which the end of a `with` block closes."""
 
     def __init__(self, address: str, tally: Tally, seed: int) -> None:
         self._host = urlsplit(address).netloc
@@ -64,7 +64,18 @@ class Client:
         self._chance = random.Random(seed)
         self._line = http.client.HTTPConnection(self._host, timeout=120)
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._line.close()
+
     def work(self, until: float) -> None:
+        """Read until it is time to go."""
+        with self:
+            self._work(until)
+
+    def _work(self, until: float) -> None:
         while time.monotonic() < until:
             try:
                 self._session(until)
@@ -177,7 +188,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60)
     given = parser.parse_args()
     with explorer() as (address, pid):
-        Client(address, Tally(), 0).ask("GET", "models")
+        with Client(address, Tally(), 0) as first:
+            first.ask("GET", "models")
         tally, memory = load(address, pid, given.clients, given.seconds)
     total = sum(tally.statuses.values())
     times = sorted(tally.seconds)

@@ -112,7 +112,9 @@ def train(folder: Path) -> Path:
     """A short run to look at."""
     command = [sys.executable, "-m", "glassformer", "train", "thrones", "--out", str(folder)]
     calm = os.environ | {"OMP_NUM_THREADS": "1"}  # so small a model only waits for more threads
-    subprocess.run([*command, *TRAINING], check=True, stdout=subprocess.DEVNULL, env=calm)
+    subprocess.run(
+        [*command, "--watch", *TRAINING], check=True, stdout=subprocess.DEVNULL, env=calm
+    )
     return folder
 
 

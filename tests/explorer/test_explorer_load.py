@@ -12,7 +12,8 @@ MOST_MIB = 2_600
 @pytest.mark.slow
 def test_fifty_clients_for_a_minute() -> None:
     with explorer() as (address, pid):
-        assert Client(address, Tally(), 0).ask("GET", "models")
+        with Client(address, Tally(), 0) as first:
+            assert first.ask("GET", "models")
         tally, memory = load(address, pid, CLIENTS, SECONDS)
     assert tally.errors == []
     assert set(tally.statuses) <= ANSWERS

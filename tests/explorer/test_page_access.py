@@ -103,3 +103,16 @@ def test_on_a_phone_the_tree_is_a_drawer_and_the_card_a_sheet(visit: Visit) -> N
     tree.get_by_text("scaled").tap()
     expect(tree).to_be_hidden()
     expect(page.get_by_role("heading", name=re.compile("scaled"))).to_be_visible()
+
+
+@pytest.mark.browser_context_args(**PHONE)
+def test_on_a_phone_the_box_for_a_target_comes_with_the_text(visit: Visit) -> None:
+    page = visit("#/en-de?text=A dog runs.")
+    target = page.locator("#run-target")
+    expect(target).to_be_attached()
+    expect(target).to_be_hidden()
+    page.locator("#run-text").tap()
+    expect(target).to_be_visible()
+    text, below = (page.locator(name).bounding_box() for name in ("#run-text", "#run-target"))
+    assert text is not None and below is not None
+    assert text["y"] + text["height"] <= below["y"]

@@ -19,6 +19,8 @@ __all__ = ["DEFAULT_HOST", "DEFAULT_PORT", "Serving", "prepare"]
 
 DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 8017
 _TRIED = 20
+_KEPT_S = 75
+"""How long a quiet connection is kept: one that is closed just as it is used again is an error."""
 
 
 @dataclass
@@ -57,7 +59,12 @@ def prepare(
     front.start_loading()
     app = Guard(front, Access(token, framed, f"glassformer-{number}"))
     config = uvicorn.Config(
-        app, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=1
+        app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=_KEPT_S,
+        timeout_graceful_shutdown=1,
     )
     return Serving(_address(host, number, token), number, uvicorn.Server(config), opened)
 
