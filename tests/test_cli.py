@@ -1,28 +1,35 @@
-"""The command as a person meets it: a real process, its output, its exit code."""
+"""The command as a person meets it: its output, its exit code, and where it matters its process."""
 
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
+from typing import NamedTuple
 
 import pytest
 
+from glassformer.cli import run
 
-def glassformer(*arguments: str, probe: str = "") -> subprocess.CompletedProcess[str]:
-    """Run the command in a process of its own; `probe` is Python code run after it."""
-    code = (
-        "import sys\n"
-        "from glassformer.cli import run\n"
-        f"code = run({list(arguments)!r})\n{probe}\nsys.exit(code)"
-    )
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        timeout=120,
-        check=False,
-    )
+
+class Done(NamedTuple):
+    code: int
+    stdout: str
+    stderr: str
+
+
+Command = Callable[..., Done]
+
+
+@pytest.fixture
+def glassformer(as_users_run_it: None, capsys: pytest.CaptureFixture[str]) -> Command:
+    """The command in this process: importing torch anew for each test would take a minute."""
+
+    def call(*arguments: str) -> Done:
+        code = run(list(arguments))
+        return Done(code, *capsys.readouterr())
+
+    return call
 
 
 @pytest.mark.parametrize(
@@ -31,7 +38,13 @@ def glassformer(*arguments: str, probe: str = "") -> subprocess.CompletedProcess
 def test_help_version_and_typing_mistakes_do_not_import_torch(
     arguments: list[str], code: int
 ) -> None:
-    done = glassformer(*arguments, probe="assert 'torch' not in sys.modules")
+    program = f"""
+import sys
+from glassformer.cli import run
+code = run({arguments!r})
+assert 'torch' not in sys.modules
+sys.exit(code)"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
     assert done.returncode == code, done.stderr
 
 
@@ -48,23 +61,25 @@ def test_help_version_and_typing_mistakes_do_not_import_torch(
         (["describe"], ["PRESET"]),
     ],
 )
-def test_wrong_usage_is_one_clear_line_and_exit_2(arguments: list[str], parts: list[str]) -> None:
+def test_wrong_usage_is_one_clear_line_and_exit_2(
+    glassformer: Command, arguments: list[str], parts: list[str]
+) -> None:
     done = glassformer(*arguments)
-    assert done.returncode == 2
+    assert done.code == 2
     assert done.stdout == ""
     assert done.stderr.count("\n") == 1
     for part in parts:
         assert part in done.stderr
 
 
-def test_describe_prints_the_tree_and_the_count() -> None:
+def test_describe_prints_the_tree_and_the_count(glassformer: Command) -> None:
     done = glassformer("describe", "vaswani_2017_base")
-    assert done.returncode == 0, done.stderr
+    assert done.code == 0, done.stderr
     assert "blocks.0-5: Block" in done.stdout
     assert done.stdout.rstrip().endswith("44,138,496")
 
 
-def test_describe_as_json_is_the_complete_config() -> None:
+def test_describe_as_json_is_the_complete_config(glassformer: Command) -> None:
     done = glassformer("describe", "bloem_2019", "--json", "--d-model", "64")
     config = json.loads(done.stdout)
     assert config["d_model"] == 64
@@ -74,21 +89,21 @@ def test_describe_as_json_is_the_complete_config() -> None:
 EXPLAIN = ["explain", "toy", "I am not happy", "--at"]
 
 
-def test_explain_shows_formula_numbers_and_source_line() -> None:
+def test_explain_shows_formula_numbers_and_source_line(glassformer: Command) -> None:
     done = glassformer(*EXPLAIN, "logits[0]")
-    assert done.returncode == 0, done.stderr
+    assert done.code == 0, done.stderr
     assert "logits[0, 0] = 1.941" in done.stdout
     assert "Σₖ pooled[0, k]·to_classes.weight[0, k]" in done.stdout
     assert "encoders.py:" in done.stdout
 
 
-def test_explain_as_json_is_data() -> None:
+def test_explain_as_json_is_data(glassformer: Command) -> None:
     done = glassformer(*EXPLAIN, "logits[0,1]", "--json")
     cell = json.loads(done.stdout)
     assert cell["value"] == pytest.approx(-1.9409485)
 
 
-def test_explain_shows_as_many_terms_as_asked() -> None:
+def test_explain_shows_as_many_terms_as_asked(glassformer: Command) -> None:
     at = "encoder.blocks.0.feed_forward.expanded[0,0]"
     assert "others" in glassformer(*EXPLAIN, at, "--terms", "1").stdout
     cell = json.loads(glassformer(*EXPLAIN, at, "--terms", "1", "--json").stdout)
@@ -109,10 +124,10 @@ def test_explain_shows_as_many_terms_as_asked() -> None:
     ],
 )
 def test_explain_with_bad_input_is_one_clear_line(
-    arguments: list[str], code: int, parts: list[str]
+    glassformer: Command, arguments: list[str], code: int, parts: list[str]
 ) -> None:
     done = glassformer(*arguments)
-    assert done.returncode == code
+    assert done.code == code
     assert done.stderr.count("\n") == 1
     for part in parts:
         assert part in done.stderr
