@@ -53,6 +53,7 @@ def test_trap_26_a_beam_of_1_is_greedy(
         assert one.best.ended == other.best.ended
 
 
+@pytest.mark.no_cover  # brute force: the same few lines, hundreds of times
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize(
     ("length_penalty", "penalty"), [(0.0, "power"), (1.0, "power"), (-1.0, "power"), (0.6, "gnmt")]
@@ -94,6 +95,7 @@ def test_exact_stopping_finds_what_never_stopping_finds(seed: int, length_penalt
         assert one.best.score == pytest.approx(other.best.score, abs=1e-9)
 
 
+@pytest.mark.no_cover  # the same few lines, hundreds of times
 @pytest.mark.parametrize("model", [translator(), language_model(), language_model(kind="llama")])
 @pytest.mark.parametrize("size", [2, 5])
 def test_trap_12_cached_beams_are_uncached_beams(model: LanguageModel | Seq2Seq, size: int) -> None:
