@@ -42,6 +42,22 @@ def test_a_slip_is_found_however_the_call_is_written(formula: str) -> None:
     assert [part.kinds for part in found.explanations] == [("sample",)]
 
 
+def test_weights_of_ten_thousand_words_need_no_table_of_pairs() -> None:
+    """One weight that no softmax could give, among as many as a vocabulary has."""
+    count = 5_000
+    scores = {"id": "z", "printed": [0] * count}
+    weights = [1 / count] * count
+    weights[17], weights[18] = 3 / count, -1 / count
+    step = {"id": "y", "formula": "softmax(z)", "printed": weights, "decimals": 4}
+    example = json.dumps({"title": "t", "steps": [scores, step]})
+    found = audit(read_example(example, "my", "my.json"), slips=())["y"]
+    assert found.verdict == "wrong"
+    assert (
+        found.slip("en")
+        == ("a softmax that is not one: scores 0 and 0 get 0.0006 and -0.0002 ").rstrip()
+    )
+
+
 def test_one_number_printed_for_several() -> None:
     found = check("m[0]", 1)["y"]
     assert found.verdict == "wrong"

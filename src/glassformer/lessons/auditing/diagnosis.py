@@ -53,20 +53,25 @@ def _sum(digits: Digits, axis: int) -> Bilingual | None:
 
 
 def _ratio(digits: Digits, scores: Numbers, axis: int) -> Bilingual | None:
-    """Two weights whose ratio no softmax of these scores can have; the most telling pair."""
+    """Two weights whose ratio no softmax of these scores can have; the most telling pair.
+
+    least_i / most_j must not exceed e^(high_i − low_j). Both sides fall apart into a part of i and
+    a part of j, so the worst pair is the worst i and the worst j: no table of pairs is needed.
+    """
     weights, half = _lines(digits.values, axis), _lines(digits.half, axis)
     low, high, mid = (_lines(part, axis) for part in (scores.low, scores.high, scores.mid))
-    worst, pair = 1 + 1e-9, None
+    worst, pair = 1e-9, None
     for line, row in enumerate(weights):
         known = np.flatnonzero(~np.isnan(row) & np.isfinite(mid[line]))
         if not known.size:
             continue
         least, most = np.maximum(row - half[line], 0)[known], (row + half[line])[known]
-        gaps = high[line][known][:, None] - low[line][known][None, :]
-        excess = least[:, None] / np.maximum(most, 1e-300)[None, :] / np.exp(gaps)
-        first, second = divmod(int(np.argmax(excess)), known.size)
-        if excess[first, second] > worst:
-            worst = float(excess[first, second])
+        too_large = np.log(least) - high[line][known]
+        too_small = low[line][known] - np.log(np.maximum(most, 1e-300))
+        first, second = int(np.argmax(too_large)), int(np.argmax(too_small))
+        excess = too_large[first] + too_small[second]
+        if excess > worst:
+            worst = float(excess)
             pair = (line, int(known[first]), int(known[second]))
     if pair is None:
         return None
