@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -214,6 +215,32 @@ def test_an_index_that_sends_a_value_is_among_the_operands() -> None:
     assert [o.name for o in traced["put"][1, 0].operands] == ["sent[1, 0]"]
     names = [operand.name for operand in traced["sent"][1, 0].operands]
     assert names == ["x[1, 0]", "columns[0]", "new[0]"]
+
+
+X = torch.arange(24.0).reshape(2, 3, 4)
+
+
+@pytest.mark.parametrize(
+    ("function", "index", "formula"),
+    [
+        (lambda x: x.flatten(1).sum(1), (1,), "Σₖ x[1, k÷4, k mod 4]"),
+        (lambda x: x.flatten().sum(), (), "Σₖ x[k÷12, k÷4 mod 3, k mod 4]"),
+        (lambda x: x[0].flatten()[4:].sum(), (), "Σₖ x[0, 1+k÷4, k mod 4]"),
+        (lambda x: x[:, :, 0].flatten().sum(), (), "Σₖ x[k÷3, k mod 3, 0]"),
+        (lambda x: x.view(2, 3, 2, 2).sum((2, 3)), (1, 2), "Σₖₗ x[1, 2, 2k+l]"),
+        (lambda x: x[1].unfold(1, 2, 2).sum((1, 2)), (1,), "Σₖₗ x[1, 1, 2k+l]"),
+        (lambda x: x.flip(0).sum(), (), "Σₖₗₘ flip[k, l, m]"),
+        (lambda x: x.view(3, 8).sum(), (), "Σₖₗ view(x)[k, l]"),
+        (lambda x: x.sum((0, 2)), (1,), "Σₖₗ x[k, 1, l]"),
+    ],
+)
+def test_a_row_is_written_along_the_axes_of_the_step_that_wrote_it(
+    function: Callable[[Tensor], Tensor], index: tuple[int, ...], formula: str
+) -> None:
+    def named(x: Tensor) -> Tensor:
+        return function(x)
+
+    assert trace(named, X).steps[-1][index].formula == formula
 
 
 def test_a_transposed_convolution_runs_down_the_kernel() -> None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from glassformer.trace.entries import axis_text, entry_name
 from glassformer.trace.evaluate import Evaluation, Floats, gathered
 from glassformer.trace.expressions import (
     Axis,
@@ -32,7 +33,6 @@ from glassformer.trace.expressions import (
     walk,
 )
 from glassformer.trace.largest import largest_terms
-from glassformer.trace.memory import Index
 
 __all__ = [
     "ENGLISH",
@@ -159,7 +159,7 @@ class _Symbols(_Writer):
 
     def lookup(self, lookup: Lookup) -> tuple[str, int]:
         parts = [
-            _axis_text(part)
+            axis_text(part)
             if isinstance(part, Axis)
             else str(part)
             if isinstance(part, int)
@@ -264,51 +264,6 @@ def places(reduce: Reduce, place: int) -> dict[str, int]:
     """The letters' values for the n-th term."""
     at = np.unravel_index(place, [axis.size for axis in reduce.axes])
     return {axis.letter: int(p) for axis, p in zip(reduce.axes, at, strict=True)}
-
-
-def entry_name(entry: Entry, rename: Callable[[str], str]) -> str:
-    """The operand's cell (or row) by the name and the axes of the step that wrote it."""
-    running = [part for part in entry.index if isinstance(part, Axis)]
-    first = _at(entry, {})
-    owner, base = entry.view.owner(first)
-    parts = [str(place) for place in base]
-    for axis in running:
-        if axis.size < 2:
-            continue
-        other, moved = entry.view.owner(_at(entry, {axis.letter: 1}))
-        far, end = entry.view.owner(_at(entry, {axis.letter: axis.size - 1}))
-        changed = [a for a, (x, y) in enumerate(zip(base, moved, strict=False)) if x != y]
-        steady = other is owner and far is owner and len(changed) == 1
-        if not steady or end[changed[0]] - base[changed[0]] != (axis.size - 1) * (
-            moved[changed[0]] - base[changed[0]]
-        ):
-            return _own_window(entry, rename)
-        at = changed[0]
-        step = moved[at] - base[at]
-        parts[at] = _axis_text(Axis(axis.letter, axis.size, base[at], step))
-    inside = f"[{', '.join(parts)}]" if parts else ""
-    return f"{rename(owner.name)}{inside}"
-
-
-def _own_window(entry: Entry, rename: Callable[[str], str]) -> str:
-    """A row that runs over several steps or axes: in the shape the operator saw."""
-    owner, _ = entry.view.owner(_at(entry, {}))
-    parts = [_axis_text(p) if isinstance(p, Axis) else str(p) for p in entry.index]
-    return f"view({rename(owner.name)})[{', '.join(parts)}]"
-
-
-def _axis_text(axis: Axis) -> str:
-    step = "" if abs(axis.step) == 1 else str(abs(axis.step))
-    if axis.step < 0:
-        return f"{axis.start}−{step}{axis.letter}"
-    return f"{axis.start}+{step}{axis.letter}" if axis.start else f"{step}{axis.letter}"
-
-
-def _at(entry: Entry, places: dict[str, int]) -> Index:
-    return tuple(
-        part.at(places.get(part.letter, 0)) if isinstance(part, Axis) else part
-        for part in entry.index
-    )
 
 
 def symbols(

@@ -94,7 +94,9 @@ def math_name(named: str) -> str:
     upright = rf"\mathrm{{{escaped(name)}}}" if name.isascii() else rf"\text{{{escaped(name)}}}"
     if not bracket:
         return upright
-    return rf"{upright}_{{{places.removesuffix(']').replace(' ', '')}}}"
+    for sign, written in ((", ", ","), ("÷", r"\div "), (" mod ", r" \bmod "), ("−", "-")):
+        places = places.replace(sign, written)
+    return rf"{upright}_{{{places.removesuffix(']')}}}"
 
 
 def _bracketed(inside: str) -> str:

@@ -86,6 +86,7 @@ class SymbolWriter extends Writer {
     const name = this.rename(step.name);
     const base = unravel(step.shape, place);
     const parts = base.map(String);
+    const last = [...base]; // where the letters so far take each axis: several may share one
     for (const [letter, size, stride] of running) {
       const moved = regular ? unravel(step.shape, place + stride) : [];
       const end = regular ? unravel(step.shape, place + stride * (size - 1)) : [];
@@ -93,8 +94,11 @@ class SymbolWriter extends Writer {
       const [axis] = changed;
       const pace = moved[axis] - base[axis];
       if (changed.length !== 1 || end[axis] - base[axis] !== (size - 1) * pace) return `view(${name})[…]`;
-      const stepped = pace === 1 ? letter : `${pace}${letter}`;
-      parts[axis] = base[axis] ? `${base[axis]}+${stepped}` : stepped;
+      const before = last[axis] === base[axis] && !base[axis] ? "" : parts[axis];
+      last[axis] += (size - 1) * pace;
+      if (last[axis] >= step.shape[axis]) return `view(${name})[…]`;
+      const stepped = Math.abs(pace) === 1 ? letter : `${Math.abs(pace)}${letter}`;
+      parts[axis] = pace < 0 ? `${before || 0}−${stepped}` : before ? `${before}+${stepped}` : stepped;
     }
     return parts.length ? `${name}[${parts.join(", ")}]` : name;
   }
