@@ -97,6 +97,8 @@ ACTIVATIONS: dict[str, Function] = {
 
 PRODUCTS: dict[str, Function] = {
     "linear": lambda: F.linear(CUBE, torch.ones(5, 4) * 0.3, torch.arange(5.0)),
+    "linear of a flattened": lambda: F.linear(CUBE.flatten(1), torch.arange(24.0).view(2, 12)),
+    "a sum over split axes": lambda: CUBE.view(2, 3, 2, 2).sum((1, 3)) + CUBE.flatten().sum(),
     "linear of a vector": lambda: F.linear(ROW, B, torch.tensor([1.0, 2.0])),
     "matmul": lambda: CUBE @ CUBE.mT,
     "matmul, batch broadcast": lambda: CUBE.unsqueeze(1) @ SQUARE,

@@ -61,7 +61,8 @@ def scale_of(step: Step) -> Scale | None:
     """The scale of a step, one for all of its slices; None for ids and other whole numbers."""
     if not step.dtype.is_floating_point:
         return Scale("probability") if step.dtype.itemsize == 1 and _is_truth(step) else None
-    values = np.asarray(step.view.array, dtype=np.float64)
+    with np.errstate(invalid="ignore"):  # memory that was never written may hold any bits
+        values = np.asarray(step.view.array, dtype=np.float64)
     finite = np.abs(values[np.isfinite(values)])
     if finite.size and _are_probabilities(values):
         return Scale("probability")

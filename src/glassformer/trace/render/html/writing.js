@@ -84,21 +84,26 @@ class SymbolWriter extends Writer {
 
   entry(step, place, running, regular) {
     const name = this.rename(step.name);
+    const whole = `view(${name})[…]`;
+    if (!regular && running.length) return whole;
     const base = unravel(step.shape, place);
     const parts = base.map(String);
     const last = [...base]; // where the letters so far take each axis: several may share one
+    const split = new Set(); // the axes of a letter that runs over more than one
     for (const [letter, size, stride] of running) {
-      const moved = regular ? unravel(step.shape, place + stride) : [];
-      const end = regular ? unravel(step.shape, place + stride * (size - 1)) : [];
-      const changed = base.map((_, axis) => axis).filter((axis) => moved[axis] !== base[axis]);
-      const [axis] = changed;
-      const pace = moved[axis] - base[axis];
-      if (changed.length !== 1 || end[axis] - base[axis] !== (size - 1) * pace) return `view(${name})[…]`;
-      const before = last[axis] === base[axis] && !base[axis] ? "" : parts[axis];
-      last[axis] += (size - 1) * pace;
-      if (last[axis] >= step.shape[axis]) return `view(${name})[…]`;
-      const stepped = Math.abs(pace) === 1 ? letter : `${Math.abs(pace)}${letter}`;
-      parts[axis] = pace < 0 ? `${before || 0}−${stepped}` : before ? `${before}+${stepped}` : stepped;
+      const moves = along(step.shape, place, size, stride);
+      for (const [axis, at] of moves.entries()) {
+        if (at.every((position) => position === base[axis])) continue;
+        const fresh = last[axis] === base[axis];
+        const pace = at[1] - base[axis];
+        const even = at.every((position, k) => position === base[axis] + pace * k);
+        const digit = even || !fresh ? null : digitOf(at, letter);
+        if (split.has(axis) || (!even && digit === null)) return whole;
+        if (digit !== null) split.add(axis);
+        last[axis] += Math.max(...at) - base[axis];
+        if (last[axis] >= step.shape[axis]) return whole;
+        parts[axis] = digit ?? added(fresh && !base[axis] ? "" : parts[axis], pace, letter);
+      }
     }
     return parts.length ? `${name}[${parts.join(", ")}]` : name;
   }
@@ -120,6 +125,31 @@ class SymbolWriter extends Writer {
     const phrase = this.own.words("choice", { condition: "{condition}", yes: "{yes}", no: "{no}" });
     return [phrase.split(/\{(\w+)\}/).flatMap((part, at) => (at % 2 ? parts[part] : [part])), 0];
   }
+}
+
+// For each axis of a shape the positions of `size` places that lie `stride` apart.
+function along(shape, place, size, stride) {
+  const indices = Array.from({ length: size }, (_, k) => unravel(shape, place + stride * k));
+  return shape.map((_, axis) => indices.map((index) => index[axis]));
+}
+
+// "3+2k", "4−k": a letter that runs evenly along an axis, after what stands there already.
+function added(before, pace, letter) {
+  const stepped = Math.abs(pace) === 1 ? letter : `${Math.abs(pace)}${letter}`;
+  if (pace < 0) return `${before || 0}−${stepped}`;
+  return before ? `${before}+${stepped}` : stepped;
+}
+
+// "k÷64", "k mod 64" or "k÷64 mod 12": a letter that runs over more than one axis.
+function digitOf(positions, letter) {
+  const repeats = positions.findIndex((position) => position !== positions[0]);
+  const slow = positions.map((_, k) => Math.floor(k / repeats));
+  const whole = repeats > 1 ? `${letter}÷${repeats}` : letter;
+  if (positions.every((position, k) => position === positions[0] + slow[k])) {
+    return positions[0] ? `${positions[0]}+${whole}` : whole;
+  }
+  const size = Math.max(...positions) + 1;
+  return positions.every((position, k) => position === slow[k] % size) ? `${whole} mod ${size}` : null;
 }
 
 class NumberWriter extends Writer {
