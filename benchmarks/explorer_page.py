@@ -36,6 +36,8 @@ HELP = """
       : requestAnimationFrame(look);
     look();
   });
+  // The same, begun before the click or key, so that nothing stands between it and the frame.
+  window.watch = (isSo) => { window.watched = until(isSo); };
   window.heading = () => document.querySelector('aside h2')?.textContent ?? '';
   window.isAt = (module, short) => {
     const [first, second] = document.querySelectorAll('main h2 span');
@@ -76,10 +78,10 @@ def clicks(page: Page, trace: dict[str, Any], address: str) -> list[float]:
         panel = chance.choice(page.get_by_role("grid").all())
         box = panel.bounding_box()
         assert box is not None
-        page.evaluate("window.shown = heading()")
         x, y = (chance.uniform(0.05, 0.95) for _ in range(2))
+        page.evaluate("watch(() => heading() !== '')")
         panel.click(position={"x": box["width"] * x, "y": box["height"] * y})
-        times.append(page.evaluate("until(() => heading() !== window.shown)"))
+        times.append(page.evaluate("window.watched"))
         page.keyboard.press("Escape")
         page.wait_for_function("() => heading() === ''")
     return times
@@ -103,10 +105,9 @@ def edits(page: Page, trace: dict[str, Any], address: str) -> list[float]:
             "F2"
         )
         page.get_by_role("textbox", name="New value").fill("0.5")
+        page.evaluate("watch(() => document.querySelector('section.bar li') !== null)")
         page.keyboard.press("Enter")
-        times.append(
-            page.evaluate("until(() => document.querySelector('section.bar li') !== null)")
-        )
+        times.append(page.evaluate("window.watched"))
         page.get_by_role("button", name="Reset").click()
         page.wait_for_function("() => document.querySelector('section.bar li') === null")
     return times
