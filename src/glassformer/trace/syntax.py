@@ -42,6 +42,9 @@ _LAYOUT = frozenset(
     ]
 )
 
+# Half of a tree is nodes that stand nowhere in the source: "read", "written", "plus".
+_MARKS = (ast.expr_context, ast.operator, ast.unaryop, ast.cmpop, ast.boolop)
+
 Kind = Literal["assigned", "written", "returned", "part", "unknown"]
 """`written`: put into a tensor that has the name already, `x[0] = …`."""
 
@@ -114,7 +117,13 @@ def _spans(tree: ast.AST) -> dict[_Span, _Node]:
             # An expression statement has its expression's span: the outer one comes first.
             if not (span in spans and isinstance(node, ast.stmt)):
                 spans[span] = around
-        stack.extend(_Node(child, around) for child in ast.iter_child_nodes(node))
+        stack.extend(
+            [
+                _Node(child, around)
+                for child in ast.iter_child_nodes(node)
+                if not isinstance(child, _MARKS)
+            ]
+        )
     return spans
 
 
