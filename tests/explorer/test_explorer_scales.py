@@ -9,6 +9,7 @@ from torch import Tensor
 
 from glassformer.explorer.scales import scale_info
 from glassformer.trace import Step, trace
+from glassformer.trace.render.colours import limit_of
 
 
 def step_of(numbers: Tensor) -> Step:
@@ -46,3 +47,10 @@ def test_a_turned_matrix_is_sampled_in_its_own_order() -> None:
     sample = np.abs(numbers.T.double().numpy().reshape(-1)[::3])
     assert found is not None
     assert found.limit == np.percentile(sample, 99)
+
+
+def test_the_percentile_is_numpys_to_the_bit() -> None:
+    chance = np.random.default_rng(0)
+    for count in range(1, 300):
+        sizes = np.abs(chance.normal(size=count))
+        assert limit_of(sizes) == np.percentile(sizes, 99)

@@ -23,6 +23,7 @@ __all__ = [
     "Scale",
     "hex_colour",
     "ink_on",
+    "limit_of",
     "scale_of",
 ]
 
@@ -66,8 +67,23 @@ def scale_of(step: Step) -> Scale | None:
     finite = np.abs(values[np.isfinite(values)])
     if finite.size and _are_probabilities(values):
         return Scale("probability")
-    limit = float(np.percentile(finite, 99)) if finite.size else 0.0
-    return Scale("signed", limit or float(finite.max(initial=0.0)) or 1.0)
+    return Scale("signed", limit_of(finite))
+
+
+def limit_of(sizes: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> float:
+    """Where a signed scale ends: the 99th percentile of finite sizes, or what is above 0.
+
+    The same number as numpy's `percentile`, without the time it takes to tell its methods apart.
+    """
+    if not sizes.size:
+        return 1.0
+    place = 0.99 * (sizes.size - 1)
+    below = int(place)
+    above = min(below + 1, sizes.size - 1)
+    low, high = np.partition(sizes.reshape(-1), (below, above))[[below, above]]
+    part = place - below  # counted from the nearer of the two, as numpy does
+    limit = low + (high - low) * part if part < 0.5 else high - (high - low) * (1 - part)
+    return float(limit) or float(sizes.max()) or 1.0
 
 
 def _is_truth(step: Step) -> bool:
