@@ -12,9 +12,9 @@ from glassformer.nn.shapes import Float, Int, Tensor
 
 __all__ = ["Candidates", "best_continuations", "log_probabilities_of"]
 
-_CHUNK = 128
+_CHUNK = 64
 _WORTH_CHUNKING = 2048
-_ROWS_AT_ONCE = 32  # so many rows of a usual vocabulary stay in a core's own cache
+_ROWS_AT_ONCE = 16  # so many rows of a usual vocabulary stay in a core's own cache
 
 
 class Candidates(NamedTuple):
@@ -55,7 +55,7 @@ def _best_by_chunks(
     The n largest lie in the n chunks whose maxima are largest. A maximum is one pass over memory,
     where a top-k is many, and log-probabilities need forming for those chunks alone.
     """
-    n_texts, n_rivals, vocab_size = logits.shape
+    n_texts, _, vocab_size = logits.shape
     n_chunks = vocab_size // _CHUNK
     whole = n_chunks * _CHUNK
     chunks = logits[..., :whole].unflatten(-1, (n_chunks, _CHUNK))
@@ -63,27 +63,23 @@ def _best_by_chunks(
     maxima, normalisers = _maxima_and_normalisers(logits, _CHUNK)
 
     chunk_sums = totals.unsqueeze(-1) + (maxima - normalisers.unsqueeze(-1))
-    places = chunk_sums.flatten(1).topk(n, dim=-1, sorted=False).indices
-    rival, chunk = places // n_chunks, places % n_chunks
+    chosen = chunk_sums.flatten(1).topk(n, dim=-1, sorted=False).indices
+    rival, chunk = chosen // n_chunks, chosen % n_chunks
     text = torch.arange(n_texts, device=logits.device).unsqueeze(-1)
     inside = chunks[text, rival, chunk] - normalisers.gather(1, rival).unsqueeze(-1)
     inside_sums = totals.gather(1, rival).unsqueeze(-1) + inside
-    outside = rest - normalisers.unsqueeze(-1)
-    outside_sums = totals.unsqueeze(-1) + outside
-    best = torch.cat([inside_sums.flatten(1), outside_sums.flatten(1)], dim=-1).topk(n, dim=-1)
+    rest_sums = totals.unsqueeze(-1) + (rest - normalisers.unsqueeze(-1))
+    best = torch.cat([inside_sums.flatten(1), rest_sums.flatten(1)], dim=-1).topk(n, dim=-1)
 
-    steps = torch.arange(_CHUNK, device=logits.device)
     starts = rival * vocab_size + chunk * _CHUNK
-    rest_steps = torch.arange(whole, vocab_size, device=logits.device)
-    rest_starts = torch.arange(n_rivals, device=logits.device) * vocab_size
-    rest_places = (rest_starts.unsqueeze(-1) + rest_steps).flatten().expand(n_texts, -1)
-    all_places = torch.cat([(starts.unsqueeze(-1) + steps).flatten(1), rest_places], dim=-1)
-    log_probabilities = torch.cat([inside.flatten(1), outside.flatten(1)], dim=-1)
-    return (
-        best.values,
-        log_probabilities.gather(1, best.indices),
-        all_places.gather(1, best.indices),
-    )
+    nth = (best.indices // _CHUNK).clamp(max=n - 1)
+    in_chunk = starts.gather(1, nth) + best.indices % _CHUNK
+    later, width = best.indices - n * _CHUNK, max(1, vocab_size - whole)
+    in_rest = later // width * vocab_size + whole + later % width
+    places = torch.where(later < 0, in_chunk, in_rest)
+    parents = places // vocab_size
+    log_probabilities = logits.flatten(1).gather(1, places) - normalisers.gather(1, parents)
+    return best.values, log_probabilities, places
 
 
 def log_probabilities_of(

@@ -13,6 +13,8 @@ from glassformer.nn.shapes import Bool, Float, Int, Tensor
 
 __all__ = ["Branches", "DecodingCache", "KeyValueCache"]
 
+_LEAST_ROOM = 64  # positions: most sentences never outgrow it, so that their cache never moves
+
 
 class Branches(NamedTuple):
     """New tokens that stand side by side, not one after the other: rival continuations of a text.
@@ -99,7 +101,7 @@ def _put(
 ) -> Float[Tensor, "B L G E"]:
     """Overwrite one position for each new one."""
     assert room is not None, "slots are for caches that have been begun"
-    room = _with_room(room, length, length)
+    room = _with_room(room, length, max(length, 2 * room.size(1), _LEAST_ROOM))
     rows = torch.arange(room.size(0), device=room.device).unsqueeze(-1)
     room[rows, slots] = new
     return room
