@@ -181,7 +181,9 @@ def test_each_text_has_its_own_maximum_length() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"size": 0}, "at least 1"),
+        ({"size": 0}, "from 1 to 1,024 continuations, got 0"),
+        ({"size": 100_000}, "from 1 to 1,024 continuations, got 100,000"),
+        ({"length_penalty": float("nan")}, "length_penalty must be a finite number, got nan"),
         ({"size": 2, "n_best": 3}, "n_best must be between 1 and the beam size, got 3 of 2"),
         ({"penalty": "wu"}, "'power' or 'gnmt'"),
         ({"stop": "never"}, "'best' or 'first' or 'exact'"),

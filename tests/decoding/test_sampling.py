@@ -150,6 +150,7 @@ def test_a_stream_gives_out_what_extend_collects() -> None:
         ("min_p", -0.1, r"min_p must be in \[0, 1\]"),
         ("repetition_penalty", 0.0, "repetition_penalty must be above 0"),
         ("n_samples", 0, "n_samples must be at least 1"),
+        ("seed", 2**70, "seed must be from 0 to"),
     ],
 )
 def test_wrong_settings_are_one_clear_line(name: str, value: float, message: str) -> None:

@@ -126,8 +126,8 @@ def _missing(wanted: Corpus, places: list[Path]) -> str:
     looked = ", ".join(map(str, places))
     return (
         f"the data set {wanted.name} was not found: {nearest / files[0]}{more} missing (looked in "
-        f"{looked}); get it from {wanted.source} and name the folder with --data.folder or "
-        "$GLASSFORMER_DATA"
+        f"{looked}); get it from {wanted.source} and name the folder with --data (in train: "
+        "--data.folder) or $GLASSFORMER_DATA"
     )
 
 

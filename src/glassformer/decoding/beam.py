@@ -13,6 +13,7 @@ It knows logits and ids; models and caches are behind the `Stepper`.
 Dims: B texts, R rivals ("beams") of each, N candidates, V vocabulary, T tokens so far.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -28,6 +29,8 @@ from glassformer.errors import ConfigError
 from glassformer.nn.shapes import Bool, Int, Tensor
 
 __all__ = ["Beam", "beam_search"]
+
+_LARGEST = 1_024  # each continuation has a cache of its own: more would only fill the memory
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,13 +50,17 @@ class Beam:
     them ended, or when none that is open can win any more. The first is the fastest."""
 
     def __post_init__(self) -> None:
-        if self.size < 1:
-            raise ConfigError(f"the beam must hold at least 1 continuation, got {self.size}")
+        if not 1 <= self.size <= _LARGEST:
+            raise ConfigError(
+                f"the beam must hold from 1 to {_LARGEST:,} continuations, got {self.size:,}"
+            )
         if not 1 <= self.n_best <= self.size:
             raise ConfigError(
                 f"n_best must be between 1 and the beam size, got {self.n_best} of {self.size}; "
                 "use a larger beam"
             )
+        if not math.isfinite(self.length_penalty):
+            raise ConfigError(f"length_penalty must be a finite number, got {self.length_penalty}")
         for name, choices in (("penalty", ("power", "gnmt")), ("stop", ("best", "first", "exact"))):
             if getattr(self, name) not in choices:
                 raise ConfigError(

@@ -44,6 +44,7 @@ class Sampling:
         self._require(self.min_p is None or 0 <= self.min_p <= 1, "min_p", "in [0, 1]")
         self._require(self.repetition_penalty > 0, "repetition_penalty", "above 0")
         self._require(self.n_samples >= 1, "n_samples", "at least 1")
+        self._require(0 <= self.seed < 2**62, "seed", "from 0 to 2**62 - 1")  # streams count on
 
     def _require(self, holds: bool, name: str, what: str) -> None:
         if not holds:
