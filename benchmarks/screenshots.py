@@ -142,9 +142,10 @@ def picture(browser: Browser, address: str, shot: Shot) -> bytes:
 
 
 def settle(page: Page) -> None:
-    """Until nothing is fetched any more and the last frame is drawn."""
+    """Until nothing is fetched any more, formulas have their letters, the last frame is drawn."""
     page.wait_for_selector("main")
     page.wait_for_load_state("networkidle")
+    page.evaluate("document.fonts.ready.then(() => null)")
     page.wait_for_timeout(500)
 
 
