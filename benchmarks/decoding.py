@@ -68,11 +68,16 @@ class Task:
     def limit(self, source: list[int]) -> int:
         return self.forced_length or len(source) + 50
 
+    def use_threads(self) -> None:
+        """Give torch its threads back: CTranslate2 sets OpenMP's number for the whole process."""
+        torch.set_num_threads(self.threads)
+
 
 def ours(task: Task) -> Callable[[int], Translations]:
     _, start, end = task.ends
 
     def run(batch_size: int) -> Translations:
+        task.use_threads()
         decoded = translate(
             task.model,
             task.sources,
@@ -101,6 +106,7 @@ def hugging_face(task: Task) -> Callable[[int], Translations]:
 
     @torch.inference_mode()
     def run(batch_size: int) -> Translations:
+        task.use_threads()
         found: dict[int, list[int]] = {}
         for start in range(0, len(order), batch_size):
             batch = order[start : start + batch_size]
@@ -226,7 +232,6 @@ def main() -> None:
     parser.add_argument("--lengths", action="store_true", help="the cost of longer outputs alone")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
     task = trained_task(arguments) if arguments.model else random_task(arguments)
     if arguments.lengths:
         show_costs(cost_per_token(task))
