@@ -51,7 +51,7 @@ MASKS: dict[str, tuple[Tensor | None, bool]] = {
     "causal": (None, True),
     "by key": (random_mask(K), False),
     "by query and key": (random_mask(Q, K), False),
-    "by head": (random_mask(H, 1, K), False),
+    "by head": (random_mask(1, H, 1, K), False),
     "padding": (torch.arange(K) < torch.tensor([7, 4])[:, None, None, None], False),
     "left padding": (torch.arange(K) >= torch.tensor([0, 3])[:, None, None, None], False),
     "full": (random_mask(B, H, Q, K), False),

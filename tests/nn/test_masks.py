@@ -54,7 +54,9 @@ def test_no_mask_is_made_where_none_is_needed() -> None:
     assert visible_keys((2, 4, 1, 9), None, True, CPU) is None
 
 
-@pytest.mark.parametrize("shape", [(), (5,), (4, 5), (1, 5), (3, 4, 5), (2, 1, 1, 5), (2, 3, 4, 5)])
+@pytest.mark.parametrize(
+    "shape", [(), (5,), (4, 5), (1, 5), (1, 3, 4, 5), (2, 1, 1, 5), (2, 3, 4, 5)]
+)
 def test_shapes_that_broadcast_to_the_scores_are_taken(shape: tuple[int, ...]) -> None:
     check_mask(torch.ones(shape, dtype=torch.bool), (2, 3, 4, 5))
 
