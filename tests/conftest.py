@@ -12,10 +12,13 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 import pytest
 import torch
+from hypothesis import settings
 from jaxtyping import config, install_import_hook
 
 install_import_hook("glassformer.nn", "beartype.beartype")
 torch.set_num_threads(1)  # the suite runs one process a core
+settings.register_profile("ours")  # no test measures time
+settings.load_profile("ours")
 
 
 @pytest.fixture

@@ -173,7 +173,7 @@ def test_vectors_have_length_1_whatever_the_batch() -> None:
             "scribe is a language model: it cannot embed, use generate",
         ),
         (lambda: translator().translate(["a"], beam=2, n_best=3), "n_best must be between 1"),
-        (lambda: translator().translate(["a"], beam=0), "at least 1"),
+        (lambda: translator().translate(["a"], beam=0), "from 1 to 1,024"),
         (lambda: writer().generate("a", max_new=0), "at least one token"),
         (lambda: classifier().classify(["a"], batch_size=0), "batch_size must be at least 1"),
     ],

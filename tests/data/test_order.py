@@ -46,7 +46,7 @@ def seen(loader: Loader, start: int, end: int) -> list[list[float]]:
     ]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     lengths=st.lists(st.integers(1, 60), min_size=1, max_size=60),
     max_tokens=st.integers(1, 200),

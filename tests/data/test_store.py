@@ -20,7 +20,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     sequences=st.lists(st.lists(st.integers(0, 69_999), max_size=9), max_size=9),
     vocab_size=st.sampled_from([70_000, 2**16 + 1]),

@@ -18,7 +18,7 @@ from tests.decoding.tiny import END, Uncached, language_model, sources
 logit_rows = st.lists(st.floats(-30, 30, allow_nan=False, width=32), min_size=2, max_size=12).map(
     lambda row: torch.tensor(row)
 )
-quick = settings(max_examples=60, deadline=None)
+quick = settings(max_examples=60)
 
 
 def kept(logits: Tensor) -> set[int]:

@@ -24,7 +24,7 @@ FORMULAS = [
 
 @pytest.mark.parametrize("formula", FORMULAS)
 @given(seed=st.integers(0, 2**32 - 1), width=st.sampled_from([0.005, 0.1, 1.0]))
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 def test_bounds_hold(formula: str, seed: int, width: float) -> None:
     random = np.random.default_rng(seed)
     tree = parse(formula)

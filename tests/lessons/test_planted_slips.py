@@ -14,7 +14,7 @@ from tests.lessons.planting import PLANTS, Plant, make, text
 
 seeds = st.integers(0, 2**32 - 1)
 # The same seeds in every run: with enough of them a slip will one day look like another by chance.
-few = settings(max_examples=4, deadline=None, derandomize=True)
+few = settings(max_examples=4, derandomize=True)
 
 
 def names(plant: Plant) -> str:
@@ -22,7 +22,7 @@ def names(plant: Plant) -> str:
 
 
 @given(seed=seeds, carry_rounded=st.booleans())
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=25, derandomize=True)
 def test_a_right_example_is_right_and_no_slip_is_invented(seed: int, carry_rounded: bool) -> None:
     result = audit(read_example(text(make(seed, carry_rounded=carry_rounded)), "made", "made"))
     assert result.ok

@@ -203,7 +203,7 @@ def test_any_number_of_leading_axes(attend: Callable[..., Tensor]) -> None:
     assert share(deeper[0], expected) <= FLOAT64_SHARE
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40, derandomize=True)
 @given(
     sizes=st.tuples(*[st.integers(1, 5)] * 5),
     group=st.integers(1, 3),

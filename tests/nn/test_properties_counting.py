@@ -77,7 +77,7 @@ def test_block_of_the_text_has_12_k_squared_plus_10_k(k: int) -> None:
     output_map=st.booleans(),
     output_bias=st.booleans(),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_attention_formula_agrees_with_the_module(
     n_heads: int, shared: bool, **settings: Any
 ) -> None:

@@ -34,7 +34,7 @@ class MeanOverPositions(nn.Module):
 
 
 @given(st.permutations(range(T)), st.integers(0, 2**16))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_attention_is_equivariant_under_any_permutation(order: list[int], seed: int) -> None:
     torch.manual_seed(seed)
     x = torch.randn(2, T, D, dtype=torch.float64)

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from glassformer.errors import ConfigError
@@ -68,7 +68,6 @@ def test_same_seed_same_figures_and_the_callers_numbers_untouched() -> None:
 
 
 @given(st.lists(st.floats(-20, 20), min_size=2, max_size=6))
-@settings(deadline=None)
 def test_gradient_size_is_the_norm_of_softmaxs_jacobian(scores: list[float]) -> None:
     x = torch.tensor(scores, dtype=torch.float64)
     jacobian = torch.autograd.functional.jacobian(lambda s: torch.softmax(s, dim=-1), x)

@@ -174,7 +174,7 @@ def test_a_cell_of_another_trace_means_the_cell_of_that_name() -> None:
     assert edited["weight"].value[0, 0] == 3
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(
     st.sampled_from(["x", "inner.weight", "hidden", "signed", "last"]),
     st.integers(0, 2),

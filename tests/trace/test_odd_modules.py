@@ -103,7 +103,7 @@ BINARY: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 }
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     st.lists(
         st.one_of(
