@@ -52,7 +52,7 @@ def test_the_language_is_switched_in_place_and_remembered(visit: Visit) -> None:
 def test_the_words_in_a_card_are_the_languages(visit: Visit) -> None:
     page = visit("#/toy?text=I am not happy&step=encoder.blocks.0.attention.masked&cell=0,0,1,2")
     formula = page.get_by_role("complementary").get_by_role("group", name="Formula")
-    expect(formula).to_contain_text("else")
+    expect(formula).to_contain_text("otherwise")
     page.get_by_role("button", name="中文").click()
     chinese = page.get_by_role("complementary").get_by_role("group", name="公式")
     expect(chinese).to_contain_text("否则")
