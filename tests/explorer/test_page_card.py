@@ -240,3 +240,21 @@ def test_on_a_phone_the_card_is_a_sheet_that_can_be_pulled_up(visit: Visit) -> N
     assert before is not None and after is not None
     assert before["y"] > 300 and after["y"] < 120
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_a_button_that_goes_down_asks_for_the_card_and_a_click_for_no_other(visit: Visit) -> None:
+    page = visit(f"#/toy?text={TOY.replace(' ', '+')}&step={SCORES}")
+    box = grid(page, "scores").bounding_box()
+    assert box is not None
+    asked: list[str] = []
+    page.on(
+        "request", lambda request: asked.append(request.url) if "/cell?" in request.url else None
+    )
+    page.mouse.move(box["x"] + 5, box["y"] + 5)
+    with page.expect_response("**/cell?*"):
+        page.mouse.down()
+    expect(card_of(page)).to_have_count(0)
+    page.mouse.up()
+    expect(card_of(page).get_by_role("heading", level=2)).to_contain_text("scores")
+    expect(section(page, "Used by").get_by_role("button").first).to_be_visible()
+    assert len(asked) == 1

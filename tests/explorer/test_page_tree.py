@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 
 from playwright.sync_api import Page, expect
@@ -33,15 +34,33 @@ def test_it_is_folded_to_what_matters_and_unfolds_by_a_click(visit: Visit) -> No
     expect(second).to_have_attribute("aria-expanded", "true")
 
 
+PIXELS = """(image) => {
+  const canvas = document.createElement('canvas');
+  [canvas.width, canvas.height] = [image.naturalWidth, image.naturalHeight];
+  const context = canvas.getContext('2d');
+  context.drawImage(image, 0, 0);
+  return [...new Uint32Array(context.getImageData(0, 0, canvas.width, canvas.height).data.buffer)];
+}"""
+
+
 def test_every_visible_step_gets_its_picture(visit: Visit) -> None:
     page = visit(DE)
+    with page.expect_response("**/thumbnails?*") as answer:
+        page.reload()
     row = page.get_by_role("treeitem", selected=True)
-    expect(row.locator("canvas")).to_be_visible()
-    colours: int = row.locator("canvas").evaluate(
-        "(canvas) => new Set(new Uint32Array(canvas.getContext('2d')"
-        ".getImageData(0, 0, canvas.width, canvas.height).data.buffer)).size"
-    )
-    assert colours > 4  # scores of a trained model differ from place to place
+    expect(row.locator("img")).to_be_visible()
+    pixels: list[int] = row.locator("img").evaluate(PIXELS)
+    blocks = [base64.b64decode(picture["data"]) for picture in answer.value.json()]
+    matching = [found for found in blocks if len(found) == len(pixels) and is_drawn(pixels, found)]
+    assert matching
+    assert len(set(pixels)) > 4  # scores of a trained model differ from place to place
+
+
+def is_drawn(pixels: list[int], blocks: bytes) -> bool:
+    """Whether equal blocks have equal colours and very different ones have not, place by place."""
+    colours = dict(zip(blocks, pixels, strict=True))
+    is_one_each = all(colours[block] == pixel for block, pixel in zip(blocks, pixels, strict=True))
+    return is_one_each and colours[min(blocks)] != colours[max(blocks)]
 
 
 def test_search_finds_steps_wherever_they_are(visit: Visit) -> None:

@@ -9,6 +9,7 @@
 
 import * as api from './api';
 import type { CardInfo, DependentInfo, EditInput, Equation, ModelInfo, TraceInfo } from './api';
+import { Cards } from './cards';
 import { carryPlace, isSamePlace, type Place } from './carrying';
 import { Doing } from './doing.svelte';
 import {
@@ -57,6 +58,7 @@ export class Session extends Doing<Next> {
   /** The lesson of the walk and its step, from 0; null: the list of lessons. `run`: this trace. */
   walk = $state.raw<{ lesson: string; step: number } | null>(null);
 
+  private readonly cards = new Cards();
   private readonly origins: Origins;
   private readonly revivals = new Map<string, Promise<string | null>>();
 
@@ -119,6 +121,11 @@ export class Session extends Doing<Next> {
     if (trace !== null) await this.look((signal) => look(trace, step, lead ?? this.lead, signal));
   }
 
+  /** Ask for a card that is about to be wanted. */
+  anticipate(place: Place, operand: number | null = null): void {
+    if (this.trace !== null) this.cards.askAhead(this.trace.id, place, operand);
+  }
+
   /** Show a cell's card, and its step if another one is selected. */
   async explain(place: Place, operand: number | null = null): Promise<void> {
     const from = this.cell;
@@ -137,6 +144,8 @@ export class Session extends Doing<Next> {
   async findDependents(): Promise<void> {
     const { trace, cell } = this;
     if (trace === null || cell === null) return;
+    await painted(); // the card first: nobody has read it to its end yet
+    if (this.cell !== cell) return;
     await this.attempt(new AbortController(), async (signal) => {
       const dependents = await api.dependents(trace.id, cell, signal);
       return this.cell === cell ? { dependents } : {};
@@ -214,10 +223,10 @@ export class Session extends Doing<Next> {
       // Both at once where the place is known; a cell of a view is that of another step.
       const early = operand === null ? this.around(trace, place, signal) : null;
       early?.catch(() => undefined);
-      const card = await api.card(trace.id, place, operand, signal);
+      const card = await this.cards.ask(trace.id, place, operand, signal);
       const cell = cellOf(card);
       const isThere = early !== null && isSamePlace(cell, place);
-      const around = isThere ? early : this.around(trace, cell, signal);
+      const around = isThere ? early : painted().then(() => this.around(trace, cell, signal));
       const [shown] = await Promise.all([around, this.showCard({ card, cell, trail }, signal)]);
       return shown ?? {};
     });

@@ -1,4 +1,4 @@
-/** Zoom by Ctrl+wheel or pinch, and long presses, as one attachment for an element. */
+/** Zoom by Ctrl+wheel or pinch, presses short and long, as one attachment for an element. */
 
 import type { Attachment } from 'svelte/attachments';
 
@@ -10,14 +10,17 @@ const STILL_PX = 8;
 export interface Gestures {
   /** One rung closer (1) or further away (-1), about a point of the screen. */
   onzoom: (direction: 1 | -1, x: number, y: number) => void;
+  /** The button goes down: most likely a click, whose second half is a tenth of a second away. */
+  onpress: (x: number, y: number) => void;
   onlongpress: (x: number, y: number) => void;
 }
 
-export function gestures({ onzoom, onlongpress }: Gestures): Attachment<HTMLElement> {
+export function gestures({ onzoom, onpress, onlongpress }: Gestures): Attachment<HTMLElement> {
   return (element) => {
     const ends = [
       wheelZoom(element, onzoom),
       pinchZoom(element, onzoom),
+      press(element, onpress),
       longPress(element, onlongpress),
     ];
     return () => ends.forEach((end) => end());
@@ -60,6 +63,15 @@ function pinchZoom(element: HTMLElement, onzoom: Gestures['onzoom']): () => void
     element.removeEventListener('touchmove', move);
     element.removeEventListener('touchend', end);
   };
+}
+
+/** Not by touch: what begins there is a scroll as often. */
+function press(element: HTMLElement, onpress: Gestures['onpress']): () => void {
+  const down = (event: PointerEvent) => {
+    if (event.pointerType !== 'touch' && event.button === 0) onpress(event.clientX, event.clientY);
+  };
+  element.addEventListener('pointerdown', down);
+  return () => element.removeEventListener('pointerdown', down);
 }
 
 function longPress(element: HTMLElement, onlongpress: Gestures['onlongpress']): () => void {
