@@ -105,14 +105,15 @@ def test_slow_claims_are_recalled_and_judged_like_fresh_ones() -> None:
     for outcome in outcomes(slow):
         assert outcome.claim.command is not None and outcome.seconds is None
         stored = outcome.claim.stored
-        if stored is None:
-            assert outcome.verdict == "not measured yet"
-            assert outcome.claim.command in outcome.sentence("zh")
-        else:
-            assert outcome.verdict == outcome.claim.rule.judge(stored.figures)
-            assert stored.command in outcome.sentence("en") and stored.date in outcome.sentence(
-                "zh"
-            )
+        assert stored is not None
+        assert outcome.verdict == outcome.claim.rule.judge(stored.figures)
+        assert stored.command in outcome.sentence("en") and stored.date in outcome.sentence("zh")
+
+
+def test_a_slow_claim_without_a_result_says_how_to_get_one() -> None:
+    (outcome,) = outcomes([replace(claims()["C70"], stored=None)])
+    assert outcome.verdict == "not measured yet" and outcome.figures == {}
+    assert outcome.claim.command is not None and outcome.claim.command in outcome.sentence("zh")
 
 
 def test_other_stored_figures_give_another_verdict() -> None:
