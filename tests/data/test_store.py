@@ -1,6 +1,10 @@
 """Token stores: what is written is read, and nothing else is ever read by mistake."""
 
+import errno
+import fcntl
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glassformer.data import TokenStore, key_of, prepared_folder, write_store
+from glassformer.data import TokenStore, key_of, prepared, prepared_folder, write_store
+from glassformer.data.holding import hold
 from glassformer.errors import DataError
 
 SEQUENCES = [[1, 2, 3], [], [7], [4, 5]]
@@ -122,3 +127,77 @@ def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     file.write_text("", encoding="utf-8")
     with pytest.raises(DataError, match="cannot write to"):
         prepared_folder("k", lambda folder: None, file / "cache")
+
+
+# A writer in a process of its own, which says where it writes and waits to be killed.
+_WRITER = """
+import sys, time
+from pathlib import Path
+from glassformer.data import prepared_folder
+def write(folder):
+    (folder / "x").write_text("half", encoding="utf-8")
+    print(folder.name, flush=True)
+    time.sleep(600)
+prepared_folder(sys.argv[1], write, sys.argv[2])
+"""
+
+
+def test_what_a_killed_writer_left_is_removed_and_what_a_living_one_makes_is_not(
+    tmp_path: Path,
+) -> None:
+    def whole(folder: Path) -> None:
+        (folder / "x").write_text("whole", encoding="utf-8")
+
+    writer = subprocess.Popen(
+        [sys.executable, "-c", _WRITER, "killed", str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert writer.stdout is not None
+        half = tmp_path / writer.stdout.readline().strip()
+        assert prepared_folder("another", whole, tmp_path).name == "another"
+        assert (half / "x").read_text("utf-8") == "half"
+    finally:
+        writer.kill()
+        writer.communicate()
+    assert (half / "x").is_file()
+    made = prepared_folder("killed", whole, tmp_path)
+    assert (made / "x").read_text("utf-8") == "whole"
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["another", "killed"]
+
+
+def test_of_two_writers_of_one_folder_the_first_to_finish_wins(tmp_path: Path) -> None:
+    def write(folder: Path, text: str) -> None:
+        (folder / "x").write_text(text, encoding="utf-8")
+
+    def slow(folder: Path) -> None:
+        prepared_folder("k", lambda other: write(other, "quick"), tmp_path)
+        write(folder, "slow")
+
+    made = prepared_folder("k", slow, tmp_path)
+    assert (made / "x").read_text("utf-8") == "quick"
+    assert [file.name for file in tmp_path.iterdir()] == ["k"]
+
+
+def test_where_locks_do_not_tell_nothing_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = tmp_path / ".k.abc.filling"
+    left.mkdir()
+    with monkeypatch.context() as patch:
+        patch.setattr(prepared, "hold", lambda _: "unknown")
+        prepared_folder("one", lambda folder: None, tmp_path)
+    assert left.is_dir()
+    prepared_folder("two", lambda folder: None, tmp_path)
+    assert not left.exists()
+
+
+def test_a_file_system_without_locks_says_that_it_does_not_know(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    with (tmp_path / "x").open("ab") as one, (tmp_path / "x").open("ab") as other:
+        assert (hold(one), hold(other)) == ("us", "another")
+        monkeypatch.setattr(fcntl, "flock", none)
+        assert hold(other) == "unknown"

@@ -22,6 +22,7 @@ app = App(
     name="glassformer",
     version=__version__,
     help="The Transformer in which every number can be traced to the arithmetic that made it.",
+    suppress_keyboard_interrupt=False,  # we say so in one line, and how to go on
 )
 for _name, _help in (
     ("audit", "Check every printed number of a worked example."),
@@ -70,8 +71,8 @@ def run(arguments: Sequence[str]) -> int:
         # Of a move that failed, the second name is the one that the user gave.
         named = error.filename2 or error.filename or "output"
         return _fail(f"{named}: {error.strerror or error}", 1)
-    except KeyboardInterrupt:
-        return _fail("interrupted", 130)
+    except KeyboardInterrupt as error:
+        return _fail(_one_line(error) or "interrupted", 130)
     except (MemoryError, RuntimeError) as error:
         if not _out_of_memory(error):
             raise
@@ -107,5 +108,5 @@ def _fail(message: str, code: int) -> int:
     return code
 
 
-def _one_line(error: Exception) -> str:
+def _one_line(error: BaseException) -> str:
     return " ".join(str(error).split())

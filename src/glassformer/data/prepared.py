@@ -1,7 +1,9 @@
 """Tokenise once: a folder of stores and tokenizers under the cache, found again by its key.
 
 The key covers everything that could change the ids: the data's checksums, every setting of
-reading and tokenising, and the version of this code. A folder appears whole or not at all.
+reading and tokenising, and the version of this code. A folder appears whole or not at all: it is
+filled under another name, beside a file that its writer holds. What a killed writer left is held by
+nobody, and the next writer removes it.
 """
 
 import hashlib
@@ -9,17 +11,21 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from glassformer.data.corpora import cache_folder
+from glassformer.data.holding import hold
 from glassformer.errors import DataError, GlassformerError
 
 __all__ = ["VERSION", "key_of", "prepared_folder"]
 
 VERSION = 2
 """Of reading and tokenising: raise it when either changes, and old stores are not found again."""
+
+_FILLING, _HELD = ".filling", ".held"
 
 
 def key_of(parts: Mapping[str, Any]) -> str:
@@ -41,17 +47,36 @@ def prepared_folder(
         return target
     try:
         parent.mkdir(parents=True, exist_ok=True)
-        work = Path(tempfile.mkdtemp(prefix=f".{key}.", dir=parent))
-    except OSError as error:
-        raise DataError(f"cannot write to {parent}: {error.strerror}") from error
-    try:
-        write(work)
-        work.rename(target)
+        _remove_abandoned(parent)
+        with _folder_to_fill(parent, key) as work:
+            write(work)
+            work.rename(target)
     except OSError as error:
         if isinstance(error, GlassformerError):
             raise
         if not target.is_dir():
             raise DataError(f"cannot write to {parent}: {error.strerror}") from error
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
     return target
+
+
+@contextmanager
+def _folder_to_fill(parent: Path, key: str) -> Iterator[Path]:
+    """A new folder `.KEY.….filling`, and before it the file beside it that says who fills it."""
+    with tempfile.NamedTemporaryFile(prefix=f".{key}.", suffix=_HELD, dir=parent) as held:
+        hold(held.file)
+        work = Path(held.name).with_suffix(_FILLING)
+        try:
+            work.mkdir()
+            yield work
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+
+
+def _remove_abandoned(parent: Path) -> None:
+    """Remove folders whose writer died before they were whole."""
+    for work in parent.glob(f".*{_FILLING}"):
+        held = work.with_suffix(_HELD)
+        with suppress(OSError), held.open("ab") as opened:  # of another user: let it be
+            if hold(opened) == "us":
+                shutil.rmtree(work, ignore_errors=True)
+                held.unlink()

@@ -95,11 +95,7 @@ def execute(arguments: Sequence[str], watcher: Watcher | None = None) -> None:
         with show:
             result = train(config, folder, resume=resume, reporter=make_reporter())
     except KeyboardInterrupt:
-        out = shlex.quote(str(folder))
-        sys.stderr.write(
-            f"glassformer: to go on: glassformer train {request.recipe} --out {out} --resume\n"
-        )
-        raise
+        raise KeyboardInterrupt(_how_to_go_on(request.recipe, RunFolder(folder))) from None
     if not Processes.from_environment().is_first:
         return
     sys.stdout.write(json.dumps(asdict(result) | {"folder": str(result.folder)}) + "\n")
@@ -119,8 +115,8 @@ def main(arguments: Sequence[str]) -> int:
         return _fail(error, 2)
     except (GlassformerError, OSError) as error:
         return _fail(error, 1)
-    except KeyboardInterrupt:
-        return 130
+    except KeyboardInterrupt as error:
+        return _fail(error, 130)
     return 0
 
 
@@ -147,6 +143,13 @@ def _parse(arguments: Sequence[str]) -> _Request:
     return request
 
 
-def _fail(error: Exception, code: int) -> int:
+def _how_to_go_on(recipe: str, folder: RunFolder) -> str:
+    if folder.never_began():
+        return "interrupted before the first update; the same command starts again"
+    out = shlex.quote(str(folder.path))
+    return f"interrupted; to go on: glassformer train {recipe} --out {out} --resume"
+
+
+def _fail(error: BaseException, code: int) -> int:
     sys.stderr.write(f"glassformer: {' '.join(str(error).split())}\n")
     return code

@@ -3,19 +3,24 @@
 config.json     the complete config        metrics.jsonl   one line a report
 about.json      version, data, seed, time  state/          to resume from
 model/          the trained model         first/          the run it started from, if any
+.lock           held by the process that trains here
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from glassformer.errors import TrainingError
+from glassformer.data.holding import hold
+from glassformer.errors import ConfigError, TrainingError
 from glassformer.training.config import RunConfig
 from glassformer.training.settings import restored, to_json
-from glassformer.training.state import write_whole
+from glassformer.training.state import remove_half_written, write_whole
 
 __all__ = ["RunFolder"]
+
+_LOCK = ".lock"
 
 
 class RunFolder:
@@ -47,6 +52,30 @@ class RunFolder:
     def exists(self) -> bool:
         """Whether a run has begun here."""
         return (self.path / "config.json").is_file()
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep other processes from training in this folder meanwhile.
+
+        The file stays: without it, one process could hold the file that another has removed. What a
+        killed process had half written is removed.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            lock = (self.path / _LOCK).open("ab")
+        except OSError as error:
+            raise TrainingError(f"cannot write to {self.path}: {error.strerror}") from error
+        with lock:
+            holder = hold(lock)
+            if holder == "another":
+                raise ConfigError(
+                    f"another process is training in {self.path}; wait for its end, or choose "
+                    "another folder"
+                )
+            if holder == "us":
+                for folder in (self.path, self.states, self.path / "watch"):
+                    remove_half_written(folder)
+            yield
 
     def read_config(self) -> RunConfig:
         """The config that the run began with."""
@@ -95,7 +124,7 @@ class RunFolder:
         """Refuse a folder that holds something else."""
         if self.path.is_file():
             raise TrainingError(f"{self.path} is a file; a run needs a folder")
-        if self.path.is_dir() and any(self.path.iterdir()) and not self._never_began():
+        if self.path.is_dir() and any(self.path.iterdir()) and not self.never_began():
             raise TrainingError(
                 f"{self.path} is not empty; go on with --resume, or choose another folder"
             )
@@ -105,19 +134,21 @@ class RunFolder:
         if self.path.is_file():
             raise TrainingError(f"{self.path} is a file; a run needs a folder")
         names = {file.name for file in self.path.iterdir()} if self.path.is_dir() else set()
-        foreign = sorted(name for name in names - {"watch"} if not name.endswith(".tmp"))
+        foreign = sorted(name for name in names - {"watch", _LOCK} if not name.endswith(".tmp"))
         if foreign:
             raise TrainingError(
                 f"{self.path} holds {foreign[0]!r} and no run to go on with; choose another folder"
             )
 
-    def _never_began(self) -> bool:
-        """Whether all that is here is the config of a run that did not come to its first report.
+    def never_began(self) -> bool:
+        """Whether a run was announced here and nothing came of it, not even a first report.
 
         Such a run (its data were missing, say) may be tried again without cleaning up after it.
         """
-        files = [file for file in self.path.rglob("*") if file.is_file()]
-        if not self.exists() or any(file.name != "config.json" for file in files):
+        files = {file.name for file in self.path.rglob("*") if file.is_file()}
+        if files == {_LOCK}:
+            return True
+        if not self.exists() or not files <= {"config.json", "state.json", _LOCK}:
             return False
         self.read_config()  # a config.json of another program is not ours to replace
         return True

@@ -6,6 +6,8 @@ prepare the data → build the model → train (or go on) → test once → save
 import platform
 import random
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ from torch import nn
 
 from glassformer import __version__, checkpoint
 from glassformer.decoding import Beam
-from glassformer.errors import TrainingError
+from glassformer.errors import ConfigError, GlassformerError, TrainingError
 from glassformer.nn import count_parameters
 from glassformer.text import Tokenizer
 from glassformer.training.card import model_card
@@ -97,8 +99,24 @@ class _Where:
 
 def _train(config: RunConfig, folder: RunFolder, resume: bool, where: _Where) -> Result:
     """One run, after the run that it starts from; who watches is told how it stands."""
-    with announced(folder.path, writes=config.loop.watch and where.processes.is_first):
+    writes = config.loop.watch and where.processes.is_first
+    with _held(folder, where), announced(folder.path, writes=writes):
         return _follow(config, folder, resume, where)
+
+
+@contextmanager
+def _held(folder: RunFolder, where: _Where) -> Iterator[None]:
+    """Only this run writes to the folder; all its processes stop where the first may not."""
+    refusal: GlassformerError | None = None
+    with ExitStack() as stack:
+        if where.processes.is_first:
+            try:
+                stack.enter_context(folder.held())
+            except GlassformerError as error:
+                refusal = error
+        if where.processes.any(refusal is not None, where.device):
+            raise refusal or ConfigError(f"the first process cannot train in {folder.path}")
+        yield
 
 
 def _follow(config: RunConfig, folder: RunFolder, resume: bool, where: _Where) -> Result:
@@ -128,10 +146,11 @@ def _follow(config: RunConfig, folder: RunFolder, resume: bool, where: _Where) -
             folder.begin(config)
         folder.write_about(about)
     try:
-        trainer.run(where.interruption)
+        with where.interruption.waits():
+            trainer.run(where.interruption)
     finally:
         say.stop()
-    scores = _finish(trainer, about, started, say)
+    scores = _finish(trainer, about, started, where)
     processes.wait()
     position, seconds = trainer.position, time.perf_counter() - started
     return Result(
@@ -221,7 +240,7 @@ def _about(
 
 
 def _finish(
-    trainer: Trainer, about: dict[str, Any], started: float, say: Reporter
+    trainer: Trainer, about: dict[str, Any], started: float, where: _Where
 ) -> dict[str, dict[str, float]]:
     """Test the chosen weights once, and save them."""
     model = trainer.final_model()
@@ -231,7 +250,7 @@ def _finish(
     if trainer.problem.valid is not None:
         held_out = {"validation": trainer.problem.valid, **held_out}
     if not held_out:
-        say.line("no example is held out, so there is no score")
+        where.say.line("no example is held out, so there is no score")
     scores: dict[str, dict[str, float]] = {}
     signatures: dict[str, str] = {}
     for name, part in held_out.items():
@@ -240,7 +259,7 @@ def _finish(
         signatures |= result.signatures
         numbers = "  ".join(f"{key} {value:.4f}" for key, value in result.values.items())
         if trainer.processes.is_first:
-            say.line(f"{name}: {numbers}")
+            where.say.line(f"{name}: {numbers}")
     if not trainer.processes.is_first:
         return scores
     facts = about | {
@@ -251,8 +270,9 @@ def _finish(
         "train_seconds": round(trainer.position.seconds, 2),
         "seconds": round(time.perf_counter() - started, 2),
     }
-    trainer.folder.write_about(facts)
-    _save(trainer, model, facts)
+    with where.interruption.waits():
+        trainer.folder.write_about(facts)
+        _save(trainer, model, facts)
     return scores
 
 

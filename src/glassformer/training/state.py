@@ -25,7 +25,15 @@ from torch import Tensor
 
 from glassformer.errors import TrainingError
 
-__all__ = ["State", "capture_random", "newest_state", "restore_random", "save_state"]
+__all__ = [
+    "State",
+    "capture_random",
+    "newest_state",
+    "remove_half_written",
+    "restore_random",
+    "save_state",
+    "write_whole",
+]
 
 
 @dataclass(frozen=True)
@@ -104,6 +112,13 @@ def write_whole(path: Path, data: bytes) -> None:
     finally:
         with suppress(FileNotFoundError):  # renamed already
             temporary.unlink()
+
+
+def remove_half_written(folder: Path) -> None:
+    """Remove what `write_whole` was killed over; nobody may be writing there now."""
+    for left in folder.glob(".*.tmp"):
+        with suppress(OSError):
+            left.unlink()
 
 
 def capture_random(device: torch.device) -> tuple[dict[str, Tensor], dict[str, Any]]:

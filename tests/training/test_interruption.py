@@ -1,0 +1,134 @@
+"""Ctrl-C where there is nothing to lose: the run ends at once, and nothing half-made is left."""
+
+import signal
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from glassformer.cli import run
+from glassformer.training import command, evaluation, train
+from glassformer.training import run as run_module
+from glassformer.training.command import main
+from glassformer.training.interruption import listen
+from glassformer.training.problems import language
+from glassformer.training.settings import to_json
+from tests.training.made import tiny
+from tests.training.runs import At, assert_same_bits
+
+
+def arguments(tmp_path: Path, *more: str) -> list[str]:
+    config = tmp_path / "c.json"
+    config.write_text(to_json(tiny("shakespeare")), encoding="utf-8")
+    return ["shakespeare", "--config", str(config), "--out", str(tmp_path / "run"), *more]
+
+
+def signal_after(
+    patch: pytest.MonkeyPatch, module: ModuleType, name: str, number: int = signal.SIGINT
+) -> None:
+    """Let a signal come right after a function of a module was called."""
+    real = getattr(module, name)
+
+    def interrupted(*given: Any, **named: Any) -> Any:
+        result = real(*given, **named)
+        signal.raise_signal(number)
+        return result
+
+    patch.setattr(module, name, interrupted)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("more", [(), ("--resume",), ("--loop.watch=true",)])
+def test_ctrl_c_while_texts_are_tokenised_is_one_line_and_leaves_nothing_half_made(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    number: signal.Signals,
+    more: tuple[str, ...],
+) -> None:
+    given = arguments(tmp_path, *more)
+    with monkeypatch.context() as patch:
+        signal_after(patch, language, "write_store", number)
+        assert main(given) == 130
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err == (
+        "glassformer: interrupted before the first update; the same command starts again\n"
+    )
+    assert list((tmp_path / "cache/tokens").iterdir()) == []
+    assert main(given) == 0
+    train(tiny("shakespeare"), tmp_path / "whole")
+    assert_same_bits(tmp_path / "whole", tmp_path / "run")
+
+
+def test_ctrl_c_while_a_tokenizer_learns_is_heard(tmp_path: Path) -> None:
+    """The library that learns subwords calls Python for each text: what that raises gets out."""
+    from glassformer.text import SubwordTokenizer
+
+    def texts() -> Any:
+        yield "some words"
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        SubwordTokenizer.train(texts(), vocab_size=300)
+
+
+def test_the_command_says_in_one_line_how_to_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    interrupt = At(2, lambda: signal.raise_signal(signal.SIGINT))
+    monkeypatch.setattr(command, "make_reporter", lambda: interrupt)
+    assert run(["train", *arguments(tmp_path)]) == 130
+    assert capsys.readouterr().err == (
+        "glassformer: interrupted; to go on: glassformer train shakespeare --out "
+        f"{tmp_path / 'run'} --resume\n"
+    )
+
+
+def test_ctrl_c_in_the_last_test_ends_at_once_and_the_run_can_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tiny("shakespeare")
+    with monkeypatch.context() as patch:
+        signal_after(patch, run_module, "Beam")
+        with pytest.raises(KeyboardInterrupt):
+            train(config, tmp_path / "run")
+    assert not (tmp_path / "run/model").exists()
+    assert train(config, tmp_path / "run", resume=True).steps == 4
+    train(config, tmp_path / "whole")
+    assert_same_bits(tmp_path / "whole", tmp_path / "run")
+
+
+def test_ctrl_c_while_the_model_is_saved_waits_until_it_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tiny("shakespeare")
+    signal_after(monkeypatch, run_module, "model_card")
+    with pytest.raises(KeyboardInterrupt):
+        train(config, tmp_path / "run")
+    assert (tmp_path / "run/model/model.safetensors").is_file()
+
+
+def test_ctrl_c_after_the_last_look_at_it_is_not_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A signal during the last evaluation comes after the loop has asked for the last time."""
+    config = tiny("shakespeare", loop__evaluate_every=4)
+    signal_after(monkeypatch, evaluation, "Order")
+    with pytest.raises(KeyboardInterrupt):
+        train(config, tmp_path / "run")
+    assert (tmp_path / "run/state/00000004.json").is_file()
+    assert not (tmp_path / "run/model").exists()
+
+
+def test_a_wish_may_wait_only_inside_the_block() -> None:
+    with listen() as interruption:
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        assert not interruption.asked
+        reached = []
+        with pytest.raises(KeyboardInterrupt), interruption.waits():
+            signal.raise_signal(signal.SIGINT)
+            reached.append(interruption.asked)
+        assert reached == [True]

@@ -1,0 +1,110 @@
+"""One process at a time trains in a folder; what a killed one leaves behind blocks nobody."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from glassformer.errors import ConfigError
+from glassformer.training import run as run_module
+from glassformer.training import train
+from glassformer.training.command import main
+from glassformer.training.folder import RunFolder
+from glassformer.training.interruption import Interruption
+from glassformer.training.processes import Processes
+from glassformer.training.progress import Reporter
+from tests.training.made import tiny
+from tests.training.runs import At, assert_same_bits
+
+# Holds the lock of a run folder as a run does, and says so.
+_HOLD = """
+import sys, time
+from pathlib import Path
+from glassformer.data.holding import hold
+opened = Path(sys.argv[1], ".lock").open("ab")
+print(hold(opened), flush=True)
+time.sleep(600)
+"""
+
+
+def where(processes: Processes) -> run_module._Where:
+    return run_module._Where(torch.device("cpu"), processes, Interruption(), Reporter())
+
+
+def test_a_second_run_in_the_folder_is_refused_in_one_line_and_harms_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config, out = tiny("shakespeare"), tmp_path / "run"
+    codes = []
+
+    def second() -> None:
+        codes.append(main(["shakespeare", "--out", str(out), "--resume"]))
+
+    train(config, out, reporter=At(2, second))
+    assert codes == [2]
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err == (
+        f"glassformer: another process is training in {out}; wait for its end, or choose another "
+        "folder\n"
+    )
+    train(config, tmp_path / "alone")
+    assert_same_bits(tmp_path / "alone", out)
+    metrics = [
+        (folder / "metrics.jsonl").read_text("utf-8") for folder in (tmp_path / "alone", out)
+    ]
+    assert metrics[0].count("\n") == metrics[1].count("\n")
+
+
+def test_the_lock_of_a_killed_process_blocks_nothing(tmp_path: Path) -> None:
+    holder = subprocess.Popen(
+        [sys.executable, "-c", _HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "us\n"
+        with pytest.raises(ConfigError, match="another process is training in"):
+            train(tiny("shakespeare"), tmp_path, resume=True)
+    finally:
+        holder.kill()
+        holder.communicate()
+    assert (tmp_path / ".lock").exists()
+    assert train(tiny("shakespeare"), tmp_path, resume=True).steps == 4
+
+
+def test_what_a_killed_run_had_half_written_is_removed(tmp_path: Path) -> None:
+    config = tiny("shakespeare")
+    train(config, tmp_path / "run")
+    half = [tmp_path / "run" / place / ".x.1234.tmp" for place in ("", "state", "watch")]
+    for file in half:
+        file.parent.mkdir(exist_ok=True)
+        file.write_bytes(b"half")
+    train(config, tmp_path / "run", resume=True)
+    assert not [file for file in half if file.exists()]
+
+
+def test_the_run_before_a_run_is_held_as_well(tmp_path: Path) -> None:
+    inside = RunFolder(tmp_path / "run/first")
+    with inside.held(), pytest.raises(ConfigError, match="another process is training in"):
+        train(tiny("imdb-pretrain"), tmp_path / "run")
+
+
+def test_of_several_processes_only_the_first_holds_the_folder(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    with run_module._held(folder, where(Processes(rank=1))):
+        assert not folder.path.exists()
+        with run_module._held(folder, where(Processes(rank=0))):
+            assert (folder.path / ".lock").exists()
+
+
+def test_all_processes_stop_where_the_first_may_not_train(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Processes, "any", lambda *_: True)  # what the first one tells the others
+    with (
+        pytest.raises(ConfigError, match="the first process cannot train in"),
+        run_module._held(RunFolder(tmp_path), where(Processes(rank=1))),
+    ):
+        pytest.fail("the run went on")
