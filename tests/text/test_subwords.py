@@ -81,6 +81,18 @@ def test_learning_again_gives_the_same_file() -> None:
     assert again.to_json() == SUBWORDS.to_json()
 
 
+@given(st.text(st.characters(codec="utf-8", exclude_characters="\ufffd"), min_size=1))
+@example("you win")
+@example("凛冬将至")
+@example("x" * 5000)
+def test_the_bytes_of_the_first_token_are_those_that_the_others_lack(text: str) -> None:
+    n_bytes = SUBWORDS.bytes_of_first(text)
+    others = SUBWORDS.decode(SUBWORDS.encode(text)[1:])
+    if "\ufffd" not in others:  # the first token ends where a character does
+        assert n_bytes == len(text.encode()) - len(others.encode())
+    assert 0 < n_bytes <= len(text.encode())
+
+
 def test_ids_are_special_tokens_then_bytes_then_merges() -> None:
     assert [SUBWORDS.token(id_) for id_ in range(3)] == ["<pad>", "<start>", "<end>"]
     bytes_ = [SUBWORDS.token(id_) for id_ in range(3, 259)]

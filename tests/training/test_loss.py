@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -100,6 +101,30 @@ def test_a_language_model_is_scored_by_the_bytes_of_its_text() -> None:
     total = values["loss"] * n_tokens
     assert values["loss_per_byte"] == pytest.approx(total / problem.valid.n_bytes)
     assert values["bits_per_byte"] == pytest.approx(total / problem.valid.n_bytes / math.log(2))
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "beginning", "n_lost"),
+    [
+        ("characters", "你好", 3),  # 你
+        ("characters", "☃好", 3),  # ☃, however it is spelled: it is unknown
+        ("words", "  Hello, 你", 7),  # two spaces and a word
+        ("words", "  Snowman, 你", 9),  # likewise; unknown
+        ("subwords", "ab", 1),  # 256 bytes and no merge: a
+        ("subwords", "你好", 1),  # the first of the three bytes of 你
+    ],
+)
+def test_the_first_token_is_not_predicted_so_its_bytes_do_not_count(
+    tokenizer: str, beginning: str, n_lost: int, tmp_path: Path
+) -> None:
+    held_out = f"{beginning} ab cd hello, 你好 ab cd"
+    learnt = ("hello, 你好 ab cd " * 3)[: len(held_out)]
+    file = tmp_path / "my.txt"
+    file.write_text(learnt + held_out, encoding="utf-8")
+    changes = {"data__tokenizer": tokenizer, "data__vocab_size": 260, "data__validation": 0.5}
+    problem = prepare(tiny("text", data__file=str(file), **changes))
+    assert problem.valid is not None
+    assert problem.valid.n_bytes == len(held_out.encode()) - n_lost
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])

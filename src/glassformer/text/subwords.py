@@ -153,6 +153,11 @@ class SubwordTokenizer(Tokenizer):
             raise _not_unicode([text]) from None
         return list(zip(self._without_special(encoding.ids), encoding.offsets, strict=True))
 
+    def _bytes_to_end(self, text: str, id_: int, span: Span) -> int:
+        if not self._byte_level:
+            return super()._bytes_to_end(text, id_, span)
+        return len(text[: span[0]].encode()) + len(self._piece(None, id_))  # maybe half a character
+
     def _without_special(self, ids: list[int]) -> list[int]:
         """Ids of a text, none of them special.
 

@@ -23,6 +23,8 @@ __all__ = ["Piece", "Tokenizer", "as_texts"]
 
 Span = tuple[int, int]
 
+_STRETCH = 1000  # characters: longer than nearly every token
+
 
 @dataclass(frozen=True)
 class Piece:
@@ -135,6 +137,13 @@ class Tokenizer(ABC):
         spans += [(id_, None) for id_ in tail]
         return [Piece(id_, self._label(id_), span) for id_, span in spans]
 
+    def bytes_of_first(self, text: str) -> int:
+        """The UTF-8 bytes of a text up to the end of its first token; 0 where it has none."""
+        n = _STRETCH
+        while len(found := self._align(text[:n])) < 2 and n < len(text):
+            n *= 2
+        return self._bytes_to_end(text, *found[0]) if found else 0
+
     def save(self, path: str | PathLike[str]) -> None:
         """Write one JSON file, whole or not at all; `load_tokenizer` reads it."""
         write_atomically(path, self.to_json())
@@ -154,6 +163,10 @@ class Tokenizer(ABC):
     @abstractmethod
     def _piece(self, previous: int | None, id_: int, /) -> bytes:
         """The UTF-8 bytes that an id adds to a text after the id before it, None at the start."""
+
+    def _bytes_to_end(self, text: str, _id: int, span: Span) -> int:
+        """The bytes of a text up to the end of a token."""
+        return len(text[: span[1]].encode())
 
     def _encode_batch(self, texts: list[str]) -> list[list[int]]:
         return [self._encode(text) for text in texts]

@@ -1,7 +1,8 @@
 """How good a model is, by the measure that counts: accuracy, BLEU, loss per token and per byte.
 
 Losses are sums over all labels divided by their number, once: no mean of means, so that batch
-size and number of processes change nothing. The reported loss is never smoothed.
+size and number of processes change nothing. The reported loss is never smoothed. Per byte: by the
+bytes of the tokens that are predicted, so not by those of a text's first one.
 """
 
 import math
@@ -91,15 +92,19 @@ class Evaluator:
 
     def _totals(self, model: nn.Module, held_out: HeldOut) -> tuple[float, int, int]:
         """Summed loss, number of labels, number of right answers, over all processes."""
-        totals = torch.zeros(3, dtype=torch.float64, device=self.device)
+        sums: list[Tensor] = []
+        n_scored = 0
         for _, batch in self._batches(held_out):
             here = batch.to(self.device)
             logits = model(*here.inputs)
             loss = self.problem.measure(logits, here.labels, 0.0)
             right = (logits.argmax(dim=-1) == here.labels).sum()
-            totals += torch.stack([loss.nll.double(), _count(batch, self.device), right.double()])
-        nll, n_scored, n_right = self.processes.sum(totals.cpu()).tolist()
-        return nll, int(n_scored), int(n_right)
+            sums.append(torch.stack([loss.nll, right.to(loss.nll)]))
+            n_scored += batch.n_scored
+        # The device is asked once, and added up in float64, which some devices do not have.
+        nll, n_right = torch.stack(sums).cpu().double().sum(dim=0).tolist() if sums else (0.0, 0.0)
+        nll, n_right, n_all = self.processes.totals([nll, n_right, n_scored], self.device)
+        return nll, int(n_all), int(n_right)
 
     def _batches(self, held_out: HeldOut) -> Iterator[tuple[Ids, Batch]]:
         at_once = self.max_tokens
@@ -136,7 +141,3 @@ class Evaluator:
             )
         values |= {name: score.value for name, score in scores.items()}
         return Scores("bleu", values, {name: score.signature for name, score in scores.items()})
-
-
-def _count(batch: Batch, device: torch.device) -> Tensor:
-    return torch.tensor(float(batch.n_scored), dtype=torch.float64, device=device)

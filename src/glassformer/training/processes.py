@@ -6,7 +6,7 @@ and everything here is a no-op. gloo joins CPUs, NCCL joins GPUs.
 
 import os
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from types import TracebackType
@@ -70,6 +70,13 @@ class Processes:
         if self.n > 1:
             dist.all_reduce(numbers)
         return numbers
+
+    def totals(self, numbers: Sequence[float], device: torch.device) -> list[float]:
+        """The sums of plain numbers over all processes, in float64."""
+        if self.n == 1:
+            return list(numbers)
+        # On the device: NCCL sends nothing else.
+        return self.sum(torch.tensor(numbers, dtype=torch.float64, device=device)).tolist()
 
     def sum_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
         """Add up what `backward` left in all processes, in one message a type of number."""

@@ -80,7 +80,9 @@ def _continue(
         return examples
 
     def held_out(name: str) -> HeldOut:
-        return HeldOut(windows(name), n_bytes=len(getattr(texts, name).encode()))
+        examples, text = windows(name), getattr(texts, name)
+        n_bytes = len(text.encode()) - tokenizer.bytes_of_first(text)
+        return HeldOut(examples, n_bytes=n_bytes)
 
     return Problem(
         task="continue",

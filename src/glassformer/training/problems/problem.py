@@ -51,7 +51,7 @@ class HeldOut:
     references: tuple[str, ...] = ()
     """Raw translations, as people wrote them."""
     n_bytes: int = 0
-    """UTF-8 bytes of running text."""
+    """UTF-8 bytes of running text that are predicted: all but those of its first token."""
 
 
 @dataclass(frozen=True)
