@@ -95,6 +95,16 @@ def test_a_run_killed_before_its_first_state_has_its_metrics_once(tmp_path: Path
     assert losses(tmp_path / "run") == whole
 
 
+def test_a_run_that_goes_on_with_fewer_updates_than_it_made_makes_none(tmp_path: Path) -> None:
+    config = tiny("shakespeare", loop__steps=6)
+    train(config, tmp_path / "whole")
+    train(config, tmp_path / "run")
+    shorter = tiny("shakespeare", loop__steps=2)
+    assert train(shorter, tmp_path / "run", resume=True).steps == 6
+    assert_same_bits(tmp_path / "whole", tmp_path / "run")
+    assert losses(tmp_path / "whole") == losses(tmp_path / "run")
+
+
 def test_averaging_may_begin_where_a_run_goes_on(tmp_path: Path) -> None:
     config = tiny("shakespeare", loop__average=0.0)
     train(config, tmp_path / "run")

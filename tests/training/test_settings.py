@@ -82,6 +82,7 @@ def test_a_typing_mistake_in_a_file_names_the_file_and_the_nearest_key(tmp_path:
         ("loop.seed", str(2**63), "loop.seed must be from 0"),
         ("loop.epochs", "nan", "loop.epochs must be a number, got 'nan'"),
         ("optimiser.lr", "inf", "optimiser.lr must be a number, got 'inf'"),
+        ("optimiser.lr", 10**400, "optimiser.lr must be a number, got 1000"),
         ("kind", "rnn", "classify-imdb needs kind transformer or lstm, got rnn"),
         ("model.architecture", "seq2seq", "needs model.architecture classifier, got seq2seq"),
         ("data.problem", "continue-file", "needs model.architecture language_model"),
@@ -96,7 +97,9 @@ def test_a_typing_mistake_in_a_file_names_the_file_and_the_nearest_key(tmp_path:
         ("model.attention.n_heads", "5", "multiple of n_heads"),
     ],
 )
-def test_a_value_that_does_not_fit_says_what_would(key: str, value: str, message: str) -> None:
+def test_a_value_that_does_not_fit_says_what_would(
+    key: str, value: str | int, message: str
+) -> None:
     with pytest.raises(GlassformerError, match=message):
         changed(recipe("imdb"), {key: value})
 

@@ -53,7 +53,7 @@ class Loader:
 
     def _updates(self, start: int, end: int) -> Iterator[Update]:
         first_epoch, first_batch = divmod(start, self.updates_per_epoch)
-        left = end - start
+        left = max(0, end - start)  # a run may go on with fewer updates than it has made
         for epoch in range(first_epoch, first_epoch + left // self.updates_per_epoch + 2):
             batches = self.order.epoch(epoch)[first_batch:][:left]
             for indices in batches:

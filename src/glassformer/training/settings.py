@@ -140,7 +140,7 @@ def _converted(value: Any, hint: Any, where: str) -> Any:
     for option in _options(hint):
         try:
             return _as(option, value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):  # a whole number that no float can hold
             continue
     wanted = " or ".join(_in_words(option) for option in _options(hint))
     raise ConfigError(f"{where} must be {wanted}, got {value!r}")
