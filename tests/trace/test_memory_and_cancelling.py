@@ -153,6 +153,15 @@ def test_small_models_are_not_run_beforehand(monkeypatch: pytest.MonkeyPatch) ->
     assert len(asked) == 1
 
 
+def test_a_cell_keeps_the_trace_that_it_belongs_to() -> None:
+    """Nobody has to hold on to a trace to go on asking one of its numbers where it comes from."""
+    cell = trace(Attentive(), torch.randn(1, 5, 16))["encoder.layers.1.linear1"][0, 2, 3]
+    gc.collect()
+    assert cell.operands[0].step.trace is cell.step.trace
+    assert cell.step[0, 2, 3] == cell
+    assert cell.path()[-1].role in ("parameter", "input")
+
+
 def test_a_closed_trace_gives_its_memory_back_at_once() -> None:
     model, x = Attentive().eval(), torch.randn(1, 5, 16)
     gc.disable()

@@ -1,13 +1,16 @@
 """A step's name is its module's path and the variable that its source line assigns."""
 
 import math
+from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.trace import Trace, trace
+from glassformer.trace.source import from_package
 
 
 def names(traced: Trace) -> list[str]:
@@ -179,6 +182,27 @@ def test_a_function_of_torch_that_runs_several_operators_names_its_last() -> Non
     traced = names(trace(function, torch.randn(2, 3)))
     assert [name for name in traced if name.startswith("unit")] == ["unit", "unit.2", "unit.3"]
     assert traced[-1] == "unit.3"
+
+
+def test_a_source_file_is_named_without_the_machine_it_lies_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inner = tmp_path / "package/inner"
+    inner.mkdir(parents=True)
+    for folder in (inner, inner.parent):
+        (folder / "__init__.py").touch()
+    assert from_package(str(inner / "model.py")) == "package/inner/model.py"
+    assert from_package(str(tmp_path / "script.py")) == "script.py"
+    monkeypatch.chdir(inner)
+    for nowhere in ("<string>", "<stdin>"):  # as in a package's folder, but no file of it
+        assert from_package(nowhere) == nowhere
+
+
+def test_a_cell_as_data_has_no_path_of_this_machine() -> None:
+    cell = trace(Attention(), torch.ones(1, 2, 4))["scores"][0, 0]
+    told = cell.to_dict(depth=3)
+    assert told["source"]["file"] == "test_names.py"
+    assert str(Path(__file__).parent) not in str(told)
 
 
 def test_code_without_source_is_named_by_operator() -> None:

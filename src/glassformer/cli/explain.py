@@ -1,6 +1,5 @@
 """`glassformer explain`: the arithmetic of one number."""
 
-import json
 import sys
 from typing import Annotated
 
@@ -44,11 +43,12 @@ def explain(
     from glassformer.cli.tracing import trace_text
     from glassformer.trace.address import find_cell
     from glassformer.trace.cells import MOST_LISTED
+    from glassformer.trace.render.data import json_text
     from glassformer.trace.text import MOST_TERMS
 
     cell = find_cell(trace_text(model, text, target), at)
     if as_json:
         data = cell.to_dict(depth, terms or MOST_LISTED)
-        sys.stdout.write(json.dumps(data, ensure_ascii=False, indent=1) + "\n")
+        sys.stdout.write(json_text(data, indent=1) + "\n")
     else:
         sys.stdout.write(cell.explain(depth, terms or MOST_TERMS) + "\n")

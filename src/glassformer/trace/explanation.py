@@ -27,6 +27,7 @@ from glassformer.trace.expressions import (
     Reduce,
 )
 from glassformer.trace.largest import largest_terms
+from glassformer.trace.source import source_parts
 
 __all__ = ["explain", "expression_data", "to_dict"]
 
@@ -120,9 +121,7 @@ def to_dict(cell: Cell, depth: int, most: int | None) -> dict[str, Any]:
     data["expanded"] = cell.step.expanded
     data["opaque"] = cell.step.is_opaque
     if cell.source is not None:
-        data["source"] = {
-            "file": cell.source.file, "line": cell.source.number, "text": cell.source.text
-        }  # fmt: skip
+        data["source"] = source_parts(cell.source)
     expression = cell.expression
     if expression is None:
         return data

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import linecache
 from dataclasses import dataclass
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch.nn import functional
 
 from glassformer.trace.syntax import Kind, use_of
 
-__all__ = ["Line", "Origin", "Sighting", "find_origin"]
+__all__ = ["Line", "Origin", "Sighting", "find_origin", "from_package", "source_parts"]
 
 _TORCH = str(Path(torch.__file__).parent)
 _HERE = str(Path(__file__).parent)
@@ -58,6 +59,25 @@ class Line:
         """The source itself, an expression of several lines on one; empty where there is none."""
         lines = range(self.number, min(max(self.end, self.number), self.number + 5) + 1)
         return " ".join(linecache.getline(self.file, line).strip() for line in lines).strip()
+
+
+def source_parts(line: Line | None) -> dict[str, Any] | None:
+    """File, number and text of a line, as data."""
+    if line is None:
+        return None
+    return {"file": from_package(line.file), "line": line.number, "text": line.text}
+
+
+@cache
+def from_package(file: str) -> str:
+    """A source file from its outermost package down, without the machine it lies on."""
+    path = Path(file)
+    if not path.is_absolute():  # <string>, <stdin>: no file, and in no package
+        return file
+    top = path.parent
+    while (top / "__init__.py").is_file() and top != top.parent:
+        top = top.parent
+    return path.relative_to(top).as_posix()
 
 
 @dataclass(slots=True)

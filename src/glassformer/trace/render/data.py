@@ -45,7 +45,8 @@ from glassformer.cancelling import stop_if_cancelled
 from glassformer.errors import TraceError, UnknownNameError
 from glassformer.trace.cells import Cell
 from glassformer.trace.render.addresses import Addresses, all_steps
-from glassformer.trace.render.files import from_package, source_parts, write_file
+from glassformer.trace.render.files import write_file
+from glassformer.trace.source import source_parts
 from glassformer.trace.steps import Step
 from glassformer.trace.trace import Trace
 
@@ -93,7 +94,7 @@ def trace_data(
             for writer in addresses.writers(operand.view)
             if writer in kept
         ],
-        "cells": [_without_machine(cell.to_dict(depth)) for cell in cells],
+        "cells": [cell.to_dict(depth) for cell in cells],
     }
 
 
@@ -111,9 +112,9 @@ def write_json(
     return write_file(path, json_text(data))
 
 
-def json_text(data: dict[str, Any]) -> str:
+def json_text(data: dict[str, Any], indent: int | None = None) -> str:
     """Strict JSON: numbers that it lacks (NaN, ∞) as strings."""
-    return json.dumps(_strict(data), ensure_ascii=False, allow_nan=False)
+    return json.dumps(_strict(data), ensure_ascii=False, allow_nan=False, indent=indent)
 
 
 def _strict(value: Any) -> Any:
@@ -131,15 +132,6 @@ def _chosen(trace: Trace, names: Sequence[str] | None, addresses: Addresses) -> 
     steps = [trace[name] for name in names]
     kept = {step.number for step in steps}
     return kept.union(*(addresses.read_by(step) for step in steps))
-
-
-def _without_machine(cell: dict[str, Any]) -> dict[str, Any]:
-    """A cell's data with its source files named from their package down."""
-    if "source" in cell:
-        cell["source"]["file"] = from_package(cell["source"]["file"])
-    for operand in cell.get("operands", []):
-        _without_machine(operand)
-    return cell
 
 
 def _tensor(step: Step, names: Sequence[str]) -> dict[str, Any]:

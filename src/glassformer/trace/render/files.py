@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import tempfile
-from functools import cache
 from pathlib import Path
-from typing import Any
 
 from glassformer.errors import TraceError
-from glassformer.trace.source import Line
+from glassformer.trace.source import Line, from_package
 
-__all__ = ["from_package", "source_parts", "source_place", "write_file"]
+__all__ = ["from_package", "source_place", "write_file"]
 
 
 def write_file(path: str | os.PathLike[str], content: str | bytes) -> Path:
@@ -47,20 +45,3 @@ def _umask() -> int:
 def source_place(line: Line | None) -> str:
     """`package/module.py:12`: the file from its outermost package down."""
     return "" if line is None else f"{from_package(line.file)}:{line.number}"
-
-
-def source_parts(line: Line | None) -> dict[str, Any] | None:
-    """File, number and text of a line, as data."""
-    if line is None:
-        return None
-    return {"file": from_package(line.file), "line": line.number, "text": line.text}
-
-
-@cache
-def from_package(file: str) -> str:
-    """A source file from its outermost package down."""
-    path = Path(file)
-    top = path.parent
-    while (top / "__init__.py").is_file():
-        top = top.parent
-    return path.relative_to(top).as_posix()
