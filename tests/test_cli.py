@@ -58,6 +58,7 @@ sys.exit(code)"""
         (["describe", "gpt2", "--n-heads", "5"], ["multiple of n_heads", "768", "5"]),
         (["describe", "gpt2", "--n-layers", "x"], ["--n-layers", '"x"']),
         (["describe", "gpt2", "--n-layers", "2.5"], ["n_layers", "whole number", "2.5"]),
+        (["describe", "gpt2", "--d-model", "0"], [" d_model must be at least 1, got 0"]),
         (["describe"], ["PRESET"]),
     ],
 )
@@ -101,6 +102,17 @@ def test_explain_as_json_is_data(glassformer: Command) -> None:
     done = glassformer(*EXPLAIN, "logits[0,1]", "--json")
     cell = json.loads(done.stdout)
     assert cell["value"] == pytest.approx(-1.9409485)
+    assert cell["source"]["file"] == "glassformer/nn/models/encoders.py"
+
+
+def test_explain_as_json_is_strict_json_of_numbers_that_json_lacks(glassformer: Command) -> None:
+    at = "decoder.blocks.0.attention.masked[0,0,1]"
+    done = glassformer("explain", "shakespeare", "To be", "--at", at, "--json")
+
+    def refuse(constant: str) -> float:
+        raise AssertionError(constant)
+
+    assert json.loads(done.stdout, parse_constant=refuse)["value"] == "-Infinity"
 
 
 def test_explain_shows_as_many_terms_as_asked(glassformer: Command) -> None:

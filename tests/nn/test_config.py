@@ -93,6 +93,12 @@ WRONG: list[tuple[Any, dict[str, Any], tuple[str, ...]]] = [
     (ModelConfig, {"pad_id": 1000}, ("pad_id", "0..999", "1000")),
     (ModelConfig, {"attention": {}}, ("ModelConfig.attention", "AttentionConfig", "{}")),
     (ModelConfig, {"d_model": 10}, ("d_model", "n_heads", "10 and 8", "d_head")),
+    (ModelConfig, {"d_model": -8}, ("d_model", "at least 1", "-8")),
+    (ModelConfig, {"d_model": 8 * 10**30}, ("d_model", "at most 16,777,216", "got 8,000,000,")),
+    (ModelConfig, {"max_len": 2**63}, ("max_len", "at most 16,777,216", "9,223,372,")),
+    (ModelConfig, {"n_layers": 10**9}, ("n_layers", "at most 10,000", "1,000,000,000")),
+    (AttentionConfig, {"n_heads": -1}, ("n_heads", "at least 1", "-1")),
+    (FeedForwardConfig, {"d_ff": 0}, ("d_ff", "at least 1", "0")),
     (AttentionConfig, {"n_heads": 0}, ("n_heads", "at least 1", "0")),
     (AttentionConfig, {"n_heads": 6, "n_kv_heads": 4}, ("n_heads", "n_kv_heads", "6 and 4")),
     (AttentionConfig, {"divisor": 0.0}, ("divisor", "above 0", "0.0")),
@@ -135,6 +141,15 @@ def test_a_wrong_value_is_refused_with_what_was_expected_and_what_came(
 def test_rotary_positions_need_an_even_head_width() -> None:
     with pytest.raises(ConfigError, match="even head width, got 3"):
         presets.llama(d_model=12, n_heads=4)
+
+
+def test_sizes_that_no_tensor_can_have_together_are_refused() -> None:
+    wide = AttentionConfig(n_heads=2**24, d_head=2**24)
+    with pytest.raises(ConfigError, match=r"a matrix of 5e\+21 numbers; make d_model or others"):
+        ModelConfig(d_model=2**24, attention=wide)
+    with pytest.raises(ConfigError, match=r"a matrix of 5e\+21 numbers"):
+        presets.by_hand_2024(vocab_size=2**24, d_model=2**24, max_len=2**24)
+    ModelConfig(d_model=2**24, vocab_size=2**24, max_len=2**24).describe()
 
 
 def test_tying_everything_needs_one_vocabulary() -> None:

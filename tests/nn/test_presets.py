@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from glassformer.errors import UnknownNameError
+from glassformer.errors import ConfigError, UnknownNameError
 from glassformer.nn import ModelConfig, build, count_parameters, describe, presets
 from tests.nn.small import SIZES, inputs_for, shrunk
 
@@ -96,6 +96,21 @@ def test_unknown_names_get_a_suggestion() -> None:
 
 
 # Conventions
+
+
+@pytest.mark.usefixtures("as_users_run_it")
+@every_preset
+@pytest.mark.parametrize("value", [0, -3, 2.5, float("nan"), "8", None, True])
+def test_a_wrong_size_is_named_itself_and_not_what_follows_from_it(name: str, value: Any) -> None:
+    may_be = {
+        **dict.fromkeys(("d_head", "d_value", "n_kv_heads"), (None,)),
+        "n_layers": (0,), "pad_id": (0, None), "dropout": (0,), "base": (2.5,),
+    }  # fmt: skip
+    for size in inspect.signature(presets.PRESETS[name]).parameters:
+        if any(value is known for known in may_be.get(size, ())):
+            continue
+        with pytest.raises(ConfigError, match=rf"^(\w+\.)?{size} must"):
+            presets.preset(name, **{size: value})
 
 
 def test_bloem_divides_by_the_root_of_k_in_2019_and_of_k_over_h_in_2024() -> None:

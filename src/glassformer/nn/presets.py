@@ -2,7 +2,8 @@
 
 A preset fixes conventions (where norms stand, what scores are divided by, what is tied); its
 arguments are sizes, so that a test or a laptop can shrink it. Its docstring says where it departs
-from what it is named after.
+from what it is named after. A size that follows from another is set last: an error then names the
+one that was given.
 """
 
 from collections.abc import Callable
@@ -132,7 +133,7 @@ def bloem_2024(
     Xavier, not by torch's defaults. The text does not state k and the number of words it trained
     with; the defaults here are ours.
     """
-    return ModelConfig(
+    config = ModelConfig(
         architecture="classifier",
         vocab_size=vocab_size,
         d_model=d_model,
@@ -141,11 +142,11 @@ def bloem_2024(
         pad_id=pad_id,
         init="xavier",
         attention=AttentionConfig(n_heads=n_heads, output_bias=True),
-        feed_forward=FeedForwardConfig(d_ff=4 * d_model),
         block=BlockConfig(dropout=dropout),
         positions=PositionConfig(kind="learned"),
         output=OutputConfig(n_classes=n_classes, pooling="mean", bias=True),
     )
+    return config.with_(feed_forward__d_ff=4 * d_model)
 
 
 def bloem_2019(
@@ -187,7 +188,7 @@ def by_hand_2024(
     have ids 1 to 23; 0 is padding, 24 unknown, 25 start, 26 end. The decoder attends as the
     paper's does, since the text's own wording (encoder output as query) cannot be computed.
     """
-    return ModelConfig(
+    config = ModelConfig(
         architecture="seq2seq",
         vocab_size=vocab_size,
         d_model=d_model,
@@ -196,11 +197,12 @@ def by_hand_2024(
         pad_id=0,
         init="xavier",
         attention=AttentionConfig(n_heads=n_heads, d_head=d_head, divisor="sqrt_model"),
-        feed_forward=FeedForwardConfig(d_ff=d_model, n_layers=1),
+        feed_forward=FeedForwardConfig(n_layers=1),
         block=BlockConfig(norm="plain", norm_eps=1e-4, dropout=0.0),
         positions=PositionConfig(kind="sinusoidal"),
         output=OutputConfig(flattened=True),
     )
+    return config.with_(feed_forward__d_ff=d_model)
 
 
 def illustrated(*, d_model: int = 4, d_head: int = 3, d_value: int = 3) -> ModelConfig:
@@ -231,7 +233,7 @@ def gpt2(
     Departure: GPT-2 starts the maps back into the residual stream at 0.02 / √(2 n_layers); here
     all matrices start at 0.02.
     """
-    return ModelConfig(
+    config = ModelConfig(
         architecture="language_model",
         vocab_size=vocab_size,
         d_model=d_model,
@@ -239,11 +241,12 @@ def gpt2(
         max_len=max_len,
         init="normal",
         attention=AttentionConfig(n_heads=n_heads, bias=True, output_bias=True, dropout=dropout),
-        feed_forward=FeedForwardConfig(d_ff=4 * d_model, activation="gelu_tanh"),
+        feed_forward=FeedForwardConfig(activation="gelu_tanh"),
         block=BlockConfig(norm_first=True, final_norm=True, dropout=dropout),
         positions=PositionConfig(kind="learned"),
         output=OutputConfig(tied="output"),
     )
+    return config.with_(feed_forward__d_ff=4 * d_model)
 
 
 def bert(

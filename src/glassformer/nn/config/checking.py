@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
 from glassformer.errors import ConfigError, UnknownNameError
 
-__all__ = ["Checked", "from_dict", "known_field", "positive", "probability"]
+__all__ = ["Checked", "at_most", "from_dict", "known_field", "positive", "probability"]
 
 T = TypeVar("T")
 
@@ -62,11 +62,19 @@ def _in_words(hint: Any) -> str:
     )
 
 
-def positive(config: object, name: str) -> None:
-    """Refuse a size below 1; None, where the field allows it, is none."""
+def positive(config: object, name: str, most: int = 2**24) -> None:
+    """Refuse a size below 1, or beyond all sense; None, where the field allows it, is none."""
     value = getattr(config, name)
     if value is not None and value < 1:
         raise ConfigError(f"{name} must be at least 1, got {value}")
+    at_most(config, name, most)
+
+
+def at_most(config: object, name: str, most: int) -> None:
+    """Refuse a size that would fill any memory, before anything is built; None is none."""
+    value = getattr(config, name)
+    if value is not None and value > most:
+        raise ConfigError(f"{name} must be at most {most:,}, got {value:,}")
 
 
 def probability(config: object, name: str) -> None:

@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
-from glassformer.nn.config.checking import Checked, from_dict, known_field, positive
+from glassformer.nn.config.checking import Checked, at_most, from_dict, known_field, positive
 from glassformer.nn.config.parts import (
     AttentionConfig,
     BlockConfig,
@@ -74,8 +74,10 @@ class ModelConfig(Checked):
         for name in ("n_layers", "n_decoder_layers"):
             depth = getattr(self, name)
             self._require(depth is None or depth >= 0, f"{name} must not be negative, got {depth}")
+            at_most(self, name, 10_000)
         if self.architecture != "recommender":  # it attends to nothing
             self.attention.head_width(self.d_model)
+            self._check_largest_matrix()
         if self.architecture not in ("attention", "recommender"):
             self._check_residual_widths()
         if self.pad_id is not None:
@@ -105,6 +107,18 @@ class ModelConfig(Checked):
             heads.output_map or width == self.d_model,
             f"without an output map the joined heads ({width}) must be as wide as d_model "
             f"({self.d_model}), since they are added to it",
+        )
+
+    def _check_largest_matrix(self) -> None:
+        """torch counts the numbers of a tensor in 64 bits; each size alone is far below that."""
+        heads = self.attention
+        joined = heads.n_heads * max(heads.head_width(self.d_model), heads.d_value or 1)
+        rows = max(self.vocab_size, self.target_vocab_size or 1, self.max_len, joined)
+        width = self.d_model * (self.max_len if self.output.flattened else 1)
+        n_numbers = width * max(rows, self.feed_forward.d_ff, self.image.n_patches)
+        self._require(
+            n_numbers < 2**58,
+            f"these sizes give a matrix of {n_numbers:.0e} numbers; make d_model or others smaller",
         )
 
     def with_(self, **changes: Any) -> "ModelConfig":

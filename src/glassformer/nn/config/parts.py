@@ -96,7 +96,7 @@ class FeedForwardConfig(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        positive(self, "d_ff")
+        positive(self, "d_ff", most=2**26)  # four times as wide as the widest d_model
         probability(self, "dropout")
         self._require(
             self.n_layers == 2 or self.activation != "swiglu",
