@@ -9,13 +9,13 @@ from playwright.sync_api import Page, expect
 __all__ = ["Axe", "assert_accessible", "settle"]
 
 Axe = Callable[[Page], list[str]]
-SETTLED = "() => !document.querySelector('[role=progressbar]')"
+WAITING = "[role=progressbar], [aria-busy=true], .cells [role=gridcell]:not([data-value])"
 
 
 def settle(page: Page) -> None:
     """Until nothing is fetched or computed, and what changed has been drawn."""
     page.wait_for_load_state("networkidle")
-    page.wait_for_function(SETTLED)
+    expect(page.locator(WAITING)).to_have_count(0)
     page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
 

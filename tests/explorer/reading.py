@@ -11,7 +11,17 @@ from playwright.sync_api import Locator, Page, expect
 from glassformer.cli.tracing import trace_text
 from glassformer.trace import Trace
 
-__all__ = ["agree", "grid", "panel", "read", "recorded", "show_exact", "shown"]
+__all__ = [
+    "agree",
+    "grid",
+    "panel",
+    "read",
+    "recorded",
+    "show_exact",
+    "shown",
+    "stand_still",
+    "wait_for_numbers",
+]
 
 Cells = dict[tuple[int, int], str]
 
@@ -32,16 +42,31 @@ def panel(page: Page, name: str) -> Locator:
     return page.locator("figure", has=grid(page, name))
 
 
+def stand_still(page: Page) -> None:
+    """Until nothing above the matrices moves them any more: the formula has its final height."""
+    expect(page.locator("main .formula .katex").first).to_be_visible()
+    page.evaluate(
+        """document.fonts.ready.then(() => new Promise((done) =>
+             requestAnimationFrame(() => requestAnimationFrame(() => done()))))"""
+    )
+
+
+def wait_for_numbers(matrix: Locator) -> None:
+    """Until each cell that is an element has its number; how wide the cells are hangs on them."""
+    expect(matrix.get_by_role("gridcell").first).to_be_attached()
+    expect(matrix.locator("[role=gridcell]:not([data-value])")).to_have_count(0)
+
+
 def show_exact(page: Page, name: str) -> Locator:
     """A matrix with nine digits in each cell, zoomed in if it was not."""
-    frame = panel(page, name)
+    frame, matrix = panel(page, name), grid(page, name)
+    wait_for_numbers(matrix)
+    stand_still(page)
     numbers = frame.get_by_role("button", name="Show the numbers")
-    expect(frame.get_by_role("gridcell").first).to_be_attached()
     if numbers.count():
         numbers.click()
     frame.get_by_role("button", name="Nine digits").click()
-    expect(frame.get_by_role("gridcell").first).not_to_be_empty()
-    return grid(page, name)
+    return matrix
 
 
 def shown(matrix: Locator) -> Cells:
@@ -64,7 +89,7 @@ def read(text: str) -> np.float32:
 
 def agree(matrix: Locator, expected: npt.NDArray[np.generic]) -> int:
     """That each cell that is shown is the trace's number, to the last bit; how many there are."""
-    expect(matrix.get_by_role("gridcell").first).not_to_be_empty()  # its numbers have arrived
+    wait_for_numbers(matrix)
     cells = shown(matrix)
     wrong = {
         place: (text, expected[place])

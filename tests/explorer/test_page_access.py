@@ -91,7 +91,7 @@ def test_the_keys_are_listed(visit: Visit) -> None:
 def test_on_a_phone_the_tree_is_a_drawer_and_the_card_a_sheet(visit: Visit) -> None:
     page = visit(CELL)
     card = page.get_by_role("complementary", name="The selected number")
-    expect(card).to_be_visible()
+    expect(card.get_by_role("heading", level=2)).to_be_visible()
     box = card.bounding_box()
     assert box is not None
     assert box["width"] == 390

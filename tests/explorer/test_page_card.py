@@ -12,7 +12,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from glassformer.trace import Cell
 from tests.explorer.conftest import Visit
-from tests.explorer.reading import grid, panel, read, recorded
+from tests.explorer.reading import grid, panel, read, recorded, stand_still, wait_for_numbers
 
 TOY = "I am not happy"
 SENTENCE = "A man is sleeping on a bench."
@@ -40,6 +40,9 @@ def expect_cell(page: Page, cell: Cell) -> None:
     expect(card_of(page).get_by_role("heading", level=2)).to_have_text(
         re.compile(rf"{re.escape(short)}{re.escape(place)}$")
     )
+    # Another step may have a cell of the same name: the line under it says which one this is.
+    owner = re.escape(cell.step.module or cell.step.name)
+    expect(card_of(page).locator("header .labels")).to_have_text(re.compile(rf"^{owner}(\W|$)"))
     value = card_of(page).locator("header .value").inner_text().split()[0]
     assert read(value) == np.float32(cell.value)
 
@@ -200,6 +203,7 @@ def test_a_card_is_copied_as_latex_markdown_and_link(visit: Visit, page: Page) -
 
     def copied(name: str) -> str:
         card_of(page).get_by_role("button", name=name, exact=True).click()
+        # The button takes back what the one before it said.
         expect(card_of(page).get_by_text("Copied")).to_be_visible()
         text: str = page.evaluate("navigator.clipboard.readText()")
         return text
@@ -236,6 +240,7 @@ def test_on_a_phone_the_card_is_a_sheet_that_can_be_pulled_up(visit: Visit) -> N
     card = card_of(page).get_by_role("article")
     before = card.bounding_box()
     page.get_by_role("button", name="Show more of the card").tap()
+    expect(page.get_by_role("button", name="Show less of the card")).to_be_visible()
     after = card.bounding_box()
     assert before is not None and after is not None
     assert before["y"] > 300 and after["y"] < 120
@@ -244,13 +249,14 @@ def test_on_a_phone_the_card_is_a_sheet_that_can_be_pulled_up(visit: Visit) -> N
 
 def test_a_button_that_goes_down_asks_for_the_card_and_a_click_for_no_other(visit: Visit) -> None:
     page = visit(f"#/toy?text={TOY.replace(' ', '+')}&step={SCORES}")
-    box = grid(page, "scores").bounding_box()
-    assert box is not None
+    cell = grid(page, "scores").get_by_role("gridcell").first
+    wait_for_numbers(grid(page, "scores"))
+    stand_still(page)
     asked: list[str] = []
     page.on(
         "request", lambda request: asked.append(request.url) if "/cell?" in request.url else None
     )
-    page.mouse.move(box["x"] + 5, box["y"] + 5)
+    cell.hover()
     with page.expect_response("**/cell?*"):
         page.mouse.down()
     expect(card_of(page)).to_have_count(0)

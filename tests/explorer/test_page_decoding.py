@@ -46,8 +46,7 @@ def number(text: str) -> float:
 
 
 def settle(page: Page) -> None:
-    """Wait until the page shows what its settings ask for."""
-    page.wait_for_timeout(300)  # longer than the sliders' rest
+    """Wait until the page shows what its settings ask for: it is busy from the change on."""
     expect(page.locator(".found")).to_have_attribute("aria-busy", "false")
 
 

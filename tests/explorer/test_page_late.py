@@ -8,9 +8,11 @@ from collections.abc import Callable
 from playwright.sync_api import Page, Request, Route, expect
 
 from tests.explorer.conftest import Visit
-from tests.explorer.reading import grid
+from tests.explorer.reading import grid, stand_still, wait_for_numbers
 
 TOY = "#/toy?text=I am not happy&step=encoder.blocks.0.attention.scores"
+CARD = re.compile(r"/cell\?")
+EQUATION = re.compile(r"/steps/\d+/equation")
 
 
 def is_run(model: str) -> Callable[[Request], bool]:
@@ -69,9 +71,12 @@ def test_a_step_can_be_selected_during_a_run_that_can_still_be_cancelled(visit: 
 
 def test_enter_twice_runs_once(visit: Visit) -> None:
     page = visit("")
+    # The start runs the toy itself, for its first screen: that one is not meant.
+    expect(page.get_by_role("table", name="scores")).to_be_visible()
     held = hold_runs(page, "toy")
     card = page.get_by_role("article", name="Toy")
-    card.get_by_role("textbox").press("Enter")
+    with page.expect_request(is_run("toy")):
+        card.get_by_role("textbox").press("Enter")
     expect(card.get_by_role("button", name="Cancel")).to_be_visible()
     card.get_by_role("textbox").press("Enter")
     page.evaluate("new Promise(requestAnimationFrame)")
@@ -103,19 +108,68 @@ def test_two_quick_backs_go_back_twice(visit: Visit) -> None:
     assert page.evaluate("history.length") == entries
 
 
-def hold_equations(page: Page) -> list[Route]:
-    """Keep the server from hearing of equations: they come when the list's routes are let go."""
+def hold(page: Page, addresses: re.Pattern[str]) -> list[Route]:
+    """Keep the server from hearing of some requests, until the list's routes are let go."""
     held: list[Route] = []
-    page.route(re.compile(r"/steps/\d+/equation"), lambda route: held.append(route))
+    page.route(addresses, lambda route: held.append(route))
     return held
+
+
+def test_quick_steps_add_up(visit: Visit) -> None:
+    page = visit(TOY)
+    selected = page.get_by_role("treeitem", selected=True)
+    expect(selected).to_contain_text("scores")
+    held = hold(page, EQUATION)
+    with page.expect_request(EQUATION):
+        page.keyboard.press("j")
+    with page.expect_request(EQUATION):
+        page.get_by_role("button", name="Next step").click()
+    expect(selected).to_contain_text("scores")
+    held[-1].continue_()
+    expect(selected).to_contain_text("masked")
+
+
+def test_a_card_that_was_closed_before_it_came_does_not_come(visit: Visit) -> None:
+    page = visit(TOY)
+    cell = grid(page, "scores").locator("[tabindex='0']")
+    cell.focus()
+    hold(page, CARD)
+    with page.expect_request(CARD):
+        cell.press("Enter")
+    with page.expect_event("requestfailed", lambda request: CARD.search(request.url) is not None):
+        page.keyboard.press("Escape")
+    expect(page.get_by_role("complementary", name="The selected number")).to_have_count(0)
+    expect(page.get_by_role("alert")).to_have_count(0)
+
+
+def test_the_box_is_for_the_number_that_was_asked_for_last(visit: Visit) -> None:
+    page = visit(TOY)
+    scores = grid(page, "scores")
+    scores.locator("[tabindex='0']").focus()
+    held = hold(page, CARD)
+    for key in ("F2", "F2"):
+        with page.expect_request(CARD):
+            page.keyboard.press(key)
+        page.keyboard.press("ArrowRight")
+        expect(scores.locator(":focus")).not_to_have_attribute("aria-colindex", "1")
+    box = page.get_by_role("textbox", name="New value of")
+    held[1].continue_()
+    expect(page.get_by_role("textbox", name="New value of scores[0, 0, 0, 1]")).to_be_visible()
+    with page.expect_event("requestfinished", lambda request: CARD.search(request.url) is not None):
+        held[0].continue_()
+    page.evaluate("new Promise(requestAnimationFrame)")
+    expect(box).to_have_accessible_name("New value of scores[0, 0, 0, 1]")
 
 
 def test_a_card_does_not_wait_for_the_equation_around_it(visit: Visit) -> None:
     page = visit(TOY)
     selected = page.get_by_role("treeitem", selected=True)
     expect(selected).to_contain_text("scores")
-    held = hold_equations(page)
-    grid(page, "projected_queries").get_by_role("gridcell").first.click()
+    wait_for_numbers(grid(page, "projected_queries"))
+    stand_still(page)
+    held = hold(page, EQUATION)
+    with page.expect_request(EQUATION):  # a frame after the card
+        grid(page, "projected_queries").get_by_role("gridcell").first.click()
     card = page.get_by_role("complementary", name="The selected number")
     expect(card.get_by_role("heading", name="projected_queries[0, 0, 0]")).to_be_visible()
     expect(selected).to_contain_text("scores")
@@ -129,8 +183,11 @@ def test_the_equation_of_a_card_that_was_closed_does_not_come(visit: Visit) -> N
     page = visit(TOY)
     selected = page.get_by_role("treeitem", selected=True)
     expect(selected).to_contain_text("scores")
-    hold_equations(page)
-    grid(page, "projected_queries").get_by_role("gridcell").first.click()
+    wait_for_numbers(grid(page, "projected_queries"))
+    stand_still(page)
+    hold(page, EQUATION)
+    with page.expect_request(EQUATION):
+        grid(page, "projected_queries").get_by_role("gridcell").first.click()
     card = page.get_by_role("complementary", name="The selected number")
     with page.expect_event("requestfailed", lambda request: "/equation" in request.url):
         card.get_by_role("button", name="Close").click()

@@ -9,7 +9,16 @@ from playwright.sync_api import Page, expect
 from glassformer.trace import Step
 from glassformer.trace.render.colours import scale_of
 from tests.explorer.conftest import Visit
-from tests.explorer.reading import agree, grid, panel, recorded, show_exact, shown
+from tests.explorer.reading import (
+    agree,
+    grid,
+    panel,
+    recorded,
+    show_exact,
+    shown,
+    stand_still,
+    wait_for_numbers,
+)
 
 TOY = "I am not happy"
 SENTENCE = "A man is sleeping on a bench."
@@ -34,9 +43,11 @@ def test_all_panels_of_the_toys_scores_are_the_traces_numbers(visit: Visit) -> N
 def test_each_head_has_its_own_numbers(visit: Visit, head: int) -> None:
     page = visit(link("en-de", SENTENCE, "decoder.blocks.1.cross_attention.weights"))
     step = recorded("en-de", SENTENCE)["decoder.blocks.1.cross_attention.weights"]
+    stepper = page.get_by_role("group", name="head", exact=True)
+    expect(stepper).to_contain_text("head 0 of 6")
     for _ in range(head):
-        page.get_by_role("button", name="next head").click()
-    expect(page.get_by_role("group", name="head", exact=True)).to_contain_text(f"head {head} of 6")
+        stepper.get_by_role("button", name="next head").click()
+    expect(stepper).to_contain_text(f"head {head} of 6")
     assert agree(show_exact(page, "weights"), step.view.array[0, head]) >= 20
 
 
@@ -63,7 +74,7 @@ def test_the_far_end_of_a_large_table_is_fetched_and_right(visit: Visit) -> None
     cells.locator("[tabindex='0']").press("Control+End")
     corner = cells.locator("[tabindex='0']")
     expect(corner).to_have_attribute("aria-colindex", str(last[1] + 1))
-    expect(corner).not_to_be_empty()
+    wait_for_numbers(cells)
     assert last in shown(cells)
     assert agree(cells, values) > 20
 
@@ -113,8 +124,10 @@ def test_the_colours_of_a_heat_map_are_those_of_its_numbers(visit: Visit, short:
     page = visit(link("en-de", SENTENCE, name, "&cell=0,0,0,0"))
     step = recorded("en-de", SENTENCE)[name]
     values = step.view.array[0, 0]
+    expect(page.get_by_role("complementary", name="The selected number")).to_be_visible()
+    wait_for_numbers(grid(page, short))
+    stand_still(page)  # the card takes some of the room, one frame after it is there
     expect(panel(page, short).get_by_role("button", name="Show the numbers")).to_be_visible()
-    page.wait_for_load_state("networkidle")
     drawn = np.array(pixels(page, short, *values.shape))
     # The page's table has 253 entries where the scale is continuous.
     assert np.abs(drawn - expected_colours(step, values)).max() <= 2
@@ -138,9 +151,8 @@ def test_one_tab_stop_arrows_and_the_live_region(visit: Visit) -> None:
     ]:
         page.keyboard.press(keys)
         expect(said).to_have_text(words)
-        focused = scores.locator(":focus")
+        focused = scores.locator(f"[aria-rowindex='{place[0]}'] > :focus")
         expect(focused).to_have_attribute("aria-colindex", str(place[1]))
-        assert focused.evaluate("(cell) => cell.parentElement.ariaRowIndex") == str(place[0])
         expect(active).to_have_count(1)
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="scores[0, 0, 0, 2]")).to_be_visible()
@@ -163,26 +175,24 @@ def test_zoom_by_button_key_and_wheel(visit: Visit) -> None:
     page = visit(link("en-de", SENTENCE, "encoder.blocks.0.attention.projected_queries"))
     matrix = grid(page, "to_queries.weight")
     frame = panel(page, "to_queries.weight")
+    wait_for_numbers(matrix)
+    stand_still(page)
     width = "(matrix) => matrix.querySelector('[role=gridcell]').getBoundingClientRect().width"
     widths: list[float] = []
-
-    def note() -> None:
-        page.wait_for_timeout(100)
-        widths.append(matrix.evaluate(width))
-
     frame.get_by_role("button", name="Zoom in").click()
-    note()
+    widths.append(matrix.evaluate(width))
     matrix.locator("[tabindex='0']").press("+")
-    note()
+    widths.append(matrix.evaluate(width))
     frame.get_by_role("button", name="Show the numbers").click()
-    note()
+    wait_for_numbers(matrix)
+    widths.append(matrix.evaluate(width))
     assert widths == sorted(widths) and widths[-1] >= 40
     matrix.hover()
     page.keyboard.down("Control")
     for _ in range(4):
         page.mouse.wheel(0, 120)
+    expect(frame.get_by_role("button", name="Show the numbers")).to_be_visible()
     page.keyboard.up("Control")
-    page.wait_for_timeout(100)
     assert matrix.evaluate(width) < widths[-1]
     frame.get_by_role("button", name="Fit").click()
     expect(matrix.get_by_role("gridcell")).to_have_count(1)
@@ -191,8 +201,9 @@ def test_zoom_by_button_key_and_wheel(visit: Visit) -> None:
 def test_hovering_reads_the_number(visit: Visit) -> None:
     page = visit(link("en-de", SENTENCE, SCORES))
     values = recorded("en-de", SENTENCE)[SCORES].view.array[0, 0]
-    expect(page.locator(".katex").first).to_be_visible()  # the last to come above the matrices
     matrix = grid(page, "scores")
+    wait_for_numbers(matrix)
+    stand_still(page)
     box = matrix.bounding_box()
     assert box is not None
     rows, columns = values.shape

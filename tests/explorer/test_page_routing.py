@@ -110,6 +110,8 @@ def test_a_refused_edit_of_a_link_leaves_the_run(
     visit: Visit, expected_problems: list[str]
 ) -> None:
     expected_problems.append("the server responded with a status of 4")
-    page = visit(f"{TOY}&step={SCORES}&edits=no.such.step[0]=1")
+    page = visit(f"{TOY}&step={SCORES}&cell=0,0,0,0&edits=no.such.step[0]=1")
     expect(page.get_by_role("treeitem", selected=True)).to_contain_text("scores")
+    users = page.get_by_role("complementary").locator("section", has_text="Used by")
+    expect(users.get_by_role("button").first).to_be_visible()  # asked for by the card: no news
     expect(page.get_by_role("alert")).to_contain_text("no.such.step")

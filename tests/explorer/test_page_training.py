@@ -23,14 +23,21 @@ from tests.explorer.access import Axe, assert_accessible
 from tests.explorer.conftest import PATIENCE
 
 STEPS = 240
+PROGRAM = """
+from glassformer.__main__ import main
+from glassformer.cli import watched_run, watching
+
+watching._FAREWELL_S, watched_run._QUIET_S = 60.0, 5.0  # a browser on a busy machine takes longer
+main()
+"""
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Iterator[tuple[Path, str]]:
-    """A run that learns one pair by heart, and the address of its page."""
+def run(tmp_path: Path, context: BrowserContext) -> Iterator[tuple[Path, str]]:
+    """A run that learns one pair by heart, and the address of its page; its browser waits."""
     folder = tmp_path / "run"
     settings = {"steps": STEPS, "evaluate_every": 40, "log_every": 10}
-    command = [sys.executable, "-m", "glassformer", "train", "thrones", "--out", str(folder)]
+    command = [sys.executable, "-c", PROGRAM, "train", "thrones", "--out", str(folder)]
     command += ["--watch", *(f"--loop.{name}={value}" for name, value in settings.items())]
     process = subprocess.Popen(
         command, env=os.environ | {"OMP_NUM_THREADS": "1"}, stdout=subprocess.PIPE,
@@ -43,7 +50,7 @@ def run(tmp_path: Path) -> Iterator[tuple[Path, str]]:
     else:
         pytest.fail(f"no address was printed; the run ended with {process.wait()}")
     yield folder, found[0]
-    rest, _ = process.communicate(timeout=60)
+    rest, _ = process.communicate(timeout=120)
     assert process.returncode == 0
     assert json.loads(rest)["steps"] == STEPS
 

@@ -34,7 +34,8 @@ def test_it_is_folded_to_what_matters_and_unfolds_by_a_click(visit: Visit) -> No
     expect(second).to_have_attribute("aria-expanded", "true")
 
 
-PIXELS = """(image) => {
+PIXELS = """async (image) => {
+  await image.decode();
   const canvas = document.createElement('canvas');
   [canvas.width, canvas.height] = [image.naturalWidth, image.naturalHeight];
   const context = canvas.getContext('2d');
@@ -43,10 +44,9 @@ PIXELS = """(image) => {
 }"""
 
 
-def test_every_visible_step_gets_its_picture(visit: Visit) -> None:
-    page = visit(DE)
+def test_every_visible_step_gets_its_picture(visit: Visit, page: Page) -> None:
     with page.expect_response("**/thumbnails?*") as answer:
-        page.reload()
+        visit(DE)
     row = page.get_by_role("treeitem", selected=True)
     expect(row.locator("img")).to_be_visible()
     pixels: list[int] = row.locator("img").evaluate(PIXELS)

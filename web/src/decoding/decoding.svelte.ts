@@ -41,6 +41,7 @@ export class Decoding {
   answer = $state.raw<DecodeAnswer | null>(null);
   /** What the answer was made with: sentences about it must not use newer settings. */
   made = $state.raw<Settings | null>(null);
+  /** Whether something newer is on its way, or will be as soon as the settings are at rest. */
   busy = $state(false);
   problem = $state<string | null>(null);
 
@@ -73,12 +74,15 @@ export class Decoding {
   /** Search as soon as nothing has changed for a moment. */
   ask(after = REST): void {
     this.stop();
+    this.busy = true;
     this.timer = setTimeout(() => void this.run(), after);
   }
 
   private stop(): void {
     clearTimeout(this.timer);
     this.running?.abort();
+    this.running = null;
+    this.busy = false;
   }
 
   /** Select a candidate; the nearest one where there is none. */
@@ -99,11 +103,10 @@ export class Decoding {
   }
 
   private async run(): Promise<void> {
-    if (this.model === null || this.text.trim() === '') return;
+    if (this.model === null || this.text.trim() === '') return this.stop();
     const controller = new AbortController();
     const settings = this.settings;
     this.running = controller;
-    this.busy = true;
     try {
       const answer = await api.decode(this.request(this.model), controller.signal);
       if (controller.signal.aborted) return;
@@ -116,10 +119,7 @@ export class Decoding {
       this.problem = api.describe(error);
       this.answer = null;
     } finally {
-      if (this.running === controller) {
-        this.running = null;
-        this.busy = false;
-      }
+      if (this.running === controller) this.stop();
     }
   }
 

@@ -6,15 +6,19 @@ import type { Place, Session } from '../lib/session.svelte';
 
 class Editing {
   card = $state.raw<CardInfo | null>(null);
+  /** Counts the starts: only the newest may open the box. */
+  private starts = 0;
 
   /** Ask for a new value of a cell; with `operand`, the index counts in that operand. */
   async start(session: Session, place: Place, operand: number | null = null): Promise<void> {
     const { trace } = session;
     if (trace === null) return;
+    const start = ++this.starts;
     try {
-      this.card = await api.card(trace.id, place, operand);
+      const card = await api.card(trace.id, place, operand);
+      if (start === this.starts) this.card = card;
     } catch (error) {
-      session.problem = api.describe(error);
+      if (start === this.starts) session.problem = api.describe(error);
     }
   }
 

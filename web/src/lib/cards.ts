@@ -10,9 +10,11 @@ export class Cards {
 
   /** The newest alone is kept. */
   askAhead(trace: string, place: Place, operand: number | null): void {
-    const card = api.card(trace, place, operand);
-    card.catch(() => undefined); // said when it is asked for
-    this.ahead = { key: keyOf(trace, place, operand), card };
+    const ahead = { key: keyOf(trace, place, operand), card: api.card(trace, place, operand) };
+    this.ahead = ahead;
+    ahead.card.catch(() => {
+      if (this.ahead === ahead) this.ahead = null; // whoever wants it asks again
+    });
   }
 
   /** A card, from the server or on its way already; that one is given out once. */

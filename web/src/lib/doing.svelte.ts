@@ -27,8 +27,9 @@ export class Doing<Next extends object> {
     this.stopLooking();
   }
 
-  protected stopLooking(): void {
-    this.looking?.abort();
+  /** End the look that is on its way; where one is named, only if it is that one. */
+  protected stopLooking(named: AbortSignal | null = null): void {
+    if (named === null || named === this.looking?.signal) this.looking?.abort();
   }
 
   /** Go to another trace. */
@@ -40,6 +41,7 @@ export class Doing<Next extends object> {
     const controller = new AbortController();
     this.running = controller;
     this.busy = what;
+    this.problem = null;
     const isDone = await this.attempt(controller, work);
     if (this.running === controller) {
       this.running = null;
@@ -53,17 +55,20 @@ export class Doing<Next extends object> {
     this.looking?.abort();
     const controller = new AbortController();
     this.looking = controller;
+    this.problem = null;
     await this.attempt(controller, work);
     if (this.looking === controller) this.isFollowing = false;
   }
 
-  /** Do something that may fail; a failure becomes the line on the screen. */
+  /**
+   * Do something that may fail; a failure becomes the line on the screen. Where the reader has not
+   * asked for it, it takes no line away that the reader may not have read.
+   */
   protected async attempt(
     controller: AbortController,
     work: (signal: AbortSignal) => Promise<Next>,
   ): Promise<boolean> {
     const { signal } = controller;
-    this.problem = null;
     try {
       const next = await work(signal);
       if (signal.aborted) return false;

@@ -41,7 +41,7 @@ export async function look(
   lead: number[],
   signal: AbortSignal,
 ): Promise<Shown> {
-  const wanted = fitted(lead, trace.steps[step]!.shape.slice(0, -2));
+  const wanted = fitted(trace, step, lead);
   return { step, lead: wanted, equation: await api.equation(trace.id, step, wanted, signal) };
 }
 
@@ -108,7 +108,8 @@ function filled(index: number[], shape: number[]): number[] {
   return [...missing, ...index.slice(Math.max(0, index.length - shape.length))];
 }
 
-/** Leading places that fit a shape: missing ones are 0, too large ones are cut. */
-function fitted(lead: number[], sizes: number[]): number[] {
+/** Leading places that fit a step: missing ones are 0, too large ones are cut. */
+export function fitted(trace: TraceInfo, step: number, lead: number[]): number[] {
+  const sizes = trace.steps[step]!.shape.slice(0, -2);
   return sizes.map((size, axis) => Math.min(lead[axis] ?? 0, Math.max(0, size - 1)));
 }

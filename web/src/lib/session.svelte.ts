@@ -15,6 +15,7 @@ import { Doing } from './doing.svelte';
 import {
   cellOf,
   findStep,
+  fitted,
   look,
   lookAt,
   NO_CARD,
@@ -59,6 +60,10 @@ export class Session extends Doing<Next> {
   walk = $state.raw<{ lesson: string; step: number } | null>(null);
 
   private readonly cards = new Cards();
+  /** Of the newest look for a card. */
+  private presenting: AbortSignal | null = null;
+  /** Where the newest selection leads, until it is on the screen. */
+  private heading: { step: number; lead: number[] } | null = null;
   private readonly origins: Origins;
   private readonly revivals = new Map<string, Promise<string | null>>();
 
@@ -115,10 +120,19 @@ export class Session extends Doing<Next> {
     await this.look((signal) => lookAt(trace, spot, signal));
   }
 
+  /** Where the reader is or will be in a moment: quick steps count from there, and add up. */
+  get ahead(): { step: number | null; lead: number[] } {
+    return this.heading ?? this;
+  }
+
   /** Select a step; the leading axes stay where they were if they fit. */
-  async select(step: number, lead: number[] | null = null): Promise<void> {
+  async select(step: number, lead: number[] = this.ahead.lead): Promise<void> {
     const trace = this.trace;
-    if (trace !== null) await this.look((signal) => look(trace, step, lead ?? this.lead, signal));
+    if (trace === null) return;
+    const heading = { step, lead: fitted(trace, step, lead) };
+    this.heading = heading;
+    await this.look((signal) => look(trace, step, heading.lead, signal));
+    if (this.heading === heading) this.heading = null;
   }
 
   /** Ask for a card that is about to be wanted. */
@@ -163,7 +177,7 @@ export class Session extends Doing<Next> {
   }
 
   closeCard(): void {
-    if (this.isFollowing) this.stopLooking(); // nobody waits for its equation any more
+    if (this.presenting !== null) this.stopLooking(this.presenting); // nobody waits for one now
     Object.assign(this, NO_CARD);
   }
 
@@ -220,6 +234,7 @@ export class Session extends Doing<Next> {
     const trace = this.trace;
     if (trace === null) return;
     await this.look(async (signal) => {
+      this.presenting = signal;
       // Both at once where the place is known; a cell of a view is that of another step.
       const early = operand === null ? this.around(trace, place, signal) : null;
       early?.catch(() => undefined);
