@@ -4,12 +4,14 @@ The variables are set before anything of ours is imported.
 """
 
 import os
+import random
 from collections.abc import Iterator
 
 os.environ["GLASSFORMER_CHECK_SHAPES"] = "1"
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
@@ -23,6 +25,14 @@ _UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow
 settings.register_profile("ours", _UNHURRIED, derandomize=True, database=None)
 settings.register_profile("seek", _UNHURRIED)
 settings.load_profile("ours")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """Before any fixture: the numbers that a test draws do not hang on the tests before it."""
+    torch.manual_seed(0)
+    np.random.seed(0)
+    random.seed(0)
 
 
 @pytest.fixture

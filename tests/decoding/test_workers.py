@@ -23,7 +23,7 @@ def two_cores() -> Iterator[None]:
 
 def test_results_keep_the_order_of_the_batches() -> None:
     seen: set[int] = set()
-    both = threading.Barrier(2, timeout=20)
+    both = threading.Barrier(2, timeout=60)
 
     def work(number: int) -> tuple[int, int, bool]:
         seen.add(threading.get_ident())

@@ -29,7 +29,7 @@ def started(*arguments: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
         yield process.stdout.readline().strip(), process
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(60)
         process.stdout.close()
         process.stderr.close()
 
@@ -43,9 +43,9 @@ def taken_port() -> socket.socket:
 
 def test_it_prints_its_address_and_answers_there() -> None:
     with started("--model", "toy", "--port", "0") as (address, _):
-        with urllib.request.urlopen(address, timeout=30) as page:
+        with urllib.request.urlopen(address, timeout=60) as page:
             assert page.status == 200 and b"<html" in page.read()
-        with urllib.request.urlopen(f"{address}api/models", timeout=30) as answer:
+        with urllib.request.urlopen(f"{address}api/models", timeout=60) as answer:
             assert [card["name"] for card in json.load(answer)] == ["toy"]
 
 
@@ -56,9 +56,9 @@ def test_an_address_that_others_can_reach_needs_its_token() -> None:
         assert len(token) >= 32
         here = f"http://127.0.0.1:{port}/api/models"
         with pytest.raises(urllib.error.HTTPError, match="403"):
-            urllib.request.urlopen(here, timeout=30)
+            urllib.request.urlopen(here, timeout=60)
         asked = urllib.request.Request(here, headers={"Authorization": f"Bearer {token}"})
-        with urllib.request.urlopen(asked, timeout=30) as answer:
+        with urllib.request.urlopen(asked, timeout=60) as answer:
             assert answer.status == 200
 
 

@@ -18,7 +18,7 @@ from glassformer.explorer import embedding
 
 def ask(page: embedding.Exploration, path: str) -> Any:
     address = page.address.partition("#")[0]
-    with urllib.request.urlopen(f"{address}api/{path}", timeout=20) as answer:
+    with urllib.request.urlopen(f"{address}api/{path}", timeout=60) as answer:
         return json.loads(answer.read())
 
 
@@ -65,7 +65,7 @@ def test_in_a_notebook_the_page_is_the_output(monkeypatch: pytest.MonkeyPatch) -
     with glassformer.explore(nn.Linear(2, 2), torch.ones(1, 2), wait=False) as page:
         assert f'<iframe src="{page.address}"' in page._repr_html_()
         address = page.address.partition("#")[0]
-        with urllib.request.urlopen(address, timeout=20) as answer:
+        with urllib.request.urlopen(address, timeout=60) as answer:
             policy = answer.headers["Content-Security-Policy"]
         assert "frame-ancestors 'self' http://localhost:*" in policy
     assert opened == []
@@ -100,10 +100,10 @@ def test_a_script_stays_on_the_page_until_it_is_interrupted() -> None:
     assert process.stdout is not None and process.stderr is not None
     address, _, link = process.stdout.readline().strip().partition("#/trace/")
     assert process.stderr.readline() == "Ctrl+C closes the page\n"
-    with urllib.request.urlopen(f"{address}api/traces/{link}", timeout=30) as answer:
+    with urllib.request.urlopen(f"{address}api/traces/{link}", timeout=60) as answer:
         assert answer.status == 200
     process.send_signal(signal.SIGINT)
-    assert process.wait(20) == 0
+    assert process.wait(60) == 0
     assert process.stdout.read() == "after\n"
     process.stdout.close()
     process.stderr.close()

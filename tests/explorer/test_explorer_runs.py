@@ -16,7 +16,7 @@ from glassformer.explorer.runs import BusyError, Runs
 from glassformer.trace import trace
 from glassformer.trace.render import render
 
-SOON = 10.0
+SOON = 60.0
 
 
 class Caller:

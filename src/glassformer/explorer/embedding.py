@@ -70,8 +70,8 @@ class Exploration:
 
     def wait(self) -> None:
         """Stay until Ctrl+C, then close."""
-        sys.stderr.write("Ctrl+C closes the page\n")
         try:
+            sys.stderr.write("Ctrl+C closes the page\n")
             self._thread.join()
         except KeyboardInterrupt:
             self.close()
