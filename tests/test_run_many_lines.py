@@ -52,6 +52,16 @@ def test_odd_lines_are_translated_like_any_other(
     assert answers[-1]["text"] == alone.text
 
 
+def test_of_a_line_without_end_only_the_beginning_is_kept(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = b"happy\n" + b"x" * 350_000 + b"\nnot happy\n" + b"y" * 100_000
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+    assert cli.run(["run", "toy", "--json"]) == 0
+    inputs = [json.loads(line)["input"] for line in capsys.readouterr().out.splitlines()]
+    assert inputs == ["happy", "x" * 100_000, "not happy", "y" * 100_000]
+
+
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True

@@ -13,6 +13,7 @@ __all__ = ["answer_each", "as_one_line", "as_one_object", "lines_of", "write"]
 
 _WINDOW = 16  # batches that are read, sorted by length and answered together
 _MANY = 200  # lines after which progress is worth showing
+_LONGEST = 100_000  # characters of a line that are kept: far more than any model reads
 
 
 def answer_each(
@@ -54,9 +55,15 @@ def lines_of(texts: tuple[str, ...]) -> Iterable[str]:
 
 
 def _stdin() -> Iterator[str]:
-    """Lines of stdin as UTF-8 whatever the locale; what is no UTF-8 becomes U+FFFD."""
+    """Lines of stdin as UTF-8 whatever the locale; what is no UTF-8 becomes U+FFFD.
+
+    Of a line without an end only the beginning is kept: memory stays bounded.
+    """
     stream = io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="replace", newline="\n")
-    for line in stream:
+    while line := stream.readline(_LONGEST):
+        rest = line
+        while rest and not rest.endswith("\n"):
+            rest = stream.readline(_LONGEST)
         yield line.removesuffix("\n").removesuffix("\r")
 
 

@@ -8,7 +8,7 @@ from glassformer.explorer.numbers import plain
 from glassformer.explorer.schemas import CellRef, SourceInfo
 from glassformer.explorer.symbols import short_name
 from glassformer.trace import Cell, Line
-from glassformer.trace.render.files import from_package
+from glassformer.trace.source import from_package
 
 __all__ = ["cell_ref", "source_info"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from glassformer.errors import TraceError
 from glassformer.trace.source import Line, from_package
 
-__all__ = ["from_package", "source_place", "write_file"]
+__all__ = ["source_place", "write_file"]
 
 
 def write_file(path: str | os.PathLike[str], content: str | bytes) -> Path:
