@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from playwright.sync_api import Page, expect
 
-__all__ = ["Axe", "assert_accessible", "settle"]
+__all__ = ["Axe", "assert_accessible", "assert_clean", "settle"]
 
 Axe = Callable[[Page], list[str]]
 WAITING = "[role=progressbar], [aria-busy=true], .cells [role=gridcell]:not([data-value])"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
@@ -11,6 +10,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from glassformer.trace import Cell
+from tests.explorer.access import Axe, assert_clean
 from tests.explorer.conftest import Visit
 from tests.explorer.reading import grid, panel, read, recorded, stand_still, wait_for_numbers
 
@@ -217,7 +217,7 @@ def test_a_card_is_copied_as_latex_markdown_and_link(visit: Visit, page: Page) -
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_on_the_card_of_a_long_sum(
-    visit: Visit, axe: Callable[[Page], list[str]], scheme: Literal["light", "dark"]
+    visit: Visit, axe: Axe, scheme: Literal["light", "dark"]
 ) -> None:
     page = visit("")
     page.emulate_media(color_scheme=scheme)
@@ -230,8 +230,7 @@ def test_axe_finds_nothing_on_the_card_of_a_long_sum(
     expect(
         section(page, "Along the largest contributions").get_by_role("listitem").first
     ).to_be_visible()
-    page.wait_for_load_state("networkidle")
-    assert axe(page) == []
+    assert_clean(page, axe)
 
 
 @pytest.mark.browser_context_args(viewport={"width": 390, "height": 844}, has_touch=True)

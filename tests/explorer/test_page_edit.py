@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from glassformer.trace import Trace
+from tests.explorer.access import Axe, assert_clean
 from tests.explorer.conftest import Visit
 from tests.explorer.reading import (
     agree,
@@ -225,17 +224,15 @@ def test_by_keyboard_alone(visit: Visit) -> None:
     expect(bar(page)).to_have_count(0)
 
 
-def test_axe_finds_nothing_in_the_box_and_the_bar(
-    visit: Visit, axe: Callable[[Page], list[str]]
-) -> None:
+def test_axe_finds_nothing_in_the_box_and_the_bar(visit: Visit, axe: Axe) -> None:
     page = visit(link(TOY, "encoder.blocks.0.attention.scores", "0,0,0,0"))
     begin(page)
     expect(page.get_by_role("dialog")).to_be_visible()
-    assert axe(page) == []
+    assert_clean(page, axe)
     set_to(page, "9")
     page.get_by_role("button", name="steps changed").click()
     expect(page.get_by_role("list", name="What changed")).to_be_visible()
-    assert axe(page) == []
+    assert_clean(page, axe)
 
 
 @pytest.mark.browser_context_args(viewport={"width": 390, "height": 844}, has_touch=True)
