@@ -9,6 +9,7 @@ import pytest
 
 from glassformer.cli import run
 from glassformer.training import command, evaluation, train
+from glassformer.training import folder as folder_module
 from glassformer.training import run as run_module
 from glassformer.training.command import main
 from glassformer.training.interruption import listen
@@ -60,6 +61,28 @@ def test_ctrl_c_while_texts_are_tokenised_is_one_line_and_leaves_nothing_half_ma
     assert main(given) == 0
     train(tiny("shakespeare"), tmp_path / "whole")
     assert_same_bits(tmp_path / "whole", tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("module", "name"), [(run_module, "choose_device"), (folder_module, "to_json")]
+)
+def test_ctrl_c_before_the_config_is_written_names_no_command_that_would_lose_settings(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    module: ModuleType,
+    name: str,
+) -> None:
+    """While processes meet, say: `--resume` alone would train with the recipe's own settings."""
+    given = arguments(tmp_path, "--loop.watch=true")
+    with monkeypatch.context() as patch:
+        signal_after(patch, module, name)
+        assert main(given) == 130
+    assert capsys.readouterr().err == (
+        "glassformer: interrupted before the first update; the same command starts again\n"
+    )
+    assert not (tmp_path / "run/config.json").exists()
+    assert main(given) == 0
 
 
 def test_ctrl_c_while_a_tokenizer_learns_is_heard(tmp_path: Path) -> None:

@@ -81,8 +81,23 @@ def test_what_a_killed_run_had_half_written_is_removed(tmp_path: Path) -> None:
     for file in half:
         file.parent.mkdir(exist_ok=True)
         file.write_bytes(b"half")
+    (tmp_path / "run/.model.x1y2z3").mkdir()  # as checkpoint.save calls it until it is whole
     train(config, tmp_path / "run", resume=True)
     assert not [file for file in half if file.exists()]
+    assert [file.name for file in (tmp_path / "run").glob(".*")] == [".lock"]
+
+
+def test_a_model_that_a_killed_run_had_put_aside_is_removed_once_there_is_another(
+    tmp_path: Path,
+) -> None:
+    folder = RunFolder(tmp_path)
+    aside = tmp_path / ".model.old.x1y2z3"
+    (aside / "model").mkdir(parents=True)
+    with folder.held():
+        assert aside.is_dir()
+    folder.model.mkdir()
+    with folder.held():
+        assert not aside.exists()
 
 
 def test_the_run_before_a_run_is_held_as_well(tmp_path: Path) -> None:

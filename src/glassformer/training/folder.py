@@ -7,6 +7,7 @@ model/          the trained model         first/          the run it started fro
 """
 
 import json
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -75,7 +76,14 @@ class RunFolder:
             if holder == "us":
                 for folder in (self.path, self.states, self.path / "watch"):
                     remove_half_written(folder)
+                self._remove_half_saved_model()
             yield
+
+    def _remove_half_saved_model(self) -> None:
+        """Remove what saving a model was killed over, but no older model that is the only one."""
+        for left in self.path.glob(f".{self.model.name}.*"):
+            if self.model.is_dir() or not (left / "model").is_dir():
+                shutil.rmtree(left, ignore_errors=True)
 
     def read_config(self) -> RunConfig:
         """The config that the run began with."""
@@ -141,14 +149,15 @@ class RunFolder:
             )
 
     def never_began(self) -> bool:
-        """Whether a run was announced here and nothing came of it, not even a first report.
+        """Whether at most a run was announced here and nothing came of it, not even a first report.
 
         Such a run (its data were missing, say) may be tried again without cleaning up after it.
         """
-        files = {file.name for file in self.path.rglob("*") if file.is_file()}
-        if files == {_LOCK}:
-            return True
-        if not self.exists() or not files <= {"config.json", "state.json", _LOCK}:
+        files = [file for file in self.path.rglob("*") if file.is_file()]
+        if not self.exists():
+            announced = self.path / "watch/state.json"
+            return all(file.name == _LOCK or file == announced for file in files)
+        if any(file.name not in ("config.json", "state.json", _LOCK) for file in files):
             return False
         self.read_config()  # a config.json of another program is not ours to replace
         return True
