@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from glassformer import cli
+from glassformer.cli import run_lines
 from glassformer.cli.counting import Counter
 from glassformer.tasks import load
 
@@ -52,14 +53,28 @@ def test_odd_lines_are_translated_like_any_other(
     assert answers[-1]["text"] == alone.text
 
 
-def test_of_a_line_without_end_only_the_beginning_is_kept(
+def test_of_a_line_without_end_only_both_ends_are_kept(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    data = b"happy\n" + b"x" * 350_000 + b"\nnot happy\n" + b"y" * 100_000
+    monkeypatch.setattr(run_lines, "_END", 100)
+    lines = ["happy", "a" * 100 + "b" * 5000 + "c" * 99, "not happy", "y" * 199, "z" * 1000]
+    data = "\n".join(lines).encode()
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
     assert cli.run(["run", "toy", "--json"]) == 0
     inputs = [json.loads(line)["input"] for line in capsys.readouterr().out.splitlines()]
-    assert inputs == ["happy", "x" * 100_000, "not happy", "y" * 100_000]
+    assert inputs == [lines[0], "a" * 100 + "c" * 99, *lines[2:4], "z" * 200]
+
+
+def test_a_language_model_goes_on_from_the_end_of_a_line_however_long(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_lines, "_END", 1000)
+    text = "a" * 5000 + "My kingdom for a horse! " * 40
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    command = ["run", "shakespeare", "--json", "--max-new", "8"]
+    assert cli.run(command) == cli.run([*command, text]) == 0
+    piped, given = map(json.loads, capsys.readouterr().out.splitlines())
+    assert piped["text"] == given["text"] and piped["cut"] and len(piped["input"]) == 2000
 
 
 class Terminal(io.StringIO):

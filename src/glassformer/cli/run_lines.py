@@ -13,7 +13,7 @@ __all__ = ["answer_each", "as_one_line", "as_one_object", "lines_of", "write"]
 
 _WINDOW = 16  # batches that are read, sorted by length and answered together
 _MANY = 200  # lines after which progress is worth showing
-_LONGEST = 100_000  # characters of a line that are kept: far more than any model reads
+_END = 500_000  # characters that are kept of either end of a line: more than nearly any model reads
 
 
 def answer_each(
@@ -57,13 +57,16 @@ def lines_of(texts: tuple[str, ...]) -> Iterable[str]:
 def _stdin() -> Iterator[str]:
     """Lines of stdin as UTF-8 whatever the locale; what is no UTF-8 becomes U+FFFD.
 
-    Of a line without an end only the beginning is kept: memory stays bounded.
+    Of a line without an end only both ends are kept, so that memory stays bounded: classifiers read
+    the beginning of what is too long for them, language models the end.
     """
     stream = io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="replace", newline="\n")
-    while line := stream.readline(_LONGEST):
-        rest = line
-        while rest and not rest.endswith("\n"):
-            rest = stream.readline(_LONGEST)
+    while beginning := stream.readline(_END):
+        newest, end = beginning, ""
+        while newest and not newest.endswith("\n"):
+            newest = stream.readline(_END)
+            end = (end + newest)[-_END:]
+        line = beginning + end
         yield line.removesuffix("\n").removesuffix("\r")
 
 
