@@ -95,6 +95,7 @@ WRONG: list[tuple[Any, dict[str, Any], tuple[str, ...]]] = [
     (ModelConfig, {"d_model": 10}, ("d_model", "n_heads", "10 and 8", "d_head")),
     (ModelConfig, {"d_model": -8}, ("d_model", "at least 1", "-8")),
     (ModelConfig, {"d_model": 8 * 10**30}, ("d_model", "at most 16,777,216", "got 8,000,000,")),
+    (ModelConfig, {"vocab_size": 2**31 + 1}, ("vocab_size", "at most 2,147,483,648", "649")),
     (ModelConfig, {"max_len": 2**63}, ("max_len", "at most 16,777,216", "9,223,372,")),
     (ModelConfig, {"n_layers": 10**9}, ("n_layers", "at most 10,000", "1,000,000,000")),
     (AttentionConfig, {"n_heads": -1}, ("n_heads", "at least 1", "-1")),
@@ -149,7 +150,21 @@ def test_sizes_that_no_tensor_can_have_together_are_refused() -> None:
         ModelConfig(d_model=2**24, attention=wide)
     with pytest.raises(ConfigError, match=r"a matrix of 5e\+21 numbers"):
         presets.by_hand_2024(vocab_size=2**24, d_model=2**24, max_len=2**24)
-    ModelConfig(d_model=2**24, vocab_size=2**24, max_len=2**24).describe()
+    ModelConfig(d_model=2**24, vocab_size=2**31, max_len=2**24).describe()
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        {"architecture": "language_model", "vocab_size": 256_000, "d_model": 16_384,
+         "n_layers": 126, "max_len": 2**20},
+        {"n_layers": 10_000},
+        {"architecture": "recommender", "vocab_size": 300_000_000, "d_model": 32},
+    ],
+)  # fmt: skip
+def test_sizes_of_the_largest_models_there_are_may_be_asked_for(sizes: dict[str, Any]) -> None:
+    config = ModelConfig(**sizes)
+    assert {name: getattr(config, name) for name in sizes} == sizes
 
 
 def test_tying_everything_needs_one_vocabulary() -> None:

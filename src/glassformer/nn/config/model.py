@@ -69,7 +69,9 @@ class ModelConfig(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("vocab_size", "target_vocab_size", "d_model", "max_len"):
+        for name in ("vocab_size", "target_vocab_size"):
+            positive(self, name, most=2**31)  # there are more people than words
+        for name in ("d_model", "max_len"):
             positive(self, name)
         for name in ("n_layers", "n_decoder_layers"):
             depth = getattr(self, name)
