@@ -129,6 +129,18 @@ def test_quick_steps_add_up(visit: Visit) -> None:
     expect(selected).to_contain_text("masked")
 
 
+def test_a_quick_step_and_a_quick_layer_add_up(visit: Visit) -> None:
+    page = visit("#/en-de?text=A man is sleeping.&step=encoder.blocks.1.attention.scores")
+    expect(page.get_by_role("treeitem", selected=True)).to_contain_text("scores")
+    held = hold(page, EQUATION)
+    with page.expect_request(EQUATION):
+        page.keyboard.press("j")
+    with page.expect_request(EQUATION):
+        page.get_by_role("button", name="Next layer").click()
+    held[-1].continue_()
+    expect(page).to_have_url(re.compile(r"step=encoder\.blocks\.2\.attention\.scaled"))
+
+
 def test_a_card_that_was_closed_before_it_came_does_not_come(visit: Visit) -> None:
     page = visit(TOY)
     cell = grid(page, "scores").locator("[tabindex='0']")

@@ -67,6 +67,15 @@ export async function lookAt(
   return { ...NO_CARD, ...shown, card, cell: cellOf(card) };
 }
 
+/** A trace to open, at the spot that was asked for or else at its first step. */
+export async function opened(
+  trace: TraceInfo,
+  spot: Spot | null,
+  signal: AbortSignal,
+): Promise<{ trace: TraceInfo; showsBefore: boolean } & Shown & Carded> {
+  return { trace, showsBefore: false, ...(await lookAt(trace, spot, signal)) };
+}
+
 async function lookAtCell(
   trace: TraceInfo,
   place: Place,

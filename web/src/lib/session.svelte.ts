@@ -19,6 +19,7 @@ import {
   look,
   lookAt,
   NO_CARD,
+  opened,
   type Carded,
   type Shown,
   type Spot,
@@ -100,7 +101,7 @@ export class Session extends Doing<Next> {
       const trace = await this.origins.make(origin, signal, (error) => {
         problem = api.describe(error);
       });
-      const next = await opened(trace, view, spot, signal);
+      const next = { view, ...(await opened(trace, spot, signal)) };
       if (!signal.aborted) this.problem = problem; // of an edit: the run is good without it
       return next;
     });
@@ -108,9 +109,10 @@ export class Session extends Doing<Next> {
 
   /** Open a trace that the server already has: of a lesson, of `glassformer.explore`. */
   async open(id: string, view: View = 'map', spot: Spot | null = null): Promise<boolean> {
-    return this.change('loading', async (signal) =>
-      opened(this.origins.remember(await api.trace(id, signal)), view, spot, signal),
-    );
+    return this.change('loading', async (signal) => {
+      const trace = this.origins.remember(await api.trace(id, signal));
+      return { view, ...(await opened(trace, spot, signal)) };
+    });
   }
 
   /** Look at a spot of the open trace; where it has none of that name, stay. */
@@ -293,14 +295,4 @@ export class Session extends Doing<Next> {
     }
     return revival;
   }
-}
-
-/** A trace, at the spot that was asked for or else at its first step. */
-async function opened(
-  trace: TraceInfo,
-  view: View,
-  spot: Spot | null,
-  signal: AbortSignal,
-): Promise<Next> {
-  return { trace, view, showsBefore: false, ...(await lookAt(trace, spot, signal)) };
 }
