@@ -154,6 +154,23 @@ def test_a_card_that_was_closed_before_it_came_does_not_come(visit: Visit) -> No
     expect(page.get_by_role("alert")).to_have_count(0)
 
 
+def test_a_card_that_was_asked_for_ahead_in_vain_is_asked_for_again(
+    visit: Visit, expected_problems: list[str]
+) -> None:
+    page = visit(TOY)
+    expected_problems.append("429")
+    wait_for_numbers(grid(page, "scores"))
+    stand_still(page)
+    page.route(CARD, lambda route: route.fulfill(status=429, json={"detail": "busy"}), times=1)
+    grid(page, "scores").get_by_role("gridcell").first.hover()
+    with page.expect_event("requestfinished", lambda request: CARD.search(request.url) is not None):
+        page.mouse.down()
+    page.evaluate("new Promise(requestAnimationFrame)")
+    expect(page.get_by_role("alert")).to_have_count(0)
+    page.mouse.up()
+    expect(page.get_by_role("heading", name="scores[0, 0, 0, 0]")).to_be_visible()
+
+
 def test_the_box_is_for_the_number_that_was_asked_for_last(visit: Visit) -> None:
     page = visit(TOY)
     scores = grid(page, "scores")

@@ -1,5 +1,6 @@
 """Ctrl-C where there is nothing to lose: the run ends at once, and nothing half-made is left."""
 
+import json
 import signal
 from pathlib import Path
 from types import ModuleType
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 
 from glassformer.cli import run
+from glassformer.cli.watched_run import WatchedRun
 from glassformer.training import command, evaluation, train
 from glassformer.training import folder as folder_module
 from glassformer.training import run as run_module
@@ -155,3 +157,13 @@ def test_a_wish_may_wait_only_inside_the_block() -> None:
             signal.raise_signal(signal.SIGINT)
             reached.append(interruption.asked)
         assert reached == [True]
+
+
+def test_ctrl_c_while_the_page_of_a_finished_run_is_waited_for_loses_no_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(
+        WatchedRun, "wait_for_farewell", lambda *_: signal.raise_signal(signal.SIGINT)
+    )
+    assert run(["train", *arguments(tmp_path, "--watch")]) == 0
+    assert json.loads(capsys.readouterr().out)["steps"] == 4

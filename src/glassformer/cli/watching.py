@@ -8,7 +8,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,7 +41,8 @@ def watch(folder: Path) -> Iterator[None]:
         yield
     finally:
         if run is not None:
-            run.wait_for_farewell(_FAREWELL_S)
+            with suppress(KeyboardInterrupt):  # the run is over: only the page is not waited for
+                run.wait_for_farewell(_FAREWELL_S)
 
 
 def _serve(folder: Path) -> "tuple[WatchedRun, str]":
