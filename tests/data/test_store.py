@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import json
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -181,7 +182,7 @@ def test_of_two_writers_of_one_folder_the_first_to_finish_wins(tmp_path: Path) -
 def test_where_locks_do_not_tell_nothing_is_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    left = tmp_path / ".k.abc.filling"
+    left = tmp_path / f".k.{prepared._machine()}.abc.filling"
     left.mkdir()
     with monkeypatch.context() as patch:
         patch.setattr(prepared, "hold", lambda _: "unknown")
@@ -189,6 +190,21 @@ def test_where_locks_do_not_tell_nothing_is_removed(
     assert left.is_dir()
     prepared_folder("two", lambda folder: None, tmp_path)
     assert not left.exists()
+
+
+def test_what_another_machine_is_filling_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its lock may not reach us (Lustre with localflock, NFS with nolock)."""
+
+    def write(folder: Path) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(platform, "node", lambda: "another")
+            patch.setattr(prepared, "hold", lambda _: "us")
+            prepared_folder("here", lambda other: None, tmp_path)
+        (folder / "x").write_text("whole", encoding="utf-8")
+
+    assert (prepared_folder("there", write, tmp_path) / "x").read_text("utf-8") == "whole"
 
 
 def test_a_file_system_without_locks_says_that_it_does_not_know(

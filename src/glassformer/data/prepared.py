@@ -3,12 +3,14 @@
 The key covers everything that could change the ids: the data's checksums, every setting of
 reading and tokenising, and the version of this code. A folder appears whole or not at all: it is
 filled under another name, beside a file that its writer holds. What a killed writer left is held by
-nobody, and the next writer removes it.
+nobody, and the next writer on the same machine removes it; locks of other machines, whose cache may
+be the same folder, are not to be seen everywhere.
 """
 
 import hashlib
 import json
 import os
+import platform
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -61,8 +63,9 @@ def prepared_folder(
 
 @contextmanager
 def _folder_to_fill(parent: Path, key: str) -> Iterator[Path]:
-    """A new folder `.KEY.….filling`, and before it the file beside it that says who fills it."""
-    with tempfile.NamedTemporaryFile(prefix=f".{key}.", suffix=_HELD, dir=parent) as held:
+    """A new folder `.KEY.MACHINE.….filling`; first the file beside it, held by who fills it."""
+    prefix = f".{key}.{_machine()}."
+    with tempfile.NamedTemporaryFile(prefix=prefix, suffix=_HELD, dir=parent) as held:
         hold(held.file)
         work = Path(held.name).with_suffix(_FILLING)
         try:
@@ -73,10 +76,15 @@ def _folder_to_fill(parent: Path, key: str) -> Iterator[Path]:
 
 
 def _remove_abandoned(parent: Path) -> None:
-    """Remove folders whose writer died before they were whole."""
-    for work in parent.glob(f".*{_FILLING}"):
+    """Remove folders whose writer died on this machine before they were whole."""
+    for work in parent.glob(f".*.{_machine()}.*{_FILLING}"):
         held = work.with_suffix(_HELD)
         with suppress(OSError), held.open("ab") as opened:  # of another user: let it be
             if hold(opened) == "us":
                 shutil.rmtree(work, ignore_errors=True)
                 held.unlink()
+
+
+def _machine() -> str:
+    """A short name of this machine, fit for a file's."""
+    return key_of({"machine": platform.node()})[:8]
