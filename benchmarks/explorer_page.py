@@ -21,7 +21,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 import glassformer.explorer
 from benchmarks.explorer import base_model
 
-LOADS, CLICKS, EDITS, MATRICES = 7, 100, 10, 12
+LOADS, CLICKS, EDITS, MATRICES = 7, 100, 10, 60
 LOOK_MS = 400
 """A reader looks at a step before clicking: until then it is there with all its pictures."""
 STATIC = Path(glassformer.explorer.__file__).parent / "static"
@@ -160,11 +160,11 @@ def main() -> None:
         ("start page interactive", median(start), "ms", f"median of {LOADS}", 1000),
         ("trace of 63 M parameters interactive", median(opened), "ms", f"median of {LOADS}", 1000),
         ("click to card", median(to_card), "ms", f"median of {CLICKS}", 100),
-        ("", high(to_card), "ms", "95th percentile", 100),
+        ("", high(to_card), "ms", f"95th percentile; the slowest {max(to_card):.1f}", 100),
         ("edit to recomputed", median(to_edit), "ms", f"median of {EDITS}", 1000),
         ("", max(to_edit), "ms", "the slowest", 1000),
         ("512 × 512 drawn", median(drawn), "ms", f"median of {len(drawn)}", 16),
-        ("", max(drawn), "ms", "the slowest", 16),
+        ("", high(drawn), "ms", f"95th percentile; the slowest {max(drawn):.1f}", 16),
         ("bundle, gzipped", bundle(), "kB", "without fonts", 250),
     ]
     for name, figure, unit, what, goal in rows:
