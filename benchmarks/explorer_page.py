@@ -164,7 +164,8 @@ def main() -> None:
         ("edit to recomputed", median(to_edit), "ms", f"median of {EDITS}", 1000),
         ("", max(to_edit), "ms", "the slowest", 1000),
         ("512 × 512 drawn", median(drawn), "ms", f"median of {len(drawn)}", 16),
-        ("", high(drawn), "ms", f"95th percentile; the slowest {max(drawn):.1f}", 16),
+        ("", high(drawn), "ms", "95th percentile", 16),
+        ("", max(drawn), "ms", "the slowest", 16),
         ("bundle, gzipped", bundle(), "kB", "without fonts", 250),
     ]
     for name, figure, unit, what, goal in rows:
