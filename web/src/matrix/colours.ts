@@ -77,27 +77,50 @@ export function entryOf(value: number, scale: ScaleInfo | null): number {
   return place < 0 ? 0 : place >= N_COLOURS ? N_COLOURS - 1 : place;
 }
 
-/** Colour numbers in one go; `pixels` has one entry per number. This is the inner loop of drawing. */
+/** Colour numbers in one go; `pixels` has one entry per number. */
 export function colour(
   values: Float32Array | Float64Array,
   scale: ScaleInfo | null,
   table: ColourTable,
   pixels: Uint32Array,
 ): void {
-  const packed = table.packed;
-  const last = N_COLOURS - 1;
-  if (scale === null) {
-    for (let i = 0; i < values.length; i++) {
-      pixels[i] = packed[values[i] !== values[i] ? NOT_A_NUMBER : PLAIN];
-    }
-    return;
+  const { packed } = table;
+  if (scale === null) colourPlain(values, packed, pixels);
+  else if (scale.kind === 'probability') colourAlong(values, N_COLOURS - 1, 0, packed, pixels);
+  else {
+    const middle = (N_COLOURS - 1) / 2;
+    colourAlong(values, middle / scale.limit, middle, packed, pixels);
   }
-  const probability = scale.kind === 'probability';
-  const slope = probability ? last : last / (2 * scale.limit);
-  const start = (probability ? 0 : last / 2) + 0.5;
+}
+
+function colourPlain(
+  values: Float32Array | Float64Array,
+  packed: Uint32Array,
+  pixels: Uint32Array,
+): void {
+  for (let i = 0; i < values.length; i++) {
+    pixels[i] = packed[values[i] !== values[i] ? NOT_A_NUMBER : PLAIN];
+  }
+}
+
+/**
+ * Colour numbers by their place on a scale, `value * slope + start`, rounded.
+ *
+ * This is the inner loop of drawing: nothing but numbers comes in, so that a browser that has made
+ * machine code of it for one matrix can use it for every other.
+ */
+export function colourAlong(
+  values: Float32Array | Float64Array,
+  slope: number,
+  start: number,
+  packed: Uint32Array,
+  pixels: Uint32Array,
+): void {
+  const last = N_COLOURS - 1;
+  const rounded = start + 0.5;
   for (let i = 0; i < values.length; i++) {
     const value = values[i];
-    const place = value * slope + start;
+    const place = value * slope + rounded;
     if (place >= 0 && place <= last) pixels[i] = packed[place | 0];
     else if (value !== value) pixels[i] = packed[NOT_A_NUMBER];
     else if (value === Infinity || value === -Infinity) pixels[i] = packed[INFINITE];

@@ -86,13 +86,13 @@ export class Grid {
 
   readonly rung = $derived.by(() => {
     const { rows, columns } = this.props();
-    const started = startingRung(rows, columns, this.roomiest, this.widest, this.lowest);
+    const started = startingRung(rows, columns, this.roomiest, () => this.widest, this.lowest);
     return clamp(this.chosen ?? started, this.lowest, EXACT_RUNG);
   });
   readonly isExact = $derived.by(() => this.rung === EXACT_RUNG);
   readonly sizes = $derived.by(() => {
     const { rows, columns } = this.props();
-    return cellSize(this.rung, rows, columns, this.roomiest, this.widest);
+    return cellSize(this.rung, rows, columns, this.roomiest, () => this.widest);
   });
   readonly isUpright = $derived.by(() => areUpright(this.props().columnLabels, this.sizes.width));
   readonly headHeight = $derived.by(() =>

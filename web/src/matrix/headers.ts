@@ -1,6 +1,6 @@
 /** What stands beside the rows and above the columns, and how much room it needs. */
 
-import { clamp, tickStep } from './viewport';
+import { clamp, NARROWEST, tickStep } from './viewport';
 
 const CHARACTER = 7;
 const ROOM_FOR_LABEL = 9;
@@ -67,7 +67,7 @@ export function headers(
 export function exactWidth(texts: Iterable<string>): number {
   let most = 3;
   for (const text of texts) most = Math.max(most, text.length);
-  return clamp(Math.ceil(most * 7.25) + 14, 40, 136);
+  return clamp(Math.ceil(most * 7.25) + 14, NARROWEST, 136);
 }
 
 /** A row or a column by its name: `'am'` for a token, its number otherwise. */

@@ -30,6 +30,8 @@ export const RUNGS = [
 ] as const;
 export const EXACT_RUNG = RUNGS.length - 1;
 const ROW_HEIGHT = 24;
+/** No column of exact numbers is narrower, in pixels. */
+export const NARROWEST = 40;
 /** The part of a matrix that must be in sight for it to start with exact numbers. */
 const MOST_OF_THEM = 0.85;
 /** So few numbers are worth reading even if one has to scroll. */
@@ -63,49 +65,53 @@ export interface Scroll {
   y: number;
 }
 
-/** The size of a cell on a rung, `box` being the room for cells and `exact` the exact width. */
+/**
+ * The size of a cell on a rung, `box` being the room for cells.
+ *
+ * `exact` is the width that exact numbers need; it takes looking at thousands of them, which a
+ * heat map of a large matrix must not wait for: it is asked only where it matters.
+ */
 export function cellSize(
   rung: number,
   rows: number,
   columns: number,
   box: Box,
-  exact: number,
+  exact: () => number,
 ): Sizes {
-  if (rung === EXACT_RUNG) return { rows, columns, width: exact, height: ROW_HEIGHT };
+  if (rung === EXACT_RUNG) return { rows, columns, width: exact(), height: ROW_HEIGHT };
+  return { rows, columns, ...heatSize(rung, rows, columns, box) };
+}
+
+function heatSize(rung: number, rows: number, columns: number, box: Box): Box {
   const side = RUNGS[rung];
   const roomy = (room: number, count: number) =>
     Math.max(side, Math.min(ROOMY, Math.floor(room / Math.max(1, count))));
-  return { rows, columns, width: roomy(box.width, columns), height: roomy(box.height, rows) };
+  return { width: roomy(box.width, columns), height: roomy(box.height, rows) };
 }
 
-/** The highest rung on which the matrix fits its box; the lowest allowed one if none does. */
-export function fittingRung(
-  rows: number,
-  columns: number,
-  box: Box,
-  exact: number,
-  lowest: number,
-): number {
-  for (let rung = EXACT_RUNG; rung > lowest; rung--) {
-    const { width, height } = cellSize(rung, rows, columns, box, exact);
-    if (width * columns <= box.width && height * rows <= box.height) return rung;
-  }
-  return lowest;
-}
-
-/** The rung to start with: whole at the level that fits, exact numbers if most of them show. */
+/** The rung to start with: exact numbers if most of them show, else the whole as a heat map. */
 export function startingRung(
   rows: number,
   columns: number,
   box: Box,
-  exact: number,
+  exact: () => number,
   lowest: number,
 ): number {
-  const shown =
-    (Math.min(rows, box.height / ROW_HEIGHT) * Math.min(columns, box.width / exact)) /
-    Math.max(1, rows * columns);
-  if (shown >= MOST_OF_THEM || rows * columns <= FEW) return EXACT_RUNG;
-  return fittingRung(rows, columns, box, exact, lowest);
+  if (rows * columns <= FEW) return EXACT_RUNG;
+  const isMostShown = (width: number) =>
+    Math.min(rows, box.height / ROW_HEIGHT) * Math.min(columns, box.width / width) >=
+    MOST_OF_THEM * rows * columns;
+  if (isMostShown(NARROWEST) && isMostShown(exact())) return EXACT_RUNG;
+  return fittingRung(rows, columns, box, lowest);
+}
+
+/** The highest rung on which the heat map fits its box; the lowest allowed one if none does. */
+function fittingRung(rows: number, columns: number, box: Box, lowest: number): number {
+  for (let rung = EXACT_RUNG - 1; rung > lowest; rung--) {
+    const { width, height } = heatSize(rung, rows, columns, box);
+    if (width * columns <= box.width && height * rows <= box.height) return rung;
+  }
+  return lowest;
 }
 
 /** The cells that a scrolled box shows, `spare` more on each side. */
