@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlsplit
+
 import numpy as np
 import pytest
+import torch
 from playwright.sync_api import Page, expect
+from torch import Tensor, nn
 
-from glassformer.trace import Step
-from glassformer.trace.render.colours import scale_of
+import glassformer
+from glassformer.explorer.scales import scale_info
+from glassformer.trace import Step, trace
+from glassformer.trace.render.colours import DIVERGING, scale_of
 from tests.explorer.conftest import Visit
 from tests.explorer.reading import (
     agree,
@@ -131,6 +137,42 @@ def test_the_colours_of_a_heat_map_are_those_of_its_numbers(visit: Visit, short:
     drawn = np.array(pixels(page, short, *values.shape))
     # The page's table has 253 entries where the scale is continuous.
     assert np.abs(drawn - expected_colours(step, values)).max() <= 2
+
+
+class Table(nn.Module):
+    """Many numbers, a few of each kind that has no place on a scale."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        numbers = torch.randn(300, 300, generator=torch.Generator().manual_seed(0))
+        numbers[7, 7:10] = torch.tensor([torch.nan, torch.inf, -torch.inf])
+        numbers[8, 7:9] = torch.tensor([1e30, -1e30])
+        self.numbers = nn.Parameter(numbers)
+
+    def forward(self, given: Tensor) -> Tensor:
+        added = given + self.numbers
+        return added
+
+
+def test_a_large_heat_map_has_the_colour_of_each_of_its_numbers(
+    page: Page, origins: set[str]
+) -> None:
+    module, given = Table().eval(), torch.zeros(())
+    step = trace(module, given)["numbers"]
+    scale = scale_info(step)
+    assert scale is not None and scale.kind == "signed"
+    values = step.view.array.astype(np.float64)
+    place = np.nan_to_num((np.clip(values / scale.limit, -1, 1) + 1) / 2)
+    expected = np.stack([np.interp(place, (0, 0.5, 1), c) for c in np.transpose(DIVERGING)], -1)
+    expected[np.isinf(values)] = (205, 207, 212)
+    expected[np.isnan(values)] = (214, 51, 158)
+    with glassformer.explore(module, given, open_page=False, wait=False) as opened:
+        origins.add(urlsplit(opened.address).netloc)
+        page.goto(f"{opened.address}?step=numbers")
+        wait_for_numbers(grid(page, "numbers"))
+        drawn = np.array(pixels(page, "numbers", *values.shape))
+    assert np.abs(drawn - expected).max() <= 2
+    assert len(np.unique(drawn.reshape(-1, 3), axis=0)) > 200
 
 
 def test_one_tab_stop_arrows_and_the_live_region(visit: Visit) -> None:

@@ -11,48 +11,8 @@ import { setting } from './setting.svelte';
 
 export { describe, onDropped, Refused, sayUnreachable } from './asking';
 
-export type {
-  Answer,
-  AnswerPosition,
-  AttentionInfo,
-  Bilingual,
-  BranchInfo,
-  CandidateInfo,
-  CardInfo,
-  CellRef,
-  Changes,
-  Choice,
-  DecodeAnswer,
-  DecodeRequest,
-  DecodeStep,
-  DefinitionInfo,
-  DependentInfo,
-  EditInput,
-  EditOutput as Edit,
-  Equation,
-  ExportRequest,
-  LessonInfo,
-  LessonPart,
-  LessonStepInfo,
-  LessonSummary,
-  ModelInfo,
-  OperandInfo,
-  PanelInfo,
-  Piece,
-  PrecisionInfo,
-  Region,
-  ScaleInfo,
-  SourceInfo,
-  StepChange,
-  StepInfo,
-  SumInfo,
-  TermInfo,
-  TermPage,
-  Thumbnail,
-  TraceInfo,
-  TraceRequest,
-  WatchInfo,
-} from './schema';
+export type * from './schema';
+export type { EditOutput as Edit } from './schema';
 
 export type Language = 'en' | 'zh';
 /** A number as JSON has it: three of them are words there. */

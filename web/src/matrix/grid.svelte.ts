@@ -20,9 +20,29 @@ import {
   zoomedScroll,
   type Box,
   type Scroll,
+  type Sizes,
+  type Window,
 } from './viewport';
 
 export type CellAt = readonly [number, number];
+
+export interface Outline {
+  kind: 'precedent' | 'dependent';
+  /** Ends included. */
+  rows: readonly [number, number];
+  columns: readonly [number, number];
+}
+
+/** What of a matrix is in sight, and where. */
+export interface View {
+  sizes: Sizes;
+  scroll: Scroll;
+  box: Box;
+  window: Window;
+  tiles: readonly Tile[];
+  /** Whether a cell differs from the run before the edits; null where there were none. */
+  isChanged: ((row: number, column: number) => boolean) | null;
+}
 
 /** A matrix to show. */
 export interface MatrixProps {
@@ -133,7 +153,7 @@ export class Grid {
   readonly window = $derived.by(() => visible(this.sizes, this.scroll, this.box));
   private readonly wanted = $derived.by(() => corners(this.window, this.shape));
   readonly tiles = $derived.by(() => this.there(this.props().place));
-  readonly beforeTiles = $derived.by(() => {
+  private readonly beforeTiles = $derived.by(() => {
     const { before } = this.props();
     return before === null ? [] : this.there(before);
   });
@@ -172,6 +192,15 @@ export class Grid {
     return before === undefined || Object.is(before, this.valueAt(row, column))
       ? undefined
       : before;
+  }
+
+  get view(): View {
+    const { sizes, scroll, box, window, tiles } = this;
+    const isChanged =
+      this.beforeTiles.length > 0
+        ? (row: number, column: number) => this.valueBefore(row, column) !== undefined
+        : null;
+    return { sizes, scroll, box, window, tiles, isChanged };
   }
 
   /** Follow the scrolling element, but not past the last cell. */

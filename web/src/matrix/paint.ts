@@ -2,8 +2,9 @@
 
 import type { ScaleInfo } from '../lib/api';
 import { colour, type ColourTable } from './colours';
+import type { View } from './grid.svelte';
 import type { Tile } from './tiles';
-import type { Box, Scroll, Sizes, Window } from './viewport';
+import type { Box, Window } from './viewport';
 
 /** From this size on a cell has room for a hatch, a mark or a glyph. */
 export const ROOM_FOR_MARKS = 6;
@@ -36,34 +37,20 @@ export function pictureOf(
   return canvas;
 }
 
-export interface Scene {
-  sizes: Sizes;
-  scroll: Scroll;
-  box: Box;
-  window: Window;
-  tiles: readonly Tile[];
+export interface Scene extends View {
   scale: ScaleInfo | null;
   table: ColourTable;
   /** CSS colours of the panel. */
   background: string;
   foreground: string;
   changed: string;
-  /** Whether a cell differs from the run before the edits. */
-  isChanged: ((row: number, column: number) => boolean) | null;
 }
 
-/** Draw what a box shows, and say in the browser's timeline how long that took. */
+/** Draw what a box shows, and say in the browser's timeline how long its numbers took. */
 export function drawScene(canvas: HTMLCanvasElement, scene: Scene): void {
   const started = performance.now();
-  const ratio = window.devicePixelRatio || 1;
-  const { box } = scene;
-  const [width, height] = [Math.round(box.width * ratio), Math.round(box.height * ratio)];
-  if (canvas.width !== width) canvas.width = width;
-  if (canvas.height !== height) canvas.height = height;
-  const context = canvas.getContext('2d');
-  if (context === null) return;
-  context.setTransform(ratio, 0, 0, ratio, 0, 0);
-  context.clearRect(0, 0, box.width, box.height);
+  const context = blankOn(canvas, scene.box);
+  if (context === null || scene.tiles.length === 0) return;
   for (const tile of scene.tiles) drawTile(context, scene, tile);
   const small = Math.min(scene.sizes.width, scene.sizes.height);
   if (small >= ROOM_FOR_GAPS) drawGaps(context, scene);
@@ -73,6 +60,18 @@ export function drawScene(canvas: HTMLCanvasElement, scene: Scene): void {
     end: performance.now(),
     detail: { rows: scene.sizes.rows, columns: scene.sizes.columns },
   });
+}
+
+/** A canvas of a box's size with nothing on it, its units those of the page. */
+function blankOn(canvas: HTMLCanvasElement, box: Box): CanvasRenderingContext2D | null {
+  const ratio = window.devicePixelRatio || 1;
+  const [width, height] = [Math.round(box.width * ratio), Math.round(box.height * ratio)];
+  if (canvas.width !== width) canvas.width = width;
+  if (canvas.height !== height) canvas.height = height;
+  const context = canvas.getContext('2d');
+  context?.setTransform(ratio, 0, 0, ratio, 0, 0);
+  context?.clearRect(0, 0, box.width, box.height);
+  return context;
 }
 
 function drawTile(context: CanvasRenderingContext2D, scene: Scene, tile: Tile): void {
