@@ -121,7 +121,7 @@ def edits(page: Page, trace: dict[str, Any], address: str) -> list[float]:
 
 
 def draws(page: Page, trace: dict[str, Any], address: str) -> tuple[list[float], list[float]]:
-    """The first drawing of 512×512 matrices, their colours worked out, one pixel or more a cell.
+    """The first drawing of 512×512 matrices, their colours worked out, all in sight.
 
     The drawing alone, and from the arrival of the numbers, what the page does before included.
     """

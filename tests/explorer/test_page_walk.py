@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from playwright.sync_api import Page, Route, expect
 
@@ -29,6 +30,19 @@ def test_the_list_leads_to_a_lesson_and_back(visit: Visit) -> None:
     expect(page).to_have_url(re.compile(r"#/lesson/illustrated/1"))
     page.get_by_role("button", name="All lessons").click()
     expect(page.get_by_role("heading", name="Lessons")).to_be_visible()
+
+
+def test_no_heading_is_empty_while_a_lesson_is_being_made(
+    page: Page, visit: Visit, axe: Callable[[Page], list[str]]
+) -> None:
+    held: list[Route] = []
+    page.route(re.compile(r"/api/lessons/illustrated\b"), lambda route: held.append(route))
+    visit("#/lesson/illustrated/1")
+    expect(page.get_by_text("The lesson is being")).to_be_visible()
+    assert axe(page) == []
+    expect(page.locator("nav h2")).to_have_count(0)
+    held[0].continue_()
+    expect(page.locator("nav h2")).to_have_text(LESSON.title)
 
 
 def test_every_step_has_the_lessons_own_numbers(visit: Visit) -> None:
