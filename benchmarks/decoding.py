@@ -2,6 +2,7 @@
 
     python benchmarks/decoding.py [--model DIR --sentences FILE] [--threads 2] [--rounds 3]
     python benchmarks/decoding.py --device cuda [--base]         Hugging Face with its static cache
+        [--precision bfloat16]
     python benchmarks/decoding.py --lengths                       only the cost of longer outputs
 
 Every engine translates the same sentences in one run, sorted by length, at each batch size; its
@@ -29,7 +30,7 @@ from glassformer.export.encoder_decoders import hugging_face_config, hugging_fac
 from glassformer.nn import Seq2Seq, build, presets
 from glassformer.text import SpecialTokens, WordTokenizer
 
-BATCH_SIZES = {"cpu": (32, 64, 128), "cuda": (128, 256, 512)}
+BATCH_SIZES = {"cpu": (32, 64, 128), "cuda": (128, 256, 512, 1_024, 2_048)}
 LENGTHS = (16, 64, 256, 1_024)
 BEAM = 4
 
@@ -47,6 +48,7 @@ class Task:
     """Tokens of every output; None: it ends where the model ends it."""
     threads: int
     device: str = "cpu"
+    dtype: torch.dtype = torch.float32
 
     @property
     def model(self) -> Seq2Seq:
@@ -99,7 +101,7 @@ def hugging_face(task: Task) -> Callable[[int], Translations]:
     theirs = AutoModelForSeq2SeqLM.from_config(AutoConfig.for_model(**config)).eval()
     theirs.load_state_dict(hugging_face_state(task.model), strict=False)
     theirs.tie_weights()
-    theirs.to(task.device)
+    theirs.to(task.device, task.dtype)
     on_gpu = task.device != "cpu"
     pad, _, end = task.ends
     order = sorted(range(len(task.sources)), key=lambda i: -len(task.sources[i]))
@@ -169,12 +171,13 @@ def random_task(arguments: argparse.Namespace) -> Task:
     config = presets.vaswani_2017_base(
         vocab_size=tokenizer.vocab_size, dropout=0.0, **({} if arguments.base else small)
     ).with_(pad_id=tokenizer.special.pad)
-    made = Checkpoint(build(config).eval().to(arguments.device), config, tokenizer)
+    dtype = getattr(torch, arguments.precision)
+    made = Checkpoint(build(config).eval().to(arguments.device, dtype), config, tokenizer)
     end = tokenizer.special.end
     assert end is not None
     lengths = (8 + torch.randint(0, 14, (arguments.n,))).tolist()
     sources = [[*torch.randint(10, 8_000, (n,)).tolist(), end] for n in lengths]
-    return Task(made, sources, 16, arguments.threads, arguments.device)
+    return Task(made, sources, 16, arguments.threads, arguments.device, dtype)
 
 
 def trained_task(arguments: argparse.Namespace) -> Task:
@@ -182,7 +185,9 @@ def trained_task(arguments: argparse.Namespace) -> Task:
     assert loaded.tokenizer is not None
     texts = Path(arguments.sentences).read_text(encoding="utf-8").splitlines()
     sources = loaded.tokenizer.encode_batch(texts, end=True, max_len=loaded.config.max_len)
-    return Task(loaded, sources, None, arguments.threads, arguments.device)
+    dtype = getattr(torch, arguments.precision)
+    loaded.model.to(dtype)
+    return Task(loaded, sources, None, arguments.threads, arguments.device, dtype)
 
 
 def measure(
@@ -228,6 +233,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--n", type=int, default=200, help="random sentences")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--precision", choices=["float32", "bfloat16"], default="float32")
     parser.add_argument("--base", action="store_true", help="random weights of the base size")
     parser.add_argument("--lengths", action="store_true", help="the cost of longer outputs alone")
     parser.add_argument("--json", action="store_true")

@@ -30,11 +30,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from glassformer.cuda_graphs import CudaRecorder
 from glassformer.data import IGNORED, Batch, Order, PairBatch, WindowBatch
 from glassformer.nn import ModelConfig, build, join_projections, presets
 from glassformer.training.acceleration import Acceleration, attention_kernels, loss_function
 from glassformer.training.config import AttentionKernel
-from glassformer.training.recording import CudaRecorder, RecordedWork
+from glassformer.training.recording import RecordedWork
 
 Step = Callable[[], None]
 LENGTHS = Path(__file__).with_name("imdb_lengths.json")

@@ -151,13 +151,12 @@ class _Search:
 
     def _collect(self, candidates: Candidates, ended: Tensor) -> None:
         """Note the hypotheses that this step completes, or cuts at the maximum length."""
-        counts = ended.clone()
-        for row, text in enumerate(self.texts):
-            if self.length == self.stop.max_new[text]:
-                counts[row] = True
-            if self.done[text]:
-                counts[row] = False
-        counts[:, self.beam.size :] = False
+        cut = [self.length == self.stop.max_new[text] for text in self.texts]
+        done = [self.done[text] for text in self.texts]
+        counts = ended[:, : self.beam.size]
+        if any(cut) or any(done):
+            cut_here, done_here = torch.tensor([cut, done], device=ended.device).unsqueeze(-1)
+            counts = (counts | cut_here) & ~done_here
         rows, places = counts.nonzero(as_tuple=True)
         if not len(rows):
             return

@@ -16,6 +16,7 @@ from glassformer.decoding.batching import by_length
 from glassformer.decoding.beam import Beam, beam_search
 from glassformer.decoding.greedy import Greedy, MostProbable
 from glassformer.decoding.models import ModelStepper
+from glassformer.decoding.recorded import stepper_for
 from glassformer.decoding.results import Decoded, Stop
 from glassformer.decoding.sampling import Drawn, Sampling
 from glassformer.decoding.sliding import Sliding
@@ -61,7 +62,7 @@ def translate(
 
     def decode(batch: list[int]) -> list[Decoded]:
         begun = [forced[i] for i in batch]
-        stepper = ModelStepper(model, begun, [sources[i] for i in batch])
+        stepper = stepper_for(model, begun, [sources[i] for i in batch])
         stop = Stop(end, tuple(limits[i] for i in batch))
         return _search(stepper, search or Beam(), stop, begun, batch, ledger)
 

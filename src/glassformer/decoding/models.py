@@ -16,7 +16,7 @@ from glassformer.errors import ConfigError, InputError
 from glassformer.nn import Branches, LanguageModel, Seq2Seq
 from glassformer.nn.shapes import Bool, Float, Int, Tensor
 
-__all__ = ["ModelStepper", "pad"]
+__all__ = ["ModelStepper", "claim_positions", "most_alive", "pad"]
 
 # PyTorch's kernel for the CPU takes keys in sixteens, and what remains one by one: 15 keys cost
 # two and a half times as much as 16, and 22 or more cost less when masked ones fill them up to 32.
@@ -120,18 +120,32 @@ class ModelStepper:
             past = tokens.new_ones((n_texts, 1, self._longest), dtype=torch.bool)
         if parents is not None:
             past = past.take_along_dim(parents.unsqueeze(-1), dim=1)
-        alive = past.any(dim=1)
         if self._n_free < n_rivals:  # counted when they may be too few, since counting waits
-            n_alive, n_cached = int(alive.sum(dim=-1).max()), alive.size(-1)
+            n_alive, n_cached = most_alive(past), past.size(-1)
             n_more = max(0, _in_sixteens(n_alive + n_rivals) - n_cached)
-            past, alive = F.pad(past, (0, n_more)), F.pad(alive, (0, n_more))
+            past = F.pad(past, (0, n_more))
             self._n_free = n_cached + n_more - n_alive
         self._n_free -= n_rivals
-        slots = alive.byte().argsort(dim=-1, stable=True)[:, :n_rivals]  # the first that are dead
-        self._visible = past.scatter(-1, slots.unsqueeze(-1), True)
+        slots, self._visible = claim_positions(past)
         self.cache.reserve(slots, past.size(-1))
         positions = self._lengths.unsqueeze(-1).expand(-1, n_rivals)
         return Branches(positions, self._visible, self._longest + 1)
+
+
+def claim_positions(
+    past: Bool[Tensor, "B R K"],
+) -> tuple[Int[Tensor, "B R"], Bool[Tensor, "B R K"]]:
+    """For each rival the first positions that none looks back to; what each sees with its own."""
+    n_texts, n_rivals, _ = past.shape
+    is_dead = ~past.any(dim=1)
+    nth_dead = torch.arange(1, n_rivals + 1, device=past.device).expand(n_texts, -1)
+    slots = torch.searchsorted(is_dead.cumsum(dim=-1), nth_dead.contiguous())
+    return slots, past.scatter(-1, slots.unsqueeze(-1), True)
+
+
+def most_alive(past: Bool[Tensor, "B R K"]) -> int:
+    """How many positions are some rival's past, in the text that has most of them."""
+    return int(past.any(dim=1).sum(dim=-1).max())
 
 
 def _in_sixteens(n_keys: int) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import torch
 
-from glassformer.decoding.models import ModelStepper
+from glassformer.decoding.recorded import stepper_for
 from glassformer.nn import LanguageModel
 from glassformer.nn.shapes import Float, Int, Tensor
 
@@ -61,7 +61,7 @@ class Sliding:
         self._inner.keep(texts)
 
     def _read_anew(self, windows: Sequence[Sequence[int]]) -> None:
-        self._inner = ModelStepper(self.model, windows)
+        self._inner = stepper_for(self.model, windows)
         self._length = max(map(len, windows))
         self._n_rivals = len(windows) // len(self._written)
 

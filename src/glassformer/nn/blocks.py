@@ -50,15 +50,18 @@ class Block(nn.Module):
         memory_mask: Bool[Tensor, "..."] | None = None,
         cache: KeyValueCache | None = None,
         memory_cache: KeyValueCache | None = None,
+        side_by_side: bool = False,
     ) -> Float[Tensor, "B T D"]:
         """One step of the residual stream; `memory` is what cross-attention reads.
 
+        Positions that stand side by side have no order: the mask alone says who sees whom.
         Each sublayer reads the stream (normed first, in pre-norm), is added to it, and leaves it
         (normed after, in post-norm).
         """
         attention_in = self.attention_norm(resid_pre) if self.norm_first else resid_pre
+        causal = self.causal and not side_by_side
         attended = self.attention(
-            attention_in, mask=mask, causal=self.causal, rotation=rotation, cache=cache
+            attention_in, mask=mask, causal=causal, rotation=rotation, cache=cache
         )
         attention_sum = resid_pre + self.dropout(attended)
         resid_mid = attention_sum if self.norm_first else self.attention_norm(attention_sum)
@@ -151,6 +154,7 @@ class Stack(nn.Module):
             memory=memory,
             memory_mask=None if memory_is_token is None else padding_mask(memory_is_token),
             cache=cache,
+            side_by_side=branches is not None,
         )
 
     def embed(
@@ -185,6 +189,7 @@ class Stack(nn.Module):
         memory: Float[Tensor, "B S D"] | None = None,
         memory_mask: Bool[Tensor, "..."] | None = None,
         cache: DecodingCache | None = None,
+        side_by_side: bool = False,
     ) -> Float[Tensor, "B T D"]:
         """The blocks alone, on vectors; masks broadcast to (B, H, T, K)."""
         if self.cross and memory is None:
@@ -198,6 +203,7 @@ class Stack(nn.Module):
                 memory_mask=memory_mask,
                 cache=None if cache is None else cache.self_attention[layer],
                 memory_cache=None if cache is None else cache.cross_attention[layer],
+                side_by_side=side_by_side,
             )
         return x if self.final_norm is None else self.final_norm(x)
 

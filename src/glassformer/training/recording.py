@@ -14,40 +14,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from glassformer.cuda_graphs import Recorder
 from glassformer.data import Batch
 from glassformer.errors import TrainingError
 
-__all__ = ["CudaRecorder", "RecordedWork", "Recorder", "Work"]
+__all__ = ["RecordedWork", "Work"]
 
 Work = Callable[[Batch, Tensor], Tensor]
 """Adds the gradient of a batch's loss, times a factor, to the parameters'; returns the loss."""
-
-Recorder = Callable[[Callable[[], Tensor]], tuple[Tensor, Callable[[], None]]]
-"""From work on tensors that stay to its result, which stays too, and what does it again."""
-
-
-class CudaRecorder:
-    """Records on a GPU; all graphs share their memory for what does not outlive a step."""
-
-    def __init__(self, device: torch.device) -> None:
-        self._device = device
-        self._pool = torch.cuda.graph_pool_handle()
-
-    def __call__(self, work: Callable[[], Tensor]) -> tuple[Tensor, Callable[[], None]]:
-        """Run the work a few times, so that kernels are chosen and loaded, then record it."""
-        with torch.cuda.device(self._device):
-            aside = torch.cuda.Stream()
-            aside.wait_stream(torch.cuda.current_stream())
-            # A resumed run records again: that must not move its random numbers.
-            with torch.random.fork_rng([torch.cuda.current_device()]), torch.cuda.stream(aside):
-                for _ in range(3):
-                    work()
-            torch.cuda.current_stream().wait_stream(aside)
-            graph = torch.cuda.CUDAGraph()
-            # Only this thread is watched: another may prepare batches meanwhile.
-            with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
-                result = work()
-        return result, graph.replay
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from glassformer.cuda_graphs import CudaRecorder, Recorder
 from glassformer.data import Batch, Update
 from glassformer.nn import join_projections
 from glassformer.training.acceleration import Acceleration, attention_kernels, loss_function
@@ -18,7 +19,7 @@ from glassformer.training.config import RunConfig
 from glassformer.training.loss import Measure
 from glassformer.training.optimiser import Optimiser
 from glassformer.training.processes import Processes, precision
-from glassformer.training.recording import CudaRecorder, RecordedWork, Recorder, Work
+from glassformer.training.recording import RecordedWork, Work
 from glassformer.training.sharding import unexchanged
 
 __all__ = ["Done", "Updater"]

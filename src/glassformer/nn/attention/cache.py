@@ -45,6 +45,15 @@ class KeyValueCache:
         self._values: Tensor | None = None
         self._slots: Tensor | None = None
 
+    @classmethod
+    def over(
+        cls, keys: Float[Tensor, "B K G E"], values: Float[Tensor, "B K G W"]
+    ) -> "KeyValueCache":
+        """A cache in memory that its owner keeps: all positions are there, none is ever moved."""
+        cache = cls()
+        cache.length, cache._keys, cache._values = keys.size(1), keys, values
+        return cache
+
     def append(
         self, keys: Float[Tensor, "B G N E"], values: Float[Tensor, "B G N W"]
     ) -> tuple[Float[Tensor, "B G K E"], Float[Tensor, "B G K W"]]:

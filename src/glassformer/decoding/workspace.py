@@ -1,0 +1,226 @@
+"""Memory that stays from batch to batch, and the CUDA graphs that were recorded over it.
+
+A graph reads and writes the same memory at every replay. So the keys and values of all layers lie
+in rooms that are never moved, a step's inputs are copied into tensors that stay, and shapes are
+rounded up, so that few graphs serve all batches. Knows nothing of how tokens are chosen.
+Dims: L layers, B texts, R rivals, K positions, S source positions, G heads, E width, V vocabulary.
+"""
+
+import weakref
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from threading import Lock
+from typing import Any, NamedTuple
+
+from torch import nn
+
+from glassformer.cuda_graphs import Recorder
+from glassformer.nn import DecodingCache, MultiHeadAttention
+from glassformer.nn.attention import KeyValueCache
+from glassformer.nn.shapes import Bool, Float, Int, Tensor
+
+__all__ = ["Shape", "StepInputs", "StepOutputs", "Workspace", "give_back", "take"]
+
+_WORTH_RECORDING = 3  # steps of one shape: a graph costs about as much as ten of them
+
+
+class Shape(NamedTuple):
+    """The sizes of a step; of those of a workspace, the largest that it has room for."""
+
+    n_texts: int
+    n_rivals: int
+    n_keys: int
+    n_source: int
+    """0: there is no source."""
+
+
+@dataclass(frozen=True)
+class StepInputs:
+    """What changes from step to step."""
+
+    tokens: Int[Tensor, "B R"]
+    parents: Int[Tensor, "B R"]
+    past: Bool[Tensor, "B R K"]
+    """Which positions each rival of the step before looks back to."""
+    lengths: Int[Tensor, " B"]
+
+    def copied(self) -> "StepInputs":
+        """The same in memory of its own."""
+        return StepInputs(*(tensor.clone() for tensor in vars(self).values()))
+
+    def fill(self, other: "StepInputs") -> None:
+        """Take over another step's numbers."""
+        for mine, new in zip(vars(self).values(), vars(other).values(), strict=True):
+            mine.copy_(new)
+
+
+class StepOutputs(NamedTuple):
+    """What a step gives; in a graph's memory until the next step."""
+
+    logits: Float[Tensor, "B R V"]
+    visible: Bool[Tensor, "B R K"]
+
+
+Step = Callable[[StepInputs, DecodingCache], StepOutputs]
+"""One step of a model: whatever it changes, it may change twice."""
+
+
+class Rooms:
+    """Keys and values of the same attention in all layers."""
+
+    def __init__(self, like: Sequence[KeyValueCache], n_texts: int, n_keys: int) -> None:
+        keys, values = like[0].read()
+        # Zeros: what a mask hides has weight 0, but 0 times a stray NaN would still be NaN.
+        self.keys, self.values = (
+            x.new_zeros(len(like), n_texts, n_keys, x.size(1), x.size(3)) for x in (keys, values)
+        )
+
+    def fill(self, caches: Sequence[KeyValueCache]) -> None:
+        """Take over what is cached of another batch, and nothing else."""
+        for layer, cache in enumerate(caches):
+            for room, cached in zip((self.keys, self.values), cache.read(), strict=True):
+                n_texts, _, n_keys, _ = cached.shape
+                room[layer].zero_()
+                room[layer, :n_texts, :n_keys] = cached.transpose(1, 2)
+
+    def select(self, rows: Int[Tensor, " M"]) -> None:
+        """Move these texts to the front, in this order."""
+        for room in (self.keys, self.values):
+            room[:, : len(rows)] = room.index_select(1, rows)
+
+    def caches(self, n_texts: int, n_keys: int) -> list[KeyValueCache]:
+        """A cache for each layer over the first texts and positions."""
+        return [
+            KeyValueCache.over(keys[:n_texts, :n_keys], values[:n_texts, :n_keys])
+            for keys, values in zip(self.keys, self.values, strict=True)
+        ]
+
+
+@dataclass(frozen=True)
+class _Recording:
+    inputs: StepInputs
+    outputs: StepOutputs
+    replay: Callable[[], Any]
+
+
+class Workspace:
+    """Rooms for batches up to a size, and what was recorded over them."""
+
+    def __init__(
+        self, recorder: Recorder, fingerprint: object, size: Shape, like: DecodingCache
+    ) -> None:
+        self.recorder, self.fingerprint = recorder, fingerprint
+        self._furnish(size, like)
+
+    def _furnish(self, size: Shape, like: DecodingCache) -> None:
+        self.size = size
+        self.own = Rooms(like.self_attention, size.n_texts, size.n_keys)
+        self.source = (
+            Rooms(like.cross_attention, size.n_texts, size.n_source) if size.n_source else None
+        )
+        self.source_is_token = self.own.keys.new_ones((size.n_texts, size.n_source)).bool()
+        self.recordings: dict[Shape, _Recording] = {}
+        self._n_steps: Counter[Shape] = Counter()
+
+    def step(self, shape: Shape, inputs: StepInputs, step: Step, *, record: bool) -> StepOutputs:
+        """One step over these rooms: replayed, if its shape is recorded or now worth it."""
+        cache = self._cache(shape)
+        if not record:
+            return step(inputs, cache)
+        self._n_steps[shape] += 1
+        if shape not in self.recordings and self._n_steps[shape] < _WORTH_RECORDING:
+            return step(inputs, cache)
+        if shape not in self.recordings:
+            kept = inputs.copied()
+            self.recordings[shape] = _Recording(kept, *self.recorder(lambda: step(kept, cache)))
+        recording = self.recordings[shape]
+        recording.inputs.fill(inputs)
+        recording.replay()
+        return recording.outputs
+
+    def fill(self, cache: DecodingCache, is_token: Bool[Tensor, "B S"] | None) -> None:
+        """Take over a batch that has been begun."""
+        self.own.fill(cache.self_attention)
+        if self.source is None:
+            return
+        self.source.fill(cache.cross_attention)
+        n_texts, _, n_source, _ = cache.cross_attention[0].read()[0].shape
+        self.source_is_token[:n_texts] = False
+        self.source_is_token[:n_texts, :n_source] = True if is_token is None else is_token
+        self.source_is_token[n_texts:] = True  # texts that are nobody's must not give NaN
+
+    def select(self, rows: Int[Tensor, " M"], n_texts: int) -> None:
+        """Go on with these texts alone, and room for n_texts."""
+        if n_texts > self.size.n_texts:
+            self.enlarge(self.size._replace(n_texts=n_texts))
+        self.own.select(rows)
+        if self.source is not None:
+            self.source.select(rows)
+            self.source_is_token[: len(rows)] = self.source_is_token[rows]
+
+    def enlarge(self, size: Shape) -> None:
+        """Make room for more or longer texts. What was recorded over the old rooms is lost."""
+        like = self._cache(self.size)
+        is_token = self.source_is_token
+        self._furnish(size, like)
+        self.own.fill(like.self_attention)
+        if self.source is not None:
+            self.source.fill(like.cross_attention)
+            self.source_is_token[: len(is_token)] = is_token
+
+    def source_in(self, shape: Shape) -> Bool[Tensor, "B S"] | None:
+        """Where the source of each text has tokens."""
+        return self.source_is_token[: shape.n_texts, : shape.n_source] if shape.n_source else None
+
+    def has_room_for(self, shape: Shape) -> bool:
+        """Whether batches of this size fit."""
+        mine = self.size
+        return (
+            shape.n_texts <= mine.n_texts
+            and shape.n_keys <= mine.n_keys
+            and shape.n_source <= mine.n_source
+        )
+
+    def _cache(self, shape: Shape) -> DecodingCache:
+        source = [] if self.source is None else self.source.caches(shape.n_texts, shape.n_source)
+        own = self.own.caches(shape.n_texts, shape.n_keys)
+        return DecodingCache(own, source or [KeyValueCache() for _ in own])
+
+
+_idle: weakref.WeakKeyDictionary[nn.Module, Workspace] = weakref.WeakKeyDictionary()
+_changing = Lock()
+
+
+def take(
+    model: nn.Module, size: Shape, like: DecodingCache, make_recorder: Callable[[], Recorder]
+) -> Workspace:
+    """The workspace of a model, or a new one where it is in use, too small or out of date."""
+    with _changing:
+        idle = _idle.pop(model, None)
+    fingerprint = _fingerprint(model)
+    if idle is not None and idle.fingerprint == fingerprint:
+        if idle.has_room_for(size):
+            return idle
+        size = Shape(*map(max, size, idle.size))
+    recorder = make_recorder() if idle is None else idle.recorder
+    del idle  # its memory is free before more is asked for
+    return Workspace(recorder, fingerprint, size, like)
+
+
+def give_back(model: "weakref.ref[nn.Module]", workspace: Workspace) -> None:
+    """Keep a workspace for the next batch of its model, as long as there is the model."""
+    alive = model()
+    if alive is not None:
+        with _changing:
+            _idle[alive] = workspace
+
+
+def _fingerprint(model: nn.Module) -> object:
+    """What a graph has taken for granted: where the weights lie, and how attention is computed."""
+    tensors = tuple(
+        (tensor.data_ptr(), tensor.dtype) for tensor in chain(model.parameters(), model.buffers())
+    )
+    attentions = (part for part in model.modules() if isinstance(part, MultiHeadAttention))
+    return tensors, tuple(attention.implementation for attention in attentions)
