@@ -79,6 +79,9 @@ class Uncached:
             ]
         return self._logits()
 
+    def worth_leaving(self, n_left: int) -> bool:
+        return n_left < len(self.rivals)
+
     def keep(self, texts: Tensor) -> None:
         self.rivals = [self.rivals[i] for i in texts.tolist()]
         if self.sources is not None:

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from glassformer.errors import ConfigError
-from glassformer.nn.shapes import Bool, Tensor
 
 __all__ = ["by_length", "worth_leaving"]
 
@@ -26,10 +25,10 @@ def by_length(
             yield group[start : start + batch_size]
 
 
-def worth_leaving(running: Bool[Tensor, " B"]) -> bool:
+def worth_leaving(n_texts: int, n_left: int) -> bool:
     """Whether enough texts are done for the rest to move together: an eighth of them.
 
     Moving copies the caches of those that stay, so it must not happen at every step.
     """
-    n_done = running.numel() - int(running.sum())
-    return n_done > 0 and 8 * n_done >= running.numel()
+    n_done = n_texts - n_left
+    return n_done > 0 and 8 * n_done >= n_texts

@@ -9,24 +9,27 @@ The rules, all of them tested against brute force:
   continuations have ended (`stop="first"`), or when no open one can still beat the n-th best that
   ended (`stop="exact"`); at its maximum length in any case.
 
-It knows logits and ids; models and caches are behind the `Stepper`.
+The device finds the candidates of a step; what becomes of them is decided on the host, for all
+texts at once. Nothing here knows models or caches: they are behind the `Stepper`.
 Dims: B texts, R rivals ("beams") of each, N candidates, V vocabulary, T tokens so far.
 """
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from glassformer.cancelling import stop_if_cancelled
-from glassformer.decoding.batching import worth_leaving
 from glassformer.decoding.candidates import Candidates, best_continuations
 from glassformer.decoding.ledger import Candidate, Fate, Ledger, LedgerStep
 from glassformer.decoding.results import Decoded, Hypothesis, Stop
 from glassformer.decoding.stepper import Stepper
+from glassformer.decoding.trail import Mark, Trail
 from glassformer.errors import ConfigError
-from glassformer.nn.shapes import Bool, Int, Tensor
+from glassformer.nn.shapes import Int, Tensor
 
 __all__ = ["Beam", "beam_search"]
 
@@ -77,6 +80,10 @@ class Beam:
         return max(self.score(total, length), self.score(total, limit))
 
 
+Flags = NDArray[np.bool_]
+Integers = NDArray[np.int64]
+
+
 def beam_search(stepper: Stepper, beam: Beam, stop: Stop, *, ledger: bool = False) -> list[Decoded]:
     """The best continuations of each text."""
     search = _Search(stepper, beam, stop, ledger)
@@ -85,21 +92,51 @@ def beam_search(stepper: Stepper, beam: Beam, stop: Stop, *, ledger: bool = Fals
     return search.results()
 
 
+class _Shortlist(NamedTuple):
+    """Candidates on the host (B, N), best first; see `Candidates`."""
+
+    totals: NDArray[np.float64]
+    tokens: Integers
+    parents: Integers
+
+    @classmethod
+    def of(cls, candidates: Candidates) -> "_Shortlist":
+        # One transfer, since each waits for the device; double precision holds all three exactly.
+        told = (candidates.totals.double(), candidates.tokens, candidates.parents)
+        totals, tokens, parents = np.split(torch.cat(told, dim=1).numpy(force=True), 3, axis=1)
+        return cls(totals, tokens.astype(np.int64), parents.astype(np.int64))
+
+    def at(self, *index: Integers) -> "_Shortlist":
+        """Those of some rows, or in some places of them."""
+        return _Shortlist(self.totals[index], self.tokens[index], self.parents[index])
+
+
+class _Found(NamedTuple):
+    """A hypothesis whose tokens are still to be read from the trail."""
+
+    begun: Mark
+    token: int
+    total: float
+    score: float
+
+
 class _Search:
-    """The state of a search: a row of tensors for each text that is still in the batch."""
+    """The state of a search: a row of the arrays for each text that is still in the batch."""
 
     def __init__(self, stepper: Stepper, beam: Beam, stop: Stop, ledger: bool) -> None:
         self.stepper, self.beam, self.stop = stepper, beam, stop
         self.logits = stepper.start()
-        n_texts, device = self.logits.size(0), self.logits.device
+        n_texts = self.logits.size(0)
         self.length = 0
-        self.texts = list(range(n_texts))  # the text of each row
         # Sums of many small numbers: half precision would stall, so single is the least.
-        precision = torch.promote_types(self.logits.dtype, torch.float32)
-        self.totals = torch.zeros(n_texts, 1, dtype=precision, device=device)
-        self.sequences = torch.empty(n_texts, 1, 0, dtype=torch.long, device=device)
-        self.found: list[list[Hypothesis]] = [[] for _ in range(n_texts)]
-        self.done = [False] * n_texts
+        self.precision = torch.promote_types(self.logits.dtype, torch.float32)
+        self.totals = self.logits.new_zeros(n_texts, 1, dtype=self.precision)
+        self.texts = np.arange(n_texts)  # the text of each row
+        self.limits = np.array(stop.max_new)
+        self.n_found = np.zeros(n_texts, dtype=np.int64)
+        self.is_done = np.zeros(n_texts, dtype=np.bool_)
+        self.trail = Trail(n_texts)
+        self.found: list[list[_Found]] = [[] for _ in range(n_texts)]
         self.accounts: list[list[LedgerStep]] | None = (
             [[] for _ in range(n_texts)] if ledger else None
         )
@@ -108,114 +145,121 @@ class _Search:
         """Add one token to every text; returns whether there is more to do."""
         stop_if_cancelled()
         candidates = best_continuations(self.logits, self.totals, 2 * self.beam.size)
+        shortlist = _Shortlist.of(candidates)
         self.length += 1
-        ended = self._ended(candidates.tokens)
+        ended = self._ended(shortlist.tokens)
         going_on = self._going_on(ended)
         if self.accounts is not None:
-            self._account(self.accounts, candidates, ended, going_on)
-        self._collect(candidates, ended)
-        parents = self._follow(candidates, going_on)
-        self._finish(ended[:, 0])
-        running = torch.tensor([not self.done[text] for text in self.texts])
-        if not running.any():
+            log_probabilities = candidates.log_probabilities.tolist()
+            self._account(self.accounts, shortlist, log_probabilities, ended, going_on)
+        self._collect(shortlist, ended)
+        rivals = shortlist.at(np.arange(len(going_on))[:, None], going_on)
+        self.trail.add(rivals.tokens, rivals.parents)
+        self._finish(ended[:, 0], rivals.totals[:, 0])
+        n_left = int(np.count_nonzero(~self.is_done))
+        if not n_left:
             return False
-        if worth_leaving(running):
-            rows = running.nonzero().squeeze(1).to(self.totals.device)
-            self.stepper.keep(rows)
-            parents, self.totals = parents[rows], self.totals[rows]
-            self.sequences = self.sequences[rows]
-            self.texts = [self.texts[row] for row in rows.tolist()]
-        self.logits = self.stepper.step(self.sequences[..., -1], parents)
+        if n_left < len(self.texts) and self.stepper.worth_leaving(n_left):
+            rivals = self._leave(rivals)
+        tokens, parents = self._follow(rivals)
+        self.logits = self.stepper.step(tokens, parents)
         return True
 
     def results(self) -> list[Decoded]:
         """The n best of each text, best first."""
+        best = [sorted(found, key=lambda one: -one.score) for found in self.found]
+        best = [ranked[: self.beam.n_best] for ranked in best]
+        begun = iter(self.trail.read([one.begun for ranked in best for one in ranked]))
         decoded = []
-        for text, found in enumerate(self.found):
-            ranked = sorted(found, key=lambda hypothesis: -hypothesis.score)
+        for text, ranked in enumerate(best):
+            hypotheses = tuple(self._hypothesis(one, next(begun)) for one in ranked)
             ledger = None if self.accounts is None else Ledger(tuple(self.accounts[text]))
-            decoded.append(Decoded(tuple(ranked[: self.beam.n_best]), ledger))
+            decoded.append(Decoded(hypotheses, ledger))
         return decoded
 
-    def _ended(self, tokens: Int[Tensor, "B N"]) -> Bool[Tensor, "B N"]:
-        if self.stop.end is None:
-            return torch.zeros_like(tokens, dtype=torch.bool)
-        return tokens == self.stop.end
+    def _hypothesis(self, found: _Found, begun: list[int]) -> Hypothesis:
+        has_ended = found.token == self.stop.end
+        tokens = tuple(begun if has_ended else [*begun, found.token])
+        return Hypothesis(tokens, found.total, found.score, has_ended)
 
-    def _going_on(self, ended: Bool[Tensor, "B N"]) -> Int[Tensor, "B R"]:
+    def _ended(self, tokens: Integers) -> Flags:
+        if self.stop.end is None:
+            return np.zeros(tokens.shape, dtype=np.bool_)
+        ended: Flags = tokens == self.stop.end
+        return ended
+
+    def _going_on(self, ended: Flags) -> Integers:
         """The best candidates that have not ended, in their order."""
         n_parents, vocab_size = self.logits.shape[1:]
         can_go_on = n_parents * (vocab_size - (self.stop.end is not None))
-        first_open = ended.byte().argsort(dim=-1, stable=True)
+        first_open = ended.argsort(axis=1, kind="stable")
         return first_open[:, : min(self.beam.size, can_go_on)]
 
-    def _collect(self, candidates: Candidates, ended: Tensor) -> None:
+    def _collect(self, candidates: _Shortlist, ended: Flags) -> None:
         """Note the hypotheses that this step completes, or cuts at the maximum length."""
-        cut = [self.length == self.stop.max_new[text] for text in self.texts]
-        done = [self.done[text] for text in self.texts]
-        counts = ended[:, : self.beam.size]
-        if any(cut) or any(done):
-            cut_here, done_here = torch.tensor([cut, done], device=ended.device).unsqueeze(-1)
-            counts = (counts | cut_here) & ~done_here
-        rows, places = counts.nonzero(as_tuple=True)
-        if not len(rows):
-            return
-        begun = self.sequences[rows, candidates.parents[rows, places]].tolist()
-        tokens = candidates.tokens[rows, places].tolist()
-        totals = candidates.totals[rows, places].tolist()
-        for row, start, token, total in zip(rows.tolist(), begun, tokens, totals, strict=True):
-            has_ended = token == self.stop.end
-            self.found[self.texts[row]].append(
-                Hypothesis(
-                    tokens=tuple(start if has_ended else [*start, token]),
-                    log_probability=total,
-                    score=self.beam.score(total, self.length),
-                    ended=has_ended,
-                )
-            )
+        is_cut = self.limits == self.length
+        counts = (ended[:, : self.beam.size] | is_cut[:, None]) & ~self.is_done[:, None]
+        self.n_found += counts.sum(axis=1)
+        rows, places = counts.nonzero()
+        texts = self.texts[rows].tolist()
+        chosen = (numbers.tolist() for numbers in candidates.at(rows, places))
+        for text, row, total, token, parent in zip(texts, rows, *chosen, strict=True):
+            begun, score = self.trail.mark(row, parent), self.beam.score(total, self.length)
+            self.found[text].append(_Found(begun, token, total, score))
 
-    def _follow(self, candidates: Candidates, going_on: Tensor) -> Int[Tensor, "B R"]:
-        """Make the candidates that go on the rivals of the next step; returns their parents."""
-        parents = candidates.parents.gather(1, going_on)
-        tokens = candidates.tokens.gather(1, going_on)
-        self.totals = candidates.totals.gather(1, going_on)
-        begun = self.sequences.take_along_dim(parents.unsqueeze(-1), dim=1)
-        self.sequences = torch.cat([begun, tokens.unsqueeze(-1)], dim=-1)
-        return parents
-
-    def _finish(self, best_ended: Bool[Tensor, " B"]) -> None:
+    def _finish(self, best_ended: Flags, best_open: NDArray[np.float64]) -> None:
         """Mark the texts that are done."""
-        best_has_ended, best_open = best_ended.tolist(), None
-        for row, text in enumerate(self.texts):
-            found, limit = self.found[text], self.stop.max_new[text]
-            if self.length >= limit:
-                self.done[text] = True
-            if self.done[text] or len(found) < self.beam.n_best:
-                continue
-            if self.beam.stop == "exact" and self.beam.size > 1:
-                best_open = best_open or self.totals[:, 0].tolist()
-                to_beat = sorted(hypothesis.score for hypothesis in found)[-self.beam.n_best]
-                possible = self.beam.best_possible(best_open[row], self.length + 1, limit)
-                self.done[text] = possible <= to_beat
-            else:
-                enough = len(found) >= self.beam.size
-                self.done[text] = enough or (self.beam.stop == "best" and best_has_ended[row])
+        if self.beam.stop == "exact" and self.beam.size > 1:
+            is_over = self._cannot_win(best_open)
+        else:
+            is_over = self.n_found >= self.beam.size
+            if self.beam.stop == "best":
+                is_over |= best_ended
+        is_over &= self.n_found >= self.beam.n_best
+        self.is_done |= is_over | (self.limits <= self.length)
+
+    def _cannot_win(self, best_open: NDArray[np.float64]) -> Flags:
+        """Where no open continuation can still beat the n-th best that ended."""
+        beaten = np.zeros_like(self.is_done)
+        for row in ((self.n_found >= self.beam.n_best) & ~self.is_done).nonzero()[0]:
+            scores = sorted(one.score for one in self.found[self.texts[row]])
+            total, limit = float(best_open[row]), int(self.limits[row])
+            possible = self.beam.best_possible(total, self.length + 1, limit)
+            beaten[row] = possible <= scores[-self.beam.n_best]
+        return beaten
+
+    def _leave(self, rivals: _Shortlist) -> _Shortlist:
+        """Go on without the texts that are done."""
+        rows = (~self.is_done).nonzero()[0]
+        self.stepper.keep(torch.from_numpy(rows).to(self.logits.device))
+        self.trail.keep(rows)
+        self.texts, self.limits = self.texts[rows], self.limits[rows]
+        self.n_found, self.is_done = self.n_found[rows], self.is_done[rows]
+        return rivals.at(rows)
+
+    def _follow(self, rivals: _Shortlist) -> tuple[Int[Tensor, "B R"], Int[Tensor, "B R"]]:
+        """Send the rivals of the next step to the device; returns their tokens and parents."""
+        device = self.logits.device
+        self.totals = torch.from_numpy(rivals.totals).to(device, self.precision)
+        choices = torch.from_numpy(np.stack([rivals.tokens, rivals.parents]))
+        tokens, parents = choices.to(device).unbind()
+        return tokens, parents
 
     def _account(
         self,
         accounts: list[list[LedgerStep]],
-        candidates: Candidates,
-        ended: Tensor,
-        going_on: Tensor,
+        candidates: _Shortlist,
+        log_probabilities: list[list[float]],
+        ended: Flags,
+        going_on: Integers,
     ) -> None:
         """Write this step into the ledgers of the texts that are not done."""
-        kept = torch.zeros_like(ended).scatter_(1, going_on, True)
-        for row, text in enumerate(self.texts):
-            if self.done[text]:
-                continue
-            last = self.length == self.stop.max_new[text]
+        kept = np.zeros_like(ended)
+        np.put_along_axis(kept, going_on, True, axis=1)
+        for row in (~self.is_done).nonzero()[0]:
+            last = self.length == self.limits[row]
             step = []
-            for place in range(ended.size(1)):
+            for place in range(ended.shape[1]):
                 counts = place < self.beam.size and (last or bool(ended[row, place]))
                 goes_on = bool(kept[row, place]) and not last
                 fate: Fate = "ended" if counts else "kept" if goes_on else "dropped"
@@ -224,10 +268,10 @@ class _Search:
                     Candidate(
                         parent=int(candidates.parents[row, place]),
                         token=int(candidates.tokens[row, place]),
-                        log_probability=float(candidates.log_probabilities[row, place]),
+                        log_probability=log_probabilities[row][place],
                         total=total,
                         score=self.beam.score(total, self.length),
                         fate=fate,
                     )
                 )
-            accounts[text].append(LedgerStep(tuple(step)))
+            accounts[self.texts[row]].append(LedgerStep(tuple(step)))

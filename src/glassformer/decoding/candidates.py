@@ -35,15 +35,19 @@ def best_continuations(
     n_rivals, vocab_size = logits.shape[1:]
     n = min(n, n_rivals * vocab_size)
     precise = logits.to(totals.dtype)
-    if vocab_size < max(_WORTH_CHUNKING, 4 * n * _CHUNK):
-        log_probabilities = torch.log_softmax(precise, dim=-1).flatten(1)
-        sums = totals.repeat_interleave(vocab_size, dim=1) + log_probabilities
-        best = sums.topk(n, dim=-1)
-        totals, places = best.values, best.indices
-        chosen = log_probabilities.gather(1, places)
-    else:
+    if _chunks_pay(precise, n):
         totals, chosen, places = _best_by_chunks(precise, totals, n)
+    else:
+        log_probabilities = torch.log_softmax(precise, dim=-1)
+        sums = totals.unsqueeze(-1) + log_probabilities
+        totals, places = sums.flatten(1).topk(n, dim=-1)
+        chosen = log_probabilities.flatten(1).gather(1, places)
     return Candidates(totals, chosen, places % vocab_size, places // vocab_size)
+
+
+def _chunks_pay(logits: Float[Tensor, "B R V"], n: int) -> bool:
+    """On a CPU, passes over memory take the time; on a GPU, starting twenty more kernels."""
+    return logits.is_cpu and logits.size(-1) >= max(_WORTH_CHUNKING, 4 * n * _CHUNK)
 
 
 def _best_by_chunks(

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import torch
 import torch.nn.functional as F
 
+from glassformer.decoding.batching import worth_leaving
 from glassformer.errors import ConfigError, InputError
 from glassformer.nn import Branches, LanguageModel, Seq2Seq
 from glassformer.nn.shapes import Bool, Float, Int, Tensor
@@ -95,6 +96,10 @@ class ModelStepper:
         self._longest += 1
         logits: Tensor = self.model.to_vocabulary(vectors)
         return logits
+
+    def worth_leaving(self, n_left: int) -> bool:
+        """Whether enough texts are done: every one costs its share of a step."""
+        return worth_leaving(self._lengths.numel(), n_left)
 
     def keep(self, texts: Int[Tensor, " M"]) -> None:
         """Go on with these texts alone, in this order."""

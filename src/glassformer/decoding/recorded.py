@@ -69,6 +69,7 @@ class RecordedStepper(ModelStepper):
         self._make_recorder = make_recorder
         self._workspace: Workspace | None = None
         self._n_source = 0
+        self._own: Tensor | None = None
 
     def step(
         self, tokens: Int[Tensor, "B R"], parents: Int[Tensor, "B R"] | None = None
@@ -78,15 +79,17 @@ class RecordedStepper(ModelStepper):
         assert self._visible is not None
         n_texts, n_rivals = tokens.shape
         n_more = self._visible.size(0) - n_texts
+        if n_more:
+            tokens = F.pad(tokens, (0, 0, 0, n_more))
+            parents = None if parents is None else F.pad(parents, (0, 0, 0, n_more))
         if parents is None:
-            parents = torch.arange(n_rivals, device=tokens.device).expand(n_texts, -1)
-        parents = F.pad(parents, (0, 0, 0, n_more))
+            parents = self._same_parents(tokens)
         if self._visible.size(1) != n_rivals:
             self._visible = self._visible.take_along_dim(parents.unsqueeze(-1), dim=1)
-            parents = torch.arange(n_rivals, device=tokens.device).expand_as(parents)
+            parents = self._same_parents(tokens)
         self._make_room(workspace, parents)
-        shape = Shape(len(parents), n_rivals, self._visible.size(-1), self._n_source)
-        inputs = StepInputs(F.pad(tokens, (0, 0, 0, n_more)), parents, self._visible, self._lengths)
+        shape = Shape(len(tokens), n_rivals, self._visible.size(-1), self._n_source)
+        inputs = StepInputs(tokens, parents, self._visible, self._lengths)
         length = self._longest + 1
         outputs = workspace.step(
             shape,
@@ -100,6 +103,10 @@ class RecordedStepper(ModelStepper):
         self._longest += 1
         return outputs.logits[:n_texts]
 
+    def worth_leaving(self, n_left: int) -> bool:
+        """Whether a smaller graph would do: one costs the same however many of its texts count."""
+        return rounded_up(n_left) < rounded_up(self._lengths.numel())
+
     def keep(self, texts: Int[Tensor, " M"]) -> None:
         """Go on with these texts alone, in this order."""
         if self._workspace is None:
@@ -107,7 +114,8 @@ class RecordedStepper(ModelStepper):
             return
         assert self._visible is not None
         n_more = rounded_up(len(texts)) - len(texts)
-        self._workspace.select(texts, len(texts) + n_more)
+        n_keys = self._visible.size(-1)
+        self._workspace.select(texts, Shape(len(texts) + n_more, 1, n_keys, self._n_source))
         self._lengths = F.pad(self._lengths[texts], (0, n_more), value=1)
         self._visible = F.pad(self._visible[texts], (0, 0, 0, 0, 0, n_more))
 
@@ -132,6 +140,12 @@ class RecordedStepper(ModelStepper):
         self._workspace = workspace
         weakref.finalize(self, give_back, weakref.ref(self.model), workspace)
         return workspace
+
+    def _same_parents(self, tokens: Int[Tensor, "B R"]) -> Int[Tensor, "B R"]:
+        """The parents of rivals that continue themselves, made once for each shape."""
+        if self._own is None or self._own.shape != tokens.shape:
+            self._own = torch.arange(tokens.size(1), device=tokens.device).repeat(len(tokens), 1)
+        return self._own
 
     def _make_room(self, workspace: Workspace, parents: Int[Tensor, "B R"]) -> None:
         """Give every rival of the next step a position that it may overwrite."""

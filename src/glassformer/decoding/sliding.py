@@ -52,6 +52,10 @@ class Sliding:
             self._n_rivals = n_rivals
         return self._inner.step(tokens.reshape(-1, 1)).view(n_texts, n_rivals, -1)
 
+    def worth_leaving(self, n_left: int) -> bool:
+        """Whether the model's steps would be cheaper by more than moving the others costs."""
+        return self._inner.worth_leaving(n_left * self._n_rivals if self._apart else n_left)
+
     def keep(self, texts: Int[Tensor, " M"]) -> None:
         """Go on with these texts alone, in this order."""
         self._written = [self._written[text] for text in texts.tolist()]

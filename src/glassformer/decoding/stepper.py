@@ -23,5 +23,8 @@ class Stepper(Protocol):
     ) -> Float[Tensor, "B R V"]:
         """Logits after these tokens; each continues the rival `parents` names (None: its own)."""
 
+    def worth_leaving(self, n_left: int) -> bool:
+        """Whether steps with the n texts that are not done would be cheaper by more than `keep`."""
+
     def keep(self, texts: Int[Tensor, " M"]) -> None:
         """Go on with these texts alone, in this order."""

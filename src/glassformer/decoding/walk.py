@@ -10,7 +10,6 @@ from typing import NamedTuple, Protocol
 import torch
 
 from glassformer.cancelling import stop_if_cancelled
-from glassformer.decoding.batching import worth_leaving
 from glassformer.decoding.candidates import log_probabilities_of
 from glassformer.decoding.ledger import Candidate, Ledger, LedgerStep
 from glassformer.decoding.results import Decoded, Hypothesis, Stop
@@ -65,10 +64,11 @@ def steps(stepper: Stepper, chooser: Chooser, stop: Stop, n_samples: int = 1) ->
         if stop.end is not None:
             writing = writing & (choice.tokens != stop.end)
         running = writing.any(dim=1)
-        if not running.any():
+        n_left = int(running.sum())
+        if not n_left:
             return
         tokens = choice.tokens
-        if worth_leaving(running):
+        if n_left < len(running) and stepper.worth_leaving(n_left):
             rows = running.nonzero().squeeze(1)
             stepper.keep(rows)
             chooser.keep(rows)
@@ -87,14 +87,14 @@ def collect(
     for step in run:
         tokens = step.choice.tokens
         log_probabilities = log_probabilities_of(step.logits, tokens).tolist()
-        rows = zip(step.texts.tolist(), step.writing.tolist(), strict=True)
-        for row, (text, writing) in enumerate(rows):
+        rows = zip(step.texts.tolist(), step.writing.tolist(), tokens.tolist(), strict=True)
+        for row, (text, writing, chosen) in enumerate(rows):
             if ledger and any(writing):
                 accounts[text].append(_account(step, row, samples[text], stop.end))
             for sample, is_writing in enumerate(writing):
                 if is_writing:
-                    token = int(tokens[row, sample])
-                    samples[text][sample].add(token, log_probabilities[row][sample], stop.end)
+                    log_probability = log_probabilities[row][sample]
+                    samples[text][sample].add(chosen[sample], log_probability, stop.end)
     return [
         Decoded(
             tuple(sample.hypothesis() for sample in samples[text]),

@@ -85,9 +85,9 @@ class Rooms:
                 room[layer].zero_()
                 room[layer, :n_texts, :n_keys] = cached.transpose(1, 2)
 
-    def select(self, rows: Int[Tensor, " M"]) -> None:
-        """Move these texts to the front, in this order."""
-        for room in (self.keys, self.values):
+    def select(self, rows: Int[Tensor, " M"], n_keys: int) -> None:
+        """Move the first positions of these texts to the front, in this order."""
+        for room in (self.keys[:, :, :n_keys], self.values[:, :, :n_keys]):
             room[:, : len(rows)] = room.index_select(1, rows)
 
     def caches(self, n_texts: int, n_keys: int) -> list[KeyValueCache]:
@@ -126,14 +126,11 @@ class Workspace:
 
     def step(self, shape: Shape, inputs: StepInputs, step: Step, *, record: bool) -> StepOutputs:
         """One step over these rooms: replayed, if its shape is recorded or now worth it."""
-        cache = self._cache(shape)
-        if not record:
-            return step(inputs, cache)
-        self._n_steps[shape] += 1
-        if shape not in self.recordings and self._n_steps[shape] < _WORTH_RECORDING:
-            return step(inputs, cache)
+        self._n_steps[shape] += record
+        if not record or self._n_steps[shape] < _WORTH_RECORDING:
+            return step(inputs, self._cache(shape))
         if shape not in self.recordings:
-            kept = inputs.copied()
+            kept, cache = inputs.copied(), self._cache(shape)
             self.recordings[shape] = _Recording(kept, *self.recorder(lambda: step(kept, cache)))
         recording = self.recordings[shape]
         recording.inputs.fill(inputs)
@@ -151,13 +148,13 @@ class Workspace:
         self.source_is_token[:n_texts, :n_source] = True if is_token is None else is_token
         self.source_is_token[n_texts:] = True  # texts that are nobody's must not give NaN
 
-    def select(self, rows: Int[Tensor, " M"], n_texts: int) -> None:
-        """Go on with these texts alone, and room for n_texts."""
-        if n_texts > self.size.n_texts:
-            self.enlarge(self.size._replace(n_texts=n_texts))
-        self.own.select(rows)
+    def select(self, rows: Int[Tensor, " M"], shape: Shape) -> None:
+        """Go on with these texts alone, in steps of this shape."""
+        if shape.n_texts > self.size.n_texts:
+            self.enlarge(self.size._replace(n_texts=shape.n_texts))
+        self.own.select(rows, shape.n_keys)
         if self.source is not None:
-            self.source.select(rows)
+            self.source.select(rows, shape.n_source)
             self.source_is_token[: len(rows)] = self.source_is_token[rows]
 
     def enlarge(self, size: Shape) -> None:

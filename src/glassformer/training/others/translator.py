@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.decoding import Beam, Decoded, beam_search
+from glassformer.decoding.batching import worth_leaving
 from glassformer.decoding.models import pad
 from glassformer.decoding.results import Stop
 
@@ -60,6 +61,9 @@ class _Prefixes:
             past = past.take_along_dim(parents.unsqueeze(-1), dim=1)
         self.prefixes = torch.cat([past, tokens.unsqueeze(-1)], dim=-1)
         return self._logits()
+
+    def worth_leaving(self, n_left: int) -> bool:
+        return worth_leaving(len(self.memory), n_left)
 
     def keep(self, texts: Tensor) -> None:
         self.memory, self.is_token = self.memory[texts], self.is_token[texts]
