@@ -1,10 +1,11 @@
 """Beam search: right by brute force, the same with and without cache, alone and in a batch."""
 
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 import torch
+from torch import Tensor
 
 from glassformer.decoding import (
     Beam,
@@ -192,3 +193,75 @@ def test_each_text_has_its_own_maximum_length() -> None:
 def test_wrong_settings_are_one_clear_line(settings: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         Beam(**settings)  # type: ignore[arg-type]  # that is the point
+
+
+class Reluctant(ModelStepper):
+    """Lets texts leave at some number of them, and counts how often they did."""
+
+    def __init__(self, *args: Any, leave_at: frozenset[int]) -> None:
+        super().__init__(*args)
+        self.leave_at = leave_at
+        self.left: list[int] = []
+
+    def worth_leaving(self, n_left: int) -> bool:
+        return n_left in self.leave_at
+
+    def keep(self, texts: Tensor) -> None:
+        self.left.append(len(texts))
+        super().keep(texts)
+
+
+@pytest.mark.parametrize("stop", STOPS)
+def test_when_texts_leave_is_the_steppers_choice_and_changes_no_result(
+    stop: Literal["best", "first", "exact"],
+) -> None:
+    model, read = translator(), sources(9)
+    limits = Stop(END, tuple(range(3, 12)))
+    found, left = [], []
+    for leave_at in (frozenset[int](), frozenset({6, 2}), frozenset(range(9))):
+        stepper = Reluctant(model, [[START]] * 9, read, leave_at=leave_at)
+        with torch.inference_mode():
+            found.append(beam_search(stepper, Beam(size=3, n_best=2, stop=stop), limits))
+        left.append(stepper.left)
+        assert leave_at.issuperset(stepper.left)
+    assert texts(found[0]) == texts(found[1]) == texts(found[2])
+    assert not left[0] and left[2] == sorted(set(left[2]), reverse=True)
+    assert len(left[2]) > 1
+
+
+def test_a_step_waits_for_the_device_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All that the host must know comes in one transfer; endings need no other."""
+    transfers = 0
+    to_host = Tensor.numpy
+
+    def counted(tensor: Tensor, *, force: bool = False) -> object:
+        nonlocal transfers
+        transfers += 1
+        return to_host(tensor, force=force)
+
+    monkeypatch.setattr(Tensor, "numpy", counted)
+    for name in ("tolist", "item", "nonzero", "__bool__", "__int__", "__float__"):
+        monkeypatch.setattr(Tensor, name, lambda *_, name=name: pytest.fail(f"{name} waits"))
+    generator = torch.Generator().manual_seed(0)
+
+    class Noise:
+        n_steps = 0
+
+        def start(self) -> Tensor:
+            return torch.randn(5, 1, 11, generator=generator)
+
+        def step(self, tokens: Tensor, parents: Tensor | None = None) -> Tensor:
+            self.n_steps += 1
+            return torch.randn(*tokens.shape, 11, generator=generator)
+
+        def worth_leaving(self, n_left: int) -> bool:
+            return False
+
+        def keep(self, texts: Tensor) -> None:
+            raise AssertionError("nobody was to leave")
+
+    noise = Noise()
+    beam_search(noise, Beam(size=3), Stop.after(END, 12, 5))
+    assert transfers == noise.n_steps + 1 > 2

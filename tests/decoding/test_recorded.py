@@ -350,3 +350,42 @@ def test_numbers_of_texts_are_rounded_up_by_a_third_at_most() -> None:
 def test_on_a_cpu_steps_are_plain() -> None:
     stepper = recorded_steps.stepper_for(translator(), [[START]], [[4, 5]])
     assert type(stepper) is ModelStepper
+
+
+def test_recorded_texts_leave_when_a_smaller_graph_would_do() -> None:
+    model = translator()
+    with torch.inference_mode():
+        stepper = RecordedStepper(model, [[START]] * 7, [[4, 5]] * 7, RunAgain)
+        assert not stepper.worth_leaving(7)
+        stepper.start()
+        stepper.step(torch.full((7, 1), 4))
+        assert [n for n in range(1, 8) if stepper.worth_leaving(n)] == [1, 2, 3, 4, 5, 6]
+        stepper.keep(torch.tensor([0, 2, 3, 4, 6]))  # 5 texts in a graph for 6
+        assert [n for n in range(1, 6) if stepper.worth_leaving(n)] == [1, 2, 3, 4]
+    workspace._idle.clear()
+
+
+def test_texts_move_with_the_positions_in_use_and_no_others() -> None:
+    model = translator()
+    read, prefixes = [[4, 5], [6, 7, 8], [9], [3, 4]], [[START, 5], [START], [START, 7], [START, 8]]
+    left, tokens = torch.tensor([3, 1]), torch.tensor([[4], [5], [6], [7]])
+    with torch.inference_mode():
+        moving = RecordedStepper(model, prefixes, read, RunAgain)
+        plain = ModelStepper(model, prefixes, read)
+        for stepper in (moving, plain):
+            stepper.start()
+            stepper.step(tokens)
+        room = moving._workspace
+        assert room is not None
+        room.enlarge(room.size._replace(n_keys=4 * room.size.n_keys))
+        beyond = room.own.keys[:, :, room.size.n_keys // 4 :]
+        beyond[:] = torch.arange(len(read)).view(1, -1, 1, 1, 1)
+        for stepper in (moving, plain):
+            stepper.keep(left)
+        for token in (8, 9):
+            found, expected = (
+                stepper.step(torch.full((2, 1), token)) for stepper in (moving, plain)
+            )
+            torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+        assert (beyond == torch.arange(len(read)).view(1, -1, 1, 1, 1)).all()
+    workspace._idle.clear()

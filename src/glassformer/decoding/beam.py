@@ -103,7 +103,8 @@ class _Shortlist(NamedTuple):
     def of(cls, candidates: Candidates) -> "_Shortlist":
         # One transfer, since each waits for the device; double precision holds all three exactly.
         told = (candidates.totals.double(), candidates.tokens, candidates.parents)
-        totals, tokens, parents = np.split(torch.cat(told, dim=1).numpy(force=True), 3, axis=1)
+        packed = torch.cat(told).numpy(force=True)
+        totals, tokens, parents = packed.reshape(3, *candidates.tokens.shape)
         return cls(totals, tokens.astype(np.int64), parents.astype(np.int64))
 
     def at(self, *index: Integers) -> "_Shortlist":
@@ -199,6 +200,8 @@ class _Search:
         """Note the hypotheses that this step completes, or cuts at the maximum length."""
         is_cut = self.limits == self.length
         counts = (ended[:, : self.beam.size] | is_cut[:, None]) & ~self.is_done[:, None]
+        if not counts.any():
+            return
         self.n_found += counts.sum(axis=1)
         rows, places = counts.nonzero()
         texts = self.texts[rows].tolist()
