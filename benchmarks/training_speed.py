@@ -7,8 +7,9 @@ All sides: bfloat16 by autocast, float32 parameters, fused AdamW, output tied to
 random ids, dropout 0.1 in the same places (GPT-2: none). Theirs and ours: eager, and model and
 loss compiled as one function with the defaults of `torch.compile`. Ours also as the training loop
 makes its steps on a GPU: operators recorded as CUDA graphs, and compiled with CUDA graphs. The
-better one of each side counts. `lengths` has the lengths of real reviews: theirs is padded to 512,
-ours comes from the loader's buckets, filled up to one shape each; the unit is then real tokens.
+better one of each side counts; all take turns in every round. `lengths` has the lengths of real
+reviews: theirs is padded to 512, ours comes from the loader's buckets, filled up to one shape each;
+the unit is then real tokens.
 `--separate` makes our queries, keys and values by three products in place of one; `--attention`
 makes ours prefer a kernel; `--sides` measures only those whose names contain one of the words. On a
 CPU everything is float32 and small, and recording is left out.
@@ -234,19 +235,46 @@ def as_batch(inputs: tuple[Tensor, ...], labels: Tensor) -> Batch:
     return WindowBatch(labels, 1, 1, *inputs)
 
 
-def seconds(device: Device, step: Step, n_steps: int, n_warm: int) -> float:
-    """Median over five runs of `n_steps` updates, of the time of one update."""
-    for _ in range(n_warm):
+@dataclass(frozen=True)
+class Side:
+    """One way to make a step, ready to be timed."""
+
+    name: str
+    step: Step
+    n_steps: int
+    n_tokens: float
+    attention: AttentionKernel
+
+    @property
+    def is_ours(self) -> bool:
+        return self.name.startswith("ours")
+
+
+def warm_up(step: Step, n_steps: int) -> None:
+    """Compile, record, fill caches: nothing of it is timed."""
+    for _ in range(n_steps):
         step()
-    taken = []
+
+
+def speeds(device: Device, sides: list[Side]) -> list[float]:
+    """Tokens a second of each, median of five rounds.
+
+    In each round the sides take turns: a GPU that becomes hot and slow is so for all of them.
+    """
+    found: list[list[float]] = [[] for _ in sides]
     for _ in range(5):
-        device.wait()
-        began = time.perf_counter()
-        for _ in range(n_steps):
-            step()
-        device.wait()
-        taken.append((time.perf_counter() - began) / n_steps)
-    return median(taken)
+        for side, mine in zip(sides, found, strict=True):
+            device.wait()
+            began = time.perf_counter()
+            with attention_kernels(side.attention):
+                for _ in range(side.n_steps):
+                    side.step()
+            device.wait()
+            mine.append(side.n_steps * side.n_tokens / (time.perf_counter() - began))
+    return [median(mine) for mine in found]
+
+
+Maker = Callable[[nn.Module, Batches], Step]
 
 
 def compare(
@@ -259,40 +287,47 @@ def compare(
     n_shapes: int = 1,
 ) -> None:
     """Tokens a second of each side, then ours by theirs, best by best."""
+    torch.compiler.reset()
+    sides = []
+    for name, make in makers(device, n_shapes).items():
+        if device.sides and not any(word in name for word in device.sides):
+            continue
+        side = name.partition(",")[0]
+        torch.manual_seed(0)
+        model = (theirs if side == "theirs" else ours)().to(device.name).train()
+        if side == "ours":
+            join_projections(model, not device.separate)
+        attention = device.attention if side == "ours" else "auto"
+        with attention_kernels(attention):
+            step = make(model, batches[side])
+            warm_up(step, max(4, 2 * len(batches[side])))
+        n_steps = len(batches[side]) if n_shapes > 1 else (2 if device.small else 20)
+        sides.append(Side(name, step, n_steps, tokens[side], attention))
+    measured = list(zip(sides, speeds(device, sides), strict=True))
+    for one, speed in measured:
+        print(f"{title:<12}{one.name:<30}{speed:>14,.0f} tokens/s", flush=True)
+    our_best = max((speed for side, speed in measured if side.is_ours), default=0.0)
+    their_best = max((speed for side, speed in measured if not side.is_ours), default=0.0)
+    if our_best and their_best:
+        print(f"{title:<12}{'ours / theirs':<30}{our_best / their_best:>14.2f}×", flush=True)
+
+
+def makers(device: Device, n_shapes: int) -> dict[str, Maker]:
+    """All ways to make a step of theirs and of ours."""
     graphs = Acceleration(compiled=True, graphs=device.is_cuda, n_shapes=n_shapes)
-    sides: dict[str, Callable[[nn.Module, Batches], Step]] = {
+    ways: dict[str, Maker] = {
         "theirs, eager": partial(make_step, device, loss=plain_loss),
         "theirs, compiled": partial(make_step, device, loss=torch.compile(plain_loss)),
         "ours, eager": partial(make_step, device, loss=our_loss(Acceleration())),
     }
     if n_shapes == 1:
         plain = our_loss(Acceleration(compiled=True))
-        sides["ours, compiled"] = partial(make_step, device, loss=plain)
+        ways["ours, compiled"] = partial(make_step, device, loss=plain)
     if device.is_cuda:
-        sides["ours, recorded"] = partial(make_recorded_step, device)
+        ways["ours, recorded"] = partial(make_recorded_step, device)
     if device.is_cuda or n_shapes > 1:
-        sides["ours, compiled, CUDA graphs"] = partial(make_step, device, loss=our_loss(graphs))
-    best = {"theirs": 0.0, "ours": 0.0}
-    for name, make in sides.items():
-        if device.sides and not any(word in name for word in device.sides):
-            continue
-        side = name.partition(",")[0]
-        torch.manual_seed(0)
-        torch.compiler.reset()
-        model = (theirs if side == "theirs" else ours)().to(device.name).train()
-        if side == "ours":
-            join_projections(model, not device.separate)
-        with attention_kernels(device.attention if side == "ours" else "auto"):
-            step = make(model, batches[side])
-            n_steps = len(batches[side]) if n_shapes > 1 else (2 if device.small else 20)
-            taken = seconds(device, step, n_steps, max(4, 2 * len(batches[side])))
-        speed = tokens[side] / taken
-        best[side] = max(best[side], speed)
-        print(f"{title:<12}{name:<30}{speed:>14,.0f} tokens/s", flush=True)
-        del model, step
-    if all(best.values()):
-        ratio = best["ours"] / best["theirs"]
-        print(f"{title:<12}{'ours / theirs':<30}{ratio:>14.2f}×", flush=True)
+        ways["ours, compiled, CUDA graphs"] = partial(make_step, device, loss=our_loss(graphs))
+    return ways
 
 
 def translator(device: Device) -> None:

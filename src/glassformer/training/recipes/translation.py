@@ -44,7 +44,7 @@ def multi30k() -> RunConfig:
         model=_translator(d_model=128, n_heads=4, n_layers=4, d_ff=256, dropout=0.3),
         optimiser=OptimiserConfig(lr=5e-3, label_smoothing=0.1, clip=1.0),
         schedule=ScheduleConfig(kind="noam", warmup=2000),
-        loop=LoopConfig(epochs=100, average=0.999, evaluate_every=500, patience=12),
+        loop=LoopConfig(epochs=150, average=0.9995, evaluate_every=500, patience=20),
     )
 
 
