@@ -2,7 +2,7 @@
 
     python benchmarks/decoding.py [--model DIR --sentences FILE] [--threads 2] [--rounds 3]
     python benchmarks/decoding.py --device cuda [--base]         Hugging Face with its static cache
-        [--precision bfloat16]
+        [--precision bfloat16] [--batch-sizes 1024 2048]
     python benchmarks/decoding.py --lengths                       only the cost of longer outputs
 
 Every engine translates the same sentences in one run, sorted by length, at each batch size; its
@@ -234,6 +234,7 @@ def main() -> None:
     parser.add_argument("--n", type=int, default=200, help="random sentences")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--precision", choices=["float32", "bfloat16"], default="float32")
+    parser.add_argument("--batch-sizes", type=int, nargs="+", help="to try; all engines the same")
     parser.add_argument("--base", action="store_true", help="random weights of the base size")
     parser.add_argument("--lengths", action="store_true", help="the cost of longer outputs alone")
     parser.add_argument("--json", action="store_true")
@@ -246,7 +247,8 @@ def main() -> None:
     if arguments.device == "cpu":
         engines["CTranslate2 float32"] = ctranslate2(task, "float32")
         engines["CTranslate2 int8"] = ctranslate2(task, "int8")
-    best, said = measure(engines, arguments.rounds, BATCH_SIZES[arguments.device])
+    batch_sizes = tuple(arguments.batch_sizes or BATCH_SIZES[arguments.device])
+    best, said = measure(engines, arguments.rounds, batch_sizes)
     costs = cost_per_token(task)
     if arguments.json:
         print(json.dumps({"seconds": best, "ms_per_token": costs}))
