@@ -23,7 +23,10 @@ class Recorder(Protocol):
 
 
 class CudaRecorder:
-    """Records on a GPU; all graphs share their memory for what does not outlive a replay."""
+    """Records on a GPU; all graphs share their memory for what does not outlive a replay.
+
+    That memory goes with the last of the graphs: for others, make another recorder.
+    """
 
     def __init__(self, device: torch.device) -> None:
         self._device = device

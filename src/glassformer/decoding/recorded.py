@@ -9,6 +9,7 @@ Dims: B texts, R rivals of each, K cached positions, V vocabulary.
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -130,7 +131,7 @@ class RecordedStepper(ModelStepper):
             self._n_source = -(-self.memory.size(1) // _SOURCE_AT_ONCE) * _SOURCE_AT_ONCE
         size = Shape(rounded_up(n_texts), 1, n_keys, self._n_source)
         device = self._lengths.device
-        workspace = take(self.model, size, self.cache, lambda: self._make_recorder(device))
+        workspace = take(self.model, size, self.cache, partial(self._make_recorder, device))
         workspace.fill(self.cache, self.memory_is_token)
         n_more = size.n_texts - n_texts
         self._visible = F.pad(past, (0, n_keys - past.size(-1), 0, 0, 0, n_more))

@@ -109,9 +109,13 @@ class Workspace:
     """Rooms for batches up to a size, and what was recorded over them."""
 
     def __init__(
-        self, recorder: Recorder, fingerprint: object, size: Shape, like: DecodingCache
+        self,
+        make_recorder: Callable[[], Recorder],
+        fingerprint: object,
+        size: Shape,
+        like: DecodingCache,
     ) -> None:
-        self.recorder, self.fingerprint = recorder, fingerprint
+        self._make_recorder, self.fingerprint = make_recorder, fingerprint
         self._furnish(size, like)
 
     def _furnish(self, size: Shape, like: DecodingCache) -> None:
@@ -122,6 +126,7 @@ class Workspace:
         )
         self.source_is_token = self.own.keys.new_ones((size.n_texts, size.n_source)).bool()
         self.recordings: dict[Shape, _Recording] = {}
+        self._recorder = self._make_recorder()  # the memory of the last one goes with its graphs
         self._n_steps: Counter[Shape] = Counter()
 
     def step(self, shape: Shape, inputs: StepInputs, step: Step, *, record: bool) -> StepOutputs:
@@ -131,7 +136,7 @@ class Workspace:
             return step(inputs, self._cache(shape))
         if shape not in self.recordings:
             kept, cache = inputs.copied(), self._cache(shape)
-            self.recordings[shape] = _Recording(kept, *self.recorder(lambda: step(kept, cache)))
+            self.recordings[shape] = _Recording(kept, *self._recorder(lambda: step(kept, cache)))
         recording = self.recordings[shape]
         recording.inputs.fill(inputs)
         recording.replay()
@@ -201,9 +206,8 @@ def take(
         if idle.has_room_for(size):
             return idle
         size = Shape(*map(max, size, idle.size))
-    recorder = make_recorder() if idle is None else idle.recorder
     del idle  # its memory is free before more is asked for
-    return Workspace(recorder, fingerprint, size, like)
+    return Workspace(make_recorder, fingerprint, size, like)
 
 
 def give_back(model: "weakref.ref[nn.Module]", workspace: Workspace) -> None:
