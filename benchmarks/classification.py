@@ -3,12 +3,12 @@
     [GLASSFORMER_DATA=…] python benchmarks/classification.py [--n 5000] [--threads 2] [--rounds 2]
 
 The shipped imdb reads test reviews of IMDb as ids; without the data, random ids of real lengths
-(benchmarks/imdb_lengths.json). Every engine gets them sorted by length, at each batch size; its
-best counts (where a small one makes an engine several times slower, as on a busy machine, smaller
-ones are left out for the round). Ours gives each core a batch of its own; the others may do so as
-well as share one batch among all cores. Rounds alternate between engines, so that a busy machine
-slows all of them alike. nn.TransformerEncoder runs in evaluation mode, with its fast path. Ratios
-come last.
+(benchmarks/imdb_lengths.json). Every engine gets them sorted by length, at the batch size that was
+its best in a trial over some of them (where a small one makes an engine several times slower,
+smaller ones are not tried). Ours gives each core a batch of its own; the others may do so as well
+as share one batch among all cores. Rounds alternate between engines, so that a busy machine slows
+all of them alike. nn.TransformerEncoder runs in evaluation mode, with its fast path. Ratios come
+last.
 
 onnxruntime and nn.TransformerEncoder have our weights, and their answers are compared with ours.
 No model of Hugging Face's is built like ours, so its peer is a BERT classifier of the same width,
@@ -43,12 +43,13 @@ from glassformer.tasks.reading import read_texts
 
 BATCH_SIZES = (32, 16, 8, 4, 2, 1)
 HOPELESS = 4  # times as slow as with a larger batch: smaller ones still are not tried
+TRIAL = 320  # texts, of which the best batch size is found
 CPU = torch.device("cpu")
 RANDOM = "Hugging Face BERT"  # the engines whose answers mean nothing
 
 Texts = list[list[int]]
-Engine = Callable[[int], Tensor]
-"""Batch size to one row of probabilities a text."""
+Engine = Callable[[Texts, int], Tensor]
+"""Texts and batch size to one row of probabilities a text."""
 
 
 def padded(batch: Texts) -> tuple[Tensor, Tensor]:
@@ -56,10 +57,10 @@ def padded(batch: Texts) -> tuple[Tensor, Tensor]:
     return ids, torch.ones_like(ids, dtype=torch.bool) if is_token is None else is_token
 
 
-def in_batches(texts: Texts, answer: Callable[[Texts], Tensor], n_at_once: int) -> Engine:
+def in_batches(answer: Callable[[Texts], Tensor], n_at_once: int) -> Engine:
     """Texts of similar length together, the answers in the order of the texts."""
 
-    def run(batch_size: int) -> Tensor:
+    def run(texts: Texts, batch_size: int) -> Tensor:
         batches = list(by_length([len(ids) for ids in texts], batch_size))
         answers = side_by_side(lambda batch: answer([texts[i] for i in batch]), batches, n_at_once)
         rows = torch.empty(len(texts), answers[0].size(1))
@@ -70,12 +71,12 @@ def in_batches(texts: Texts, answer: Callable[[Texts], Tensor], n_at_once: int) 
     return run
 
 
-def ours(loaded: Checkpoint, texts: Texts) -> Engine:
+def ours(loaded: Checkpoint) -> Engine:
     model = loaded.model
-    return in_batches(texts, lambda batch: model(*pad(batch, CPU)).softmax(-1), cores_for(model))
+    return in_batches(lambda batch: model(*pad(batch, CPU)).softmax(-1), cores_for(model))
 
 
-def onnxruntime(loaded: Checkpoint, texts: Texts, threads: int, n_at_once: int) -> Engine:
+def onnxruntime(loaded: Checkpoint, threads: int, n_at_once: int) -> Engine:
     import onnxruntime as engine
 
     options = engine.SessionOptions()
@@ -89,7 +90,7 @@ def onnxruntime(loaded: Checkpoint, texts: Texts, threads: int, n_at_once: int) 
         (found,) = session.run(None, {"ids": ids.numpy(), "is_token": is_token.numpy()})
         return torch.from_numpy(found)
 
-    return in_batches(texts, answer, n_at_once)
+    return in_batches(answer, n_at_once)
 
 
 class TorchClassifier(nn.Module):
@@ -154,13 +155,13 @@ def torch_names(block: Block) -> dict[str, Tensor]:
     return state
 
 
-def torch_encoder(loaded: Checkpoint, texts: Texts, n_at_once: int) -> Engine:
+def torch_encoder(loaded: Checkpoint, n_at_once: int) -> Engine:
     assert isinstance(loaded.model, Classifier)
     model = TorchClassifier(loaded.model)
-    return in_batches(texts, lambda batch: model(*padded(batch)).softmax(-1), n_at_once)
+    return in_batches(lambda batch: model(*padded(batch)).softmax(-1), n_at_once)
 
 
-def hugging_face(loaded: Checkpoint, texts: Texts, n_at_once: int) -> Engine:
+def hugging_face(loaded: Checkpoint, n_at_once: int) -> Engine:
     """A classifier of our size, the nearest they have, with random weights."""
     from transformers import BertConfig, BertForSequenceClassification
 
@@ -184,7 +185,7 @@ def hugging_face(loaded: Checkpoint, texts: Texts, n_at_once: int) -> Engine:
         logits: Tensor = model(input_ids=ids, attention_mask=is_token.long()).logits
         return logits.softmax(-1)
 
-    return in_batches(texts, answer, n_at_once)
+    return in_batches(answer, n_at_once)
 
 
 def reviews(loaded: Checkpoint, n: int) -> tuple[Texts, str]:
@@ -200,24 +201,35 @@ def reviews(loaded: Checkpoint, n: int) -> tuple[Texts, str]:
         return ids, "random ids of real lengths"
 
 
-def measure(engines: dict[str, Engine], rounds: int) -> dict[str, tuple[float, int]]:
-    """For each engine its best wall-clock time with the batch size."""
-    best: dict[str, tuple[float, int]] = {}
-    for nth in range(1, rounds + 1):
-        smallest = dict.fromkeys(engines, 1)
-        for batch_size in BATCH_SIZES:
-            for name, run in engines.items():
-                if batch_size < smallest[name]:
-                    continue
-                began = time.perf_counter()
-                run(batch_size)
-                taken = (time.perf_counter() - began, batch_size)
-                best[name] = min(best.get(name, taken), taken)
-                if taken[0] > HOPELESS * best[name][0]:
-                    smallest[name] = batch_size
-                progress = f"round {nth} of {rounds}, batch {batch_size}, {name}: {taken[0]:.2f} s"
-                print(progress, file=sys.stderr, flush=True)
-    return best
+def timed(name: str, run: Engine, texts: Texts, batch_size: int) -> float:
+    began = time.perf_counter()
+    run(texts, batch_size)
+    taken = time.perf_counter() - began
+    print(f"{len(texts)} texts, batch {batch_size}, {name}: {taken:.2f} s", file=sys.stderr)
+    return taken
+
+
+def best_batch_size(name: str, run: Engine, texts: Texts) -> int:
+    """Found over texts from the whole range of lengths, the better of two tries at each size."""
+    run(texts, BATCH_SIZES[0])  # warm
+    found: dict[int, float] = {}
+    for batch_size in BATCH_SIZES:
+        found[batch_size] = timed(name, run, texts, batch_size)
+        if found[batch_size] > HOPELESS * min(found.values()):
+            break
+        found[batch_size] = min(found[batch_size], timed(name, run, texts, batch_size))
+    return min(found, key=found.__getitem__)
+
+
+def measure(
+    engines: dict[str, Engine], texts: Texts, sizes: dict[str, int], rounds: int
+) -> dict[str, list[float]]:
+    """Wall-clock times of each engine at its batch size."""
+    taken: dict[str, list[float]] = {name: [] for name in engines}
+    for _ in range(rounds):
+        for name, run in engines.items():
+            taken[name].append(timed(name, run, texts, sizes[name]))
+    return taken
 
 
 def main() -> None:
@@ -231,16 +243,21 @@ def main() -> None:
     texts, source = reviews(loaded, arguments.n)
     cores = arguments.threads
     engines = {
-        "ours": ours(loaded, texts),
-        "onnxruntime, all cores a batch": onnxruntime(loaded, texts, cores, 1),
-        "onnxruntime, a core a batch": onnxruntime(loaded, texts, cores, cores),
-        "nn.TransformerEncoder, all cores a batch": torch_encoder(loaded, texts, 1),
-        "nn.TransformerEncoder, a core a batch": torch_encoder(loaded, texts, cores),
-        f"{RANDOM}, all cores a batch": hugging_face(loaded, texts, 1),
-        f"{RANDOM}, a core a batch": hugging_face(loaded, texts, cores),
+        "ours": ours(loaded),
+        "onnxruntime, all cores a batch": onnxruntime(loaded, cores, 1),
+        "onnxruntime, a core a batch": onnxruntime(loaded, cores, cores),
+        "nn.TransformerEncoder, all cores a batch": torch_encoder(loaded, 1),
+        "nn.TransformerEncoder, a core a batch": torch_encoder(loaded, cores),
+        f"{RANDOM}, all cores a batch": hugging_face(loaded, 1),
+        f"{RANDOM}, a core a batch": hugging_face(loaded, cores),
     }
-    answers = {name: run(BATCH_SIZES[0]) for name, run in engines.items()}  # and warm
-    best = measure(engines, arguments.rounds)
+    trial = texts[:: max(1, len(texts) // TRIAL)][:TRIAL]
+    sizes = {name: best_batch_size(name, run, trial) for name, run in engines.items()}
+    answers = {name: run(trial, sizes[name]) for name, run in engines.items()}
+    best = {
+        name: (min(taken), sizes[name])
+        for name, taken in measure(engines, texts, sizes, arguments.rounds).items()
+    }
     print(f"{len(texts)} texts ({source}), {sum(map(len, texts)):,} tokens")
     for name, (seconds, batch_size) in best.items():
         remark = "random weights: only its speed counts"

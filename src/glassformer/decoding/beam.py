@@ -82,6 +82,7 @@ class Beam:
 
 Flags = NDArray[np.bool_]
 Integers = NDArray[np.int64]
+Sums = NDArray[np.float32] | NDArray[np.float64]
 
 
 def beam_search(stepper: Stepper, beam: Beam, stop: Stop, *, ledger: bool = False) -> list[Decoded]:
@@ -95,16 +96,17 @@ def beam_search(stepper: Stepper, beam: Beam, stop: Stop, *, ledger: bool = Fals
 class _Shortlist(NamedTuple):
     """Candidates on the host (B, N), best first; see `Candidates`."""
 
-    totals: NDArray[np.float64]
+    totals: Sums
     tokens: Integers
     parents: Integers
 
     @classmethod
     def of(cls, candidates: Candidates) -> "_Shortlist":
-        # One transfer, since each waits for the device; double precision holds all three exactly.
-        told = (candidates.totals.double(), candidates.tokens, candidates.parents)
-        packed = torch.cat(told).numpy(force=True)
-        totals, tokens, parents = packed.reshape(3, *candidates.tokens.shape)
+        # One transfer, since each waits for the device, as floating-point numbers, which hold every
+        # integer up to 2²⁴ exactly (not all devices have double precision).
+        told = (candidates.tokens, candidates.parents)
+        packed = torch.stack([candidates.totals, *(x.to(candidates.totals.dtype) for x in told)])
+        totals, tokens, parents = packed.numpy(force=True)
         return cls(totals, tokens.astype(np.int64), parents.astype(np.int64))
 
     def at(self, *index: Integers) -> "_Shortlist":
@@ -210,7 +212,7 @@ class _Search:
             begun, score = self.trail.mark(row, parent), self.beam.score(total, self.length)
             self.found[text].append(_Found(begun, token, total, score))
 
-    def _finish(self, best_ended: Flags, best_open: NDArray[np.float64]) -> None:
+    def _finish(self, best_ended: Flags, best_open: Sums) -> None:
         """Mark the texts that are done."""
         if self.beam.stop == "exact" and self.beam.size > 1:
             is_over = self._cannot_win(best_open)
@@ -221,7 +223,7 @@ class _Search:
         is_over &= self.n_found >= self.beam.n_best
         self.is_done |= is_over | (self.limits <= self.length)
 
-    def _cannot_win(self, best_open: NDArray[np.float64]) -> Flags:
+    def _cannot_win(self, best_open: Sums) -> Flags:
         """Where no open continuation can still beat the n-th best that ended."""
         beaten = np.zeros_like(self.is_done)
         for row in ((self.n_found >= self.beam.n_best) & ~self.is_done).nonzero()[0]:
