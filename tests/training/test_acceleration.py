@@ -33,7 +33,7 @@ NO_DROPOUT = {f"model__{part}__dropout": 0.0 for part in ("block", "attention", 
 CUDA, CPU = torch.device("cuda"), torch.device("cpu")
 
 
-def run_again(work: Callable[[], Tensor]) -> tuple[Tensor, Callable[[], None]]:
+def run_again(work: Callable[[], Any], /) -> tuple[Any, Callable[[], Any]]:
     """What CudaRecorder does, without a GPU: the result stays in one tensor."""
     for _ in range(3):
         work()  # the rehearsals of a real recorder
@@ -119,7 +119,7 @@ def test_compiled_steps_are_plain_steps(tmp_path: Path) -> None:
     text.write_text("to be or not to be, that is the question\n" * 40, encoding="utf-8")
     config = tiny("text", **NO_DROPOUT, data__file=str(text), loop__steps=2, optimiser__eps=1e-3)
     losses = {}
-    for compiled in ("on", "off"):
+    for compiled in ("on", "tuned", "off"):
         settings = tmp_path / f"{compiled}.json"
         settings.write_text(to_json(changed(config, {"loop.compile": compiled})), encoding="utf-8")
         out = tmp_path / compiled
@@ -136,12 +136,13 @@ def test_compiled_steps_are_plain_steps(tmp_path: Path) -> None:
         lines = (out / "metrics.jsonl").read_text("utf-8").splitlines()
         losses[compiled] = [json.loads(line).get("loss", 0.0) for line in lines]
     assert losses["on"] == pytest.approx(losses["off"], rel=1e-5)
+    assert losses["tuned"] == pytest.approx(losses["off"], rel=1e-5)
 
 
 def test_a_step_that_cannot_be_recorded_says_what_to_do(tmp_path: Path) -> None:
     trainer = trainer_with(tiny("shakespeare"), tmp_path, Acceleration(graphs=True))
 
-    def refuses(_work: Callable[[], Tensor]) -> tuple[Tensor, Callable[[], None]]:
+    def refuses(_work: Callable[[], Any], /) -> tuple[Any, Callable[[], Any]]:
         raise RuntimeError("operation not permitted\nwhen stream is capturing")
 
     assert isinstance(trainer.updater._work, RecordedWork)
@@ -172,6 +173,7 @@ def test_what_was_asked_for_is_done_or_refused() -> None:
     both = choice(tiny("imdb", loop__compile="on"))
     assert (both.compiled, both.graphs, both.recorded) == (True, True, False)
     assert not choice(tiny("imdb", loop__compile="on"), alone=False).graphs
+    assert choice(tiny("imdb", loop__compile="tuned")) == replace(both, tuned=True)
     with pytest.raises(ConfigError, match="needs an NVIDIA GPU, this run is on cpu"):
         choice(tiny("imdb", loop__graphs="on"), CPU)
     with pytest.raises(ConfigError, match="not for models of kind lstm"):

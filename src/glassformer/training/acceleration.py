@@ -41,6 +41,8 @@ class Acceleration:
     compiled: bool = False
     graphs: bool = False
     n_shapes: int = 1
+    tuned: bool = False
+    """Of what is compiled: whether other settings of each kernel are tried."""
 
     @property
     def recorded(self) -> bool:
@@ -68,7 +70,7 @@ def choose_acceleration(
         and n_shapes <= _MOST_SHAPES
         and loop.sharding == "none"
     )
-    compiled = loop.compile == "on" or (
+    compiled = loop.compile in ("on", "tuned") or (
         loop.compile == "auto"
         and graphs
         and alone
@@ -77,19 +79,22 @@ def choose_acceleration(
         and config.kind == "transformer"
     )
     # Gradients that processes exchange during the backward pass are no part of torch's graphs.
-    return Acceleration(compiled, graphs and (alone or not compiled), n_shapes)
+    return Acceleration(
+        compiled, graphs and (alone or not compiled), n_shapes, tuned=loop.compile == "tuned"
+    )
 
 
 def loss_function(acceleration: Acceleration) -> Callable[..., Loss]:
     """`model_loss`, compiled or not."""
     if not acceleration.compiled:
         return model_loss
+    options = {**_OPTIONS, "coordinate_descent_tuning": acceleration.tuned}
     if not acceleration.graphs:
-        return torch.compile(model_loss, options=_OPTIONS)
+        return torch.compile(model_loss, options=options)
     # Each shape is compiled for itself; torch's limit is meant for code that never settles.
     limits = torch._dynamo.config
     limits.recompile_limit = max(limits.recompile_limit, 4 * acceleration.n_shapes)
-    return torch.compile(model_loss, options={**_OPTIONS, "triton.cudagraphs": True}, dynamic=False)
+    return torch.compile(model_loss, options={**options, "triton.cudagraphs": True}, dynamic=False)
 
 
 def attention_kernels(preferred: AttentionKernel) -> AbstractContextManager[object]:

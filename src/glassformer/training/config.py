@@ -182,8 +182,9 @@ class LoopConfig:
     """cpu, cuda, mps, or auto."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     """Of the computation; parameters are float32. auto: bfloat16 on CUDA."""
-    compile: Switch = "auto"
-    """Compile model and loss: auto: on CUDA, for long runs whose batches have one shape."""
+    compile: Literal["auto", "on", "tuned", "off"] = "auto"
+    """Compile model and loss: auto: on CUDA, for long runs whose batches have one shape; tuned:
+    also try other settings of every kernel, which takes minutes."""
     graphs: Switch = "auto"
     """Record steps as CUDA graphs, one a batch shape; auto: on CUDA, where shapes are few."""
     attention: AttentionKernel = "auto"
