@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
 from glassformer.decoding import (
     Beam,
@@ -27,7 +28,7 @@ from glassformer.decoding import (
 from glassformer.decoding import recorded as recorded_steps
 from glassformer.decoding.models import ModelStepper
 from glassformer.decoding.recorded import RecordedStepper, can_be_recorded, rounded_up
-from glassformer.decoding.workspace import StepOutputs
+from glassformer.decoding.workspace import Shape, StepOutputs, release
 from glassformer.errors import InputError
 from glassformer.nn import LanguageModel, Seq2Seq, record_attention, set_attention
 from tests.decoding.tiny import END, START, Uncached, language_model, sources, translator
@@ -36,19 +37,19 @@ Model = LanguageModel | Seq2Seq
 
 
 class RunAgain:
-    """What CudaRecorder does, without a GPU: results stay in their tensors."""
+    """What CudaRecorder does, without a GPU: results stay in their tensors, until another replay.
+
+    Graphs share their memory, so a replay may spoil what others gave; here it always does.
+    """
 
     n_recorded = 0
     n_replays = 0
 
     def __init__(self, device: torch.device) -> None:
         assert device.type == "cpu"
-        self._replays: weakref.WeakSet[Any] = weakref.WeakSet()
-        self._is_new = True
+        self._results: list[StepOutputs] = []
 
     def __call__(self, work: Callable[[], Any], /) -> tuple[Any, Callable[[], Any]]:
-        assert self._is_new or self._replays, "torch has let go of the memory of these graphs"
-        self._is_new = False
         for _ in range(3):
             work()  # the rehearsals of a real recorder
         kept = StepOutputs(*map(torch.zeros_like, work()))
@@ -56,10 +57,13 @@ class RunAgain:
 
         def replay() -> None:
             RunAgain.n_replays += 1
+            for logits, visible in self._results:
+                logits.fill_(torch.nan)
+                visible.fill_(True)
             for mine, new in zip(kept, work(), strict=True):
                 mine.copy_(new)
 
-        self._replays.add(replay)
+        self._results.append(kept)
         return kept, replay
 
 
@@ -330,22 +334,139 @@ def test_learned_positions_still_end(recording: Callable[[], None]) -> None:
             stepper.step(torch.tensor([[4]]))
 
 
-def test_steps_that_somebody_watches_are_not_recorded() -> None:
+def test_steps_that_somebody_watches_are_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     model = translator()
     assert can_be_recorded(model)
     with record_attention(model):
         assert not can_be_recorded(model)
-    hook = model.decoder.register_forward_hook(lambda *_: None)
-    assert not can_be_recorded(model)
-    hook.remove()
-    with (
-        torch.autocast("cuda", torch.bfloat16) if torch.cuda.is_available() else torch.device("cpu")
+    for hook in (
+        model.decoder.register_forward_hook(lambda *_: None),
+        nn.modules.module.register_module_forward_hook(lambda *_: None),
     ):
         assert not can_be_recorded(model)
-    assert can_be_recorded(model)
+        hook.remove()
+    with torch.overrides.TorchFunctionMode():
+        assert not can_be_recorded(model)
+    with torch.device("cpu"):  # a default device does not look on
+        assert can_be_recorded(model)
+    torch.set_autocast_enabled("cuda", True)
+    try:
+        assert not can_be_recorded(model)
+    finally:
+        torch.set_autocast_enabled("cuda", False)
+    monkeypatch.setenv("GLASSFORMER_GRAPHS", "off")
+    assert not can_be_recorded(model)
 
 
-def test_numbers_of_texts_are_rounded_up_by_a_third_at_most() -> None:
+def test_who_begins_to_watch_in_the_middle_sees_every_step() -> None:
+    class Silent(RunAgain):
+        """Like a GPU: a replay calls no Python."""
+
+        def __call__(self, work: Callable[[], Any], /) -> tuple[Any, Callable[[], Any]]:
+            return work(), lambda: None
+
+    model = language_model()
+    with torch.inference_mode():
+        stepper = RecordedStepper(model, [[3, 4]], make_recorder=Silent)
+        stepper.start()
+        for _ in range(5):
+            stepper.step(torch.tensor([[5]]))
+        with record_attention(model) as weights:
+            for _ in range(3):
+                stepper.step(torch.tensor([[5]]))
+    assert {len(calls) for calls in weights.values()} == {3}
+
+
+def test_a_step_that_cannot_be_recorded_is_done_without() -> None:
+    class Refuses(RunAgain):
+        def __call__(self, work: Callable[[], Any], /) -> tuple[Any, Callable[[], Any]]:
+            work()
+            raise RuntimeError("operation not permitted\nwhen stream is capturing")
+
+    model = language_model()
+    with torch.inference_mode():
+        plain = ModelStepper(model, [[3, 4]])
+        stepper = RecordedStepper(model, [[3, 4]], make_recorder=Refuses)
+        plain.start()
+        stepper.start()
+        found = [stepper.step(torch.tensor([[5]])) for _ in range(2)]
+        with pytest.warns(RuntimeWarning, match=r"\(operation not permitted\); going on without"):
+            found.append(stepper.step(torch.tensor([[5]])))
+        found += [stepper.step(torch.tensor([[5]])) for _ in range(4)]  # and it is said once
+        expected = [plain.step(torch.tensor([[5]])) for _ in found]
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+
+
+def test_only_so_many_shapes_are_kept(
+    recording: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workspace, "_MOST_RECORDINGS", 2)
+    model, read = translator(), sources(11)
+
+    def decode() -> list[Decoded]:
+        found = []
+        for n in (1, 3, 11, 1, 3):
+            found += translate(
+                model, read[:n], start=START, end=END, search=Beam(size=2), max_new=20
+            )
+        return found
+
+    expected = decode()
+    recording()
+    same(decode(), expected)
+    assert len(workspace._idle[model].recordings) <= 2
+
+
+def test_many_short_texts_and_one_long_one_do_not_make_many_long_ones() -> None:
+    model = language_model()
+    cache = model.start_cache()
+    with torch.no_grad():
+        model(torch.tensor([[3, 4]]), cache=cache)
+    sizes = [Shape(512, 1, 64, 0), Shape(1, 1, 4096, 0), Shape(384, 1, 128, 0)]
+    made = []
+    for size in sizes:
+        made.append(workspace.take(model, size, cache, lambda: RunAgain(torch.device("cpu"))))
+        workspace.give_back(weakref.ref(model), made[-1])
+    assert [one.size for one in made] == [*sizes[:2], sizes[2]]
+    release(model)
+    assert model not in workspace._idle
+
+
+def test_a_workspace_may_come_back_while_another_is_taken() -> None:
+    """The collector gives it back at any line: in the middle of a change, too."""
+    model = language_model()
+    with workspace._changing:
+        workspace.give_back(weakref.ref(model), object())  # type: ignore[arg-type]
+    release(model)
+
+
+@pytest.mark.parametrize("is_recorded", [False, True])
+def test_a_text_without_positions_left_leaves(
+    is_recorded: bool, recording: Callable[[], None]
+) -> None:
+    """Learned positions end for a long prefix long before they do for a short one."""
+    model = translator(positions__kind="learned")
+    if is_recorded:
+        recording()
+    for search in (Beam(size=2), Greedy()):
+        found = [
+            translate(
+                model,
+                [[4, 5], [6, 7]],
+                start=START,
+                end=None,
+                prefixes=[[3] * 36, [4]],
+                search=search,
+                max_new=30,
+                batch_size=batch_size,
+            )
+            for batch_size in (1, 2)
+        ]
+        assert [len(one.best.tokens) for one in found[0]] == [4, 30]
+        same(found[1], found[0])
+
+
+def test_numbers_of_texts_are_rounded_up_by_half_at_most() -> None:
     for n in range(1, 5_000):
         assert n <= rounded_up(n) <= max(n + 1, 1.5 * n)
     assert len({rounded_up(n) for n in range(1, 1_025)}) == 20

@@ -15,6 +15,7 @@ from glassformer.decoding.models import ModelStepper
 from glassformer.decoding.results import Decoded, Hypothesis, Stop
 from glassformer.decoding.sampling import Sampling
 from glassformer.decoding.stepper import Stepper
+from glassformer.decoding.workspace import release
 
 __all__ = [
     "Beam",
@@ -31,6 +32,7 @@ __all__ = [
     "Stop",
     "beam_search",
     "extend",
+    "release",
     "stream",
     "translate",
 ]

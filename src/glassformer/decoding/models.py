@@ -99,18 +99,25 @@ class ModelStepper:
 
     def worth_leaving(self, n_left: int) -> bool:
         """Whether enough texts are done: every one costs its share of a step."""
-        return worth_leaving(self._lengths.numel(), n_left)
+        return self._runs_out or worth_leaving(self._lengths.numel(), n_left)
 
     def keep(self, texts: Int[Tensor, " M"]) -> None:
         """Go on with these texts alone, in this order."""
         self.cache.select(texts)
         self._lengths = self._lengths[texts]
+        self._longest = int(self._lengths.max())
         if self._visible is not None:
             self._visible = self._visible[texts]
         if self.memory is not None:
             self.memory = self.memory[texts]
         if self.memory_is_token is not None:
             self.memory_is_token = self.memory_is_token[texts]
+
+    @property
+    def _runs_out(self) -> bool:
+        """Whether there is no position left for the longest text: it is done, and must not stay."""
+        config = self.model.config
+        return config.positions.kind == "learned" and self._longest >= config.max_len
 
     def _source(self) -> dict[str, Tensor | None]:
         if self.memory is None:

@@ -6,6 +6,7 @@ positions and source are rounded up, and what nobody asked for is masked or thro
 Dims: B texts, R rivals of each, K cached positions, V vocabulary.
 """
 
+import os
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,9 @@ from functools import partial
 
 import torch
 import torch.nn.functional as F
+from torch import nn
+from torch.nn.modules import module as every_module
+from torch.utils._device import DeviceContext
 
 from glassformer.cuda_graphs import CudaRecorder, Recorder
 from glassformer.decoding.models import ModelStepper, claim_positions, most_alive
@@ -22,6 +26,7 @@ from glassformer.decoding.workspace import (
     StepOutputs,
     Workspace,
     give_back,
+    release,
     take,
 )
 from glassformer.nn import Branches, DecodingCache, LanguageModel, Seq2Seq
@@ -39,20 +44,35 @@ def stepper_for(
     sources: Sequence[Sequence[int]] | None = None,
 ) -> ModelStepper:
     """A stepper that suits the model's device: recorded on a GPU, if nobody watches the steps."""
-    if model.to_vocabulary.weight.is_cuda and can_be_recorded(model):
-        return RecordedStepper(model, prefixes, sources)
+    if model.to_vocabulary.weight.is_cuda:
+        if can_be_recorded(model):
+            return RecordedStepper(model, prefixes, sources)
+    else:
+        release(model)  # it may have been on a GPU before
     return ModelStepper(model, prefixes, sources)
 
 
 def can_be_recorded(model: LanguageModel | Seq2Seq) -> bool:
     """Whether a replay is all that a step would do: no hooks to call, no modes that look on."""
+    if os.environ.get("GLASSFORMER_GRAPHS") == "off" or not model.decoder.blocks:
+        return False
     if torch.is_autocast_enabled("cuda"):  # it casts weights to memory that does not stay
         return False
-    if torch._C._len_torch_dispatch_stack() or torch._C._len_torch_function_stack():
-        return False
-    return bool(model.decoder.blocks) and not any(
+    return not is_watched(list(model.modules()))
+
+
+def is_watched(parts: Sequence[nn.Module]) -> bool:
+    """Whether somebody wants to see what goes through these modules."""
+    modes = torch.overrides._get_current_function_mode_stack()
+    if any(not isinstance(mode, DeviceContext) for mode in modes):  # a default device is no watcher
+        return True
+    if torch._C._len_torch_dispatch_stack():
+        return True
+    if every_module._global_forward_hooks or every_module._global_forward_pre_hooks:
+        return True
+    return any(
         part._forward_hooks or part._forward_pre_hooks or getattr(part, "observer", None)
-        for part in model.modules()
+        for part in parts
     )
 
 
@@ -68,6 +88,7 @@ class RecordedStepper(ModelStepper):
     ) -> None:
         super().__init__(model, prefixes, sources)
         self._make_recorder = make_recorder
+        self._parts = list(model.modules())
         self._workspace: Workspace | None = None
         self._n_source = 0
         self._own: Tensor | None = None
@@ -97,7 +118,7 @@ class RecordedStepper(ModelStepper):
             inputs,
             _Advance(self.model, length, workspace.source_in(shape)),
             # Positions beyond the model's are worked out anew each time, or refused.
-            record=length <= self.model.config.max_len,
+            record=length <= self.model.config.max_len and not is_watched(self._parts),
         )
         self._visible = outputs.visible
         self._lengths = self._lengths + 1
@@ -106,7 +127,7 @@ class RecordedStepper(ModelStepper):
 
     def worth_leaving(self, n_left: int) -> bool:
         """Whether a smaller graph would do: one costs the same however many of its texts count."""
-        return rounded_up(n_left) < rounded_up(self._lengths.numel())
+        return self._runs_out or rounded_up(n_left) < rounded_up(self._lengths.numel())
 
     def keep(self, texts: Int[Tensor, " M"]) -> None:
         """Go on with these texts alone, in this order."""
@@ -117,7 +138,9 @@ class RecordedStepper(ModelStepper):
         n_more = rounded_up(len(texts)) - len(texts)
         n_keys = self._visible.size(-1)
         self._workspace.select(texts, Shape(len(texts) + n_more, 1, n_keys, self._n_source))
-        self._lengths = F.pad(self._lengths[texts], (0, n_more), value=1)
+        lengths = self._lengths[texts]
+        self._longest = int(lengths.max())
+        self._lengths = F.pad(lengths, (0, n_more), value=1)
         self._visible = F.pad(self._visible[texts], (0, 0, 0, 0, 0, n_more))
 
     def _move_in(self) -> Workspace:

@@ -6,14 +6,16 @@ rounded up, so that few graphs serve all batches. Knows nothing of how tokens ar
 Dims: L layers, B texts, R rivals, K positions, S source positions, G heads, E width, V vocabulary.
 """
 
+import warnings
 import weakref
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from threading import Lock
+from threading import RLock
 from typing import Any, NamedTuple
 
+import torch
 from torch import nn
 
 from glassformer.cuda_graphs import Recorder
@@ -21,9 +23,10 @@ from glassformer.nn import DecodingCache, MultiHeadAttention
 from glassformer.nn.attention import KeyValueCache
 from glassformer.nn.shapes import Bool, Float, Int, Tensor
 
-__all__ = ["Shape", "StepInputs", "StepOutputs", "Workspace", "give_back", "take"]
+__all__ = ["Shape", "StepInputs", "StepOutputs", "Workspace", "give_back", "release", "take"]
 
 _WORTH_RECORDING = 3  # steps of one shape: a graph costs about as much as ten of them
+_MOST_RECORDINGS = 32  # each keeps the logits of its shape
 
 
 class Shape(NamedTuple):
@@ -34,6 +37,11 @@ class Shape(NamedTuple):
     n_keys: int
     n_source: int
     """0: there is no source."""
+
+    @property
+    def n_cells(self) -> int:
+        """Positions of all texts, the source's included."""
+        return self.n_texts * (self.n_keys + self.n_source)
 
 
 @dataclass(frozen=True)
@@ -116,31 +124,55 @@ class Workspace:
         like: DecodingCache,
     ) -> None:
         self._make_recorder, self.fingerprint = make_recorder, fingerprint
+        self._is_refused = False
         self._furnish(size, like)
 
     def _furnish(self, size: Shape, like: DecodingCache) -> None:
         self.size = size
-        self.own = Rooms(like.self_attention, size.n_texts, size.n_keys)
-        self.source = (
-            Rooms(like.cross_attention, size.n_texts, size.n_source) if size.n_source else None
-        )
-        self.source_is_token = self.own.keys.new_ones((size.n_texts, size.n_source)).bool()
+        with torch.inference_mode(False):  # tensors that any mode may change
+            self.own = Rooms(like.self_attention, size.n_texts, size.n_keys)
+            self.source = (
+                Rooms(like.cross_attention, size.n_texts, size.n_source) if size.n_source else None
+            )
+            self.source_is_token = self.own.keys.new_ones((size.n_texts, size.n_source)).bool()
+        self._forget()
+
+    def _forget(self) -> None:
         self.recordings: dict[Shape, _Recording] = {}
-        self._recorder = self._make_recorder()  # the memory of the last one goes with its graphs
         self._n_steps: Counter[Shape] = Counter()
+        self._recorder = self._make_recorder()
 
     def step(self, shape: Shape, inputs: StepInputs, step: Step, *, record: bool) -> StepOutputs:
         """One step over these rooms: replayed, if its shape is recorded or now worth it."""
         self._n_steps[shape] += record
-        if not record or self._n_steps[shape] < _WORTH_RECORDING:
+        if not record or self._is_refused or self._n_steps[shape] < _WORTH_RECORDING:
             return step(inputs, self._cache(shape))
-        if shape not in self.recordings:
-            kept, cache = inputs.copied(), self._cache(shape)
-            self.recordings[shape] = _Recording(kept, *self._recorder(lambda: step(kept, cache)))
+        if shape not in self.recordings and not self._record(shape, inputs, step):
+            return step(inputs, self._cache(shape))
         recording = self.recordings[shape]
         recording.inputs.fill(inputs)
         recording.replay()
         return recording.outputs
+
+    def _record(self, shape: Shape, inputs: StepInputs, step: Step) -> bool:
+        """Record a step; where that cannot be done, say so once and go on without."""
+        if len(self.recordings) >= _MOST_RECORDINGS:
+            self._forget()
+        kept, cache = inputs.copied(), self._cache(shape)
+        try:
+            outputs, replay = self._recorder(lambda: step(kept, cache))
+        except RuntimeError as error:
+            reason = str(error).partition("\n")[0]
+            warnings.warn(
+                f"a decoding step cannot be recorded as a CUDA graph ({reason}); going on "
+                "without, which is slower",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+            self._is_refused = True
+            return False
+        self.recordings[shape] = _Recording(kept, outputs, replay)
+        return True
 
     def fill(self, cache: DecodingCache, is_token: Bool[Tensor, "B S"] | None) -> None:
         """Take over a batch that has been begun."""
@@ -192,7 +224,8 @@ class Workspace:
 
 
 _idle: weakref.WeakKeyDictionary[nn.Module, Workspace] = weakref.WeakKeyDictionary()
-_changing = Lock()
+# The collector may give a workspace back at any line, those that hold the lock included.
+_changing = RLock()
 
 
 def take(
@@ -205,7 +238,9 @@ def take(
     if idle is not None and idle.fingerprint == fingerprint:
         if idle.has_room_for(size):
             return idle
-        size = Shape(*map(max, size, idle.size))
+        both = Shape(*map(max, size, idle.size))
+        if both.n_cells <= 2 * max(size.n_cells, idle.size.n_cells):  # many short, one long: no
+            size = both
     del idle  # its memory is free before more is asked for
     return Workspace(make_recorder, fingerprint, size, like)
 
@@ -218,10 +253,25 @@ def give_back(model: "weakref.ref[nn.Module]", workspace: Workspace) -> None:
             _idle[alive] = workspace
 
 
+def release(model: nn.Module) -> None:
+    """Give up the memory that is kept for a model's next batch, and what was recorded over it."""
+    with _changing:
+        _idle.pop(model, None)
+
+
 def _fingerprint(model: nn.Module) -> object:
-    """What a graph has taken for granted: where the weights lie, and how attention is computed."""
+    """What a graph has taken for granted: where the weights lie, and how things are computed."""
     tensors = tuple(
-        (tensor.data_ptr(), tensor.dtype) for tensor in chain(model.parameters(), model.buffers())
+        (x.data_ptr(), x.dtype, x.shape, x.stride())
+        for x in chain(model.parameters(), model.buffers())
     )
     attentions = (part for part in model.modules() if isinstance(part, MultiHeadAttention))
-    return tensors, tuple(attention.implementation for attention in attentions)
+    kernels = torch.backends.cuda
+    return (
+        tensors,
+        tuple(attention.implementation for attention in attentions),
+        torch.get_float32_matmul_precision(),
+        torch.are_deterministic_algorithms_enabled(),
+        (kernels.flash_sdp_enabled(), kernels.mem_efficient_sdp_enabled()),
+        (kernels.math_sdp_enabled(), kernels.cudnn_sdp_enabled()),
+    )
