@@ -257,3 +257,11 @@ def test_a_real_bert_folder_is_read_with_its_tokenizer() -> None:
         ]
     near, far = float(vectors[0] @ vectors[1]), float(vectors[0] @ vectors[2])
     assert near > 0.5 > 0.2 > far
+
+
+def test_a_training_run_stands_for_its_model(translator: Checkpoint, tmp_path: Path) -> None:
+    """The command may be given the folder that `train --out` was given."""
+    folder = checkpoint.save(tmp_path / "run" / "model", translator)
+    (tmp_path / "run" / "config.json").write_text('{"recipe": "pairs"}', encoding="utf-8")
+    assert checkpoint.find(tmp_path / "run") == folder
+    assert checkpoint.find(folder) == folder

@@ -168,3 +168,29 @@ def test_a_reader_who_leaves_is_no_error() -> None:
     )
     assert done.returncode == 0
     assert done.stderr == ""
+
+
+def test_ctrl_c_while_libraries_load_ends_at_once() -> None:
+    """Some of them would swallow it, or stay half loaded and fail at their next use."""
+    code = (
+        "import os, signal, sys, types\n"
+        "from importlib.machinery import ModuleSpec\n"
+        "loading = types.ModuleType('torch')\n"
+        "loading.__spec__ = ModuleSpec('torch', None)\n"
+        "loading.__spec__._initializing = True\n"
+        "import glassformer.cli, glassformer.__main__ as command\n"
+        "def run(arguments):\n"
+        "    sys.modules['torch'] = loading\n"
+        "    try:\n"
+        "        os.kill(os.getpid(), signal.SIGINT)\n"
+        "        signal.pause()\n"
+        "    except BaseException:\n"
+        "        print('swallowed')\n"
+        "glassformer.cli.run = run\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "command.main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "glassformer: interrupted\n")

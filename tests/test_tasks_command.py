@@ -65,6 +65,8 @@ def test_lines_keep_their_order_and_odd_ones_are_survived(run: Run) -> None:
     assert answers[1] == {"input": "", "label": None, "probability": None}
     assert answers[2]["cut"] is True
     assert "text 3 is longer than the model reads: cut" in done.stderr
+    assert answers[3]["input"] == "\ufffd\ufffd sad"
+    assert "line 4 is not UTF-8: what could not be read became \ufffd" in done.stderr
     assert answers[6]["input"] == "sad"
     assert [answer["label"] for answer in answers[7:]] == ["happy", "sad"] * 300
 

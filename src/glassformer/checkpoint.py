@@ -91,12 +91,14 @@ def shipped() -> list[str]:
 
 
 def find(name_or_folder: str | os.PathLike[str]) -> Path:
-    """The folder of a model, given by its folder or by the name of one that ships."""
+    """The folder of a model: given by itself, by its training run, or by a name that ships."""
     path, name, names = Path(name_or_folder), str(name_or_folder), shipped()
     if name in names and not (path / CONFIG).is_file():  # a data folder may be called imdb, too
         return SHIPPED / name
     if path.is_dir():
-        return path
+        of_run = path / "model"
+        is_run = (of_run / CONFIG).is_file() and not (path / WEIGHTS).is_file()
+        return of_run if is_run else path
     if os.sep in name or "/" in name:
         raise CheckpointError(f"there is no model folder {name}")
     raise UnknownNameError("model", name, names)

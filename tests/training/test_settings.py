@@ -73,7 +73,7 @@ def test_a_typing_mistake_in_a_file_names_the_file_and_the_nearest_key(tmp_path:
         ("loop.epoch", "3", "did you mean 'loop.epochs'"),
         ("loop.steps", "2.5", "loop.steps must be a whole number or none, got '2.5'"),
         ("loop.epochs", "many", "loop.epochs must be a number, got 'many'"),
-        ("loop.compile", "perhaps", "loop.compile must be 'auto' or 'on' or 'off'"),
+        ("loop.compile", "perhaps", "loop.compile must be 'auto' or 'on' or 'tuned' or 'off'"),
         ("schedule.kind", "cosin", "schedule.kind must be 'constant' or 'linear'"),
         ("loop.epochs", "0", "loop.epochs must be above 0"),
         ("loop.keep", "0", "loop.keep must be at least 1"),

@@ -15,6 +15,7 @@ def data(
     /,
     *,
     folder: Annotated[Path | None, Parameter(name="--data")] = None,
+    archive: Path | None = None,
     as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
 ) -> None:
     """List the data sets, or check (and where possible fetch) the files of one.
@@ -25,12 +26,16 @@ def data(
         A data set: its files are checked against their checksums.
     folder:
         Where to look first; then $GLASSFORMER_DATA, then the cache folder.
+    archive:
+        Of imdb: aclImdb_v1.tar.gz as it is published; its reviews are put into the folder.
     as_json:
         Write one JSON object a line.
     """
     from glassformer.data.corpora import CORPORA, locate
     from glassformer.data.download import obtain
 
+    if archive is not None:
+        _unpack(name, archive, folder)
     if name is not None:
         found = obtain(name, folder)
         for file in found.corpus.files:
@@ -53,3 +58,15 @@ def data(
             f"{corpus.cite}\n{'':<14}{f'in {place}' if place else f'not here: {corpus.source}'}"
         )
         sys.stdout.write(f"{json.dumps(row, ensure_ascii=False) if as_json else text}\n")
+
+
+def _unpack(name: str | None, archive: Path, folder: Path | None) -> None:
+    """Make the files of a data set from the archive that it is published as."""
+    from glassformer.data.acl_imdb import convert
+    from glassformer.data.corpora import cache_folder
+    from glassformer.errors import ConfigError
+
+    if name not in ("imdb", "imdb-unsup"):
+        raise ConfigError(f"--archive is for imdb alone, got {name or 'no data set'}")
+    target = folder or cache_folder() / "data"
+    convert(archive, target, lambda line: sys.stderr.write(f"{line}\n"))

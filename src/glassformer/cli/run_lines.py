@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ __all__ = ["answer_each", "as_one_line", "as_one_object", "lines_of", "write"]
 
 _WINDOW = 16  # batches that are read, sorted by length and answered together
 _MANY = 200  # lines after which progress is worth showing
+_NOT_UTF8 = re.compile("[\udc80-\udcff]")  # as which the codec passes other bytes on
 _END = 500_000  # characters that are kept of either end of a line: more than nearly any model reads
 
 
@@ -55,19 +57,28 @@ def lines_of(texts: tuple[str, ...]) -> Iterable[str]:
 
 
 def _stdin() -> Iterator[str]:
-    """Lines of stdin as UTF-8 whatever the locale; what is no UTF-8 becomes U+FFFD.
+    """Lines of stdin as UTF-8 whatever the locale; what is no UTF-8 becomes U+FFFD, and is told.
 
     Of a line without an end only both ends are kept, so that memory stays bounded: classifiers read
     the beginning of what is too long for them, language models the end.
     """
-    stream = io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="replace", newline="\n")
+    stream = io.TextIOWrapper(
+        sys.stdin.buffer, encoding="utf-8", errors="surrogateescape", newline="\n"
+    )
+    number = 0
     while beginning := stream.readline(_END):
+        number += 1
         newest, end = beginning, ""
         while newest and not newest.endswith("\n"):
             newest = stream.readline(_END)
             end = (end + newest)[-_END:]
-        line = beginning + end
-        yield line.removesuffix("\n").removesuffix("\r")
+        line = (beginning + end).removesuffix("\n").removesuffix("\r")
+        if _NOT_UTF8.search(line):
+            sys.stderr.write(
+                f"glassformer: line {number} is not UTF-8: what could not be read became \ufffd\n"
+            )
+            line = line.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        yield line
 
 
 def as_one_object(data: dict[str, Any]) -> str:

@@ -50,7 +50,7 @@ class Continuing(Options):
     """How continuations are drawn."""
 
     temperature: float | None = None
-    """Continuations: below 1 bolder, above 1 wilder (0.8)."""
+    """Continuations: below 1 safer, above 1 wilder (0.8)."""
     top_k: int | None = None
     """Continuations: draw from the k most probable tokens."""
     top_p: float | None = None

@@ -59,8 +59,8 @@ class Beam:
             )
         if not 1 <= self.n_best <= self.size:
             raise ConfigError(
-                f"n_best must be between 1 and the beam size, got {self.n_best} of {self.size}; "
-                "use a larger beam"
+                f"n_best must be between 1 and the beam size, got {self.n_best} of {self.size}"
+                + ("; use a larger beam" if self.n_best > self.size else "")
             )
         if not math.isfinite(self.length_penalty):
             raise ConfigError(f"length_penalty must be a finite number, got {self.length_penalty}")

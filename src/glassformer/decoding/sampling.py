@@ -23,7 +23,7 @@ class Sampling:
     """Settings of random decoding, applied in this order: penalty, temperature, k, p, min-p."""
 
     temperature: float = 1.0
-    """Logits are divided by it: below 1 bolder, above 1 wilder."""
+    """Logits are divided by it: below 1 safer, above 1 wilder."""
     top_k: int | None = None
     """Draw from the k most probable tokens only."""
     top_p: float | None = None
@@ -38,7 +38,11 @@ class Sampling:
     """Sample s of text i draws from the stream of seed + i · n_samples + s."""
 
     def __post_init__(self) -> None:
-        self._require(self.temperature > 0, "temperature", "above 0 (greedy is the limit at 0)")
+        self._require(
+            self.temperature > 0,
+            "temperature",
+            "above 0 (for the likeliest token always, top_k = 1)",
+        )
         self._require(self.top_k is None or self.top_k >= 1, "top_k", "at least 1")
         self._require(self.top_p is None or 0 < self.top_p <= 1, "top_p", "in (0, 1]")
         self._require(self.min_p is None or 0 <= self.min_p <= 1, "min_p", "in [0, 1]")

@@ -92,7 +92,8 @@ class Catalogue:
             self._folders = {name: checkpoint.SHIPPED / name for name in names}
         else:
             folder = checkpoint.find(chosen)
-            self._folders = {folder.resolve().name: folder}
+            called = Path(chosen) if Path(chosen).is_dir() else folder  # a run's model is in it
+            self._folders = {called.resolve().name: folder}
         self.cards = [
             card for name, folder in self._folders.items() if (card := _card(name, folder))
         ]

@@ -1,0 +1,106 @@
+"""The archive that IMDb's reviews are published as, turned into the files that we read.
+
+`aclImdb_v1.tar.gz` holds one small file a review; its name says the number and the stars, and
+`urls_*.txt` beside it the film of each. A row of ours has text, label, name and film, ordered by
+number, a negative before a positive one. Same reviews, same bytes: the checksums tell.
+"""
+
+import json
+import lzma
+import re
+import tarfile
+import zlib
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from glassformer.errors import DataError
+
+__all__ = ["convert"]
+
+_REVIEW = re.compile(r"(?:^|/)(train|test)/(neg|pos|unsup)/((\d+)_\d+)\.txt$")
+_FILMS = re.compile(r"(?:^|/)(train|test)/urls_(neg|pos|unsup)\.txt$")
+_FILM = re.compile(r"/title/(tt\d+)")
+_LABELS = {"neg": 0, "pos": 1}
+_BREAKS_LINES = re.compile("[\x85\u2028\u2029]")  # for readers who split at any line break
+_LARGEST = 10_000_000  # bytes of a review or a list: the largest there is has a quarter of that
+
+Part = tuple[str, str]
+"""Such as ("train", "neg")."""
+
+
+def convert(archive: Path, folder: Path, tell: Callable[[str], object]) -> list[Path]:
+    """Write imdb/{train,test,unsup}.jsonl.xz under a folder; takes a minute or two."""
+    tell(f"reading {archive}")
+    reviews, films = _read(archive)
+    written = []
+    for name, parts in (
+        ("train", [("train", "neg"), ("train", "pos")]),
+        ("test", [("test", "neg"), ("test", "pos")]),
+        ("unsup", [("train", "unsup")]),
+    ):
+        lines = list(
+            _lines([(kind, reviews[split, kind], films[split, kind]) for split, kind in parts])
+        )
+        if not lines:
+            raise DataError(
+                f"{archive} has no reviews in {'/'.join(parts[0])}; expected the archive "
+                "aclImdb_v1.tar.gz of ai.stanford.edu/~amaas/data/sentiment"
+            )
+        path = folder / "imdb" / f"{name}.jsonl.xz"
+        tell(f"writing {path}")
+        _write(path, "".join(lines).encode())
+        written.append(path)
+    return written
+
+
+def _read(archive: Path) -> tuple[dict[Part, dict[int, tuple[str, str]]], dict[Part, list[str]]]:
+    """Name and text of each review by its number, and the films in that order."""
+    reviews: dict[Part, dict[int, tuple[str, str]]] = defaultdict(dict)
+    films: dict[Part, list[str]] = defaultdict(list)
+    try:
+        with tarfile.open(archive) as opened:
+            for member in opened:
+                review, listed = _REVIEW.search(member.name), _FILMS.search(member.name)
+                found = review or listed
+                if found is None or not member.isfile() or member.size > _LARGEST:
+                    continue
+                file = opened.extractfile(member)
+                assert file is not None, "a plain file can be read"
+                text = file.read().decode("utf-8")
+                if review is not None:
+                    part = (review[1], review[2])
+                    reviews[part][int(review[4])] = (f"{review[2]}/{review[3]}", text)
+                else:
+                    films[found[1], found[2]] = _FILM.findall(text)
+    except (OSError, EOFError, tarfile.TarError, zlib.error, UnicodeDecodeError) as error:
+        raise DataError(f"cannot read {archive} as a tar archive of reviews: {error}") from error
+    return reviews, films
+
+
+def _lines(
+    parts: list[tuple[str, dict[int, tuple[str, str]], list[str]]],
+) -> Iterator[str]:
+    """One JSON object a review."""
+    for number in sorted({number for _, reviews, _ in parts for number in reviews}):
+        for kind, reviews, films in parts:
+            if number not in reviews:
+                continue
+            name, text = reviews[number]
+            if number >= len(films):
+                raise DataError(f"the archive has no film for review {name}; is it complete?")
+            label = {"label": _LABELS[kind]} if kind in _LABELS else {}
+            row = {"text": text, **label, "id": name, "movie": films[number]}
+            line = json.dumps(row, ensure_ascii=False)
+            yield _BREAKS_LINES.sub(lambda found: f"\\u{ord(found[0]):04x}", line) + "\n"
+
+
+def _write(path: Path, content: bytes) -> None:
+    """All or nothing."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(path.name + ".partial")
+    try:
+        partial.write_bytes(lzma.compress(content, preset=9 | lzma.PRESET_EXTREME))
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
