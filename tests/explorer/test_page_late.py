@@ -119,6 +119,8 @@ def test_quick_steps_add_up(visit: Visit) -> None:
     page = visit(TOY)
     selected = page.get_by_role("treeitem", selected=True)
     expect(selected).to_contain_text("scores")
+    wait_for_numbers(grid(page, "scores"))
+    stand_still(page)
     held = hold(page, EQUATION)
     with page.expect_request(EQUATION):
         page.keyboard.press("j")
@@ -132,6 +134,8 @@ def test_quick_steps_add_up(visit: Visit) -> None:
 def test_a_quick_step_and_a_quick_layer_add_up(visit: Visit) -> None:
     page = visit("#/en-de?text=A man is sleeping.&step=encoder.blocks.1.attention.scores")
     expect(page.get_by_role("treeitem", selected=True)).to_contain_text("scores")
+    wait_for_numbers(grid(page, "scores"))
+    stand_still(page)
     held = hold(page, EQUATION)
     with page.expect_request(EQUATION):
         page.keyboard.press("j")
