@@ -4,9 +4,7 @@ No GPU is needed: a recorder that does the work again stands in for CUDA graphs,
 write the same tensors at every replay in just this way.
 """
 
-import gc
-import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -20,78 +18,16 @@ from glassformer.decoding import (
     Greedy,
     Sampling,
     extend,
-    generate,
-    sliding,
     translate,
     workspace,
 )
 from glassformer.decoding import recorded as recorded_steps
 from glassformer.decoding.models import ModelStepper
 from glassformer.decoding.recorded import RecordedStepper, can_be_recorded, rounded_up
-from glassformer.decoding.workspace import Shape, StepOutputs, release
 from glassformer.errors import InputError
-from glassformer.nn import LanguageModel, Seq2Seq, record_attention, set_attention
+from glassformer.nn import record_attention
+from tests.decoding.recording_again import RunAgain, same
 from tests.decoding.tiny import END, START, Uncached, language_model, sources, translator
-
-Model = LanguageModel | Seq2Seq
-
-
-class RunAgain:
-    """What CudaRecorder does, without a GPU: results stay in their tensors, until another replay.
-
-    Graphs share their memory, so a replay may spoil what others gave; here it always does.
-    """
-
-    n_recorded = 0
-    n_replays = 0
-
-    def __init__(self, device: torch.device) -> None:
-        assert device.type == "cpu"
-        self._results: list[StepOutputs] = []
-
-    def __call__(self, work: Callable[[], Any], /) -> tuple[Any, Callable[[], Any]]:
-        for _ in range(3):
-            work()  # the rehearsals of a real recorder
-        kept = StepOutputs(*map(torch.zeros_like, work()))
-        RunAgain.n_recorded += 1
-
-        def replay() -> None:
-            RunAgain.n_replays += 1
-            for logits, visible in self._results:
-                logits.fill_(torch.nan)
-                visible.fill_(True)
-            for mine, new in zip(kept, work(), strict=True):
-                mine.copy_(new)
-
-        self._results.append(kept)
-        return kept, replay
-
-
-@pytest.fixture
-def recording(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
-    """Called, it makes all steps from then on recorded ones."""
-
-    def make(
-        model: Model, prefixes: Sequence[Sequence[int]], read: Sequence[Sequence[int]] | None = None
-    ) -> ModelStepper:
-        return RecordedStepper(model, prefixes, read, RunAgain)
-
-    def switch_on() -> None:
-        RunAgain.n_recorded = RunAgain.n_replays = 0
-        monkeypatch.setattr(generate, "stepper_for", make)
-        monkeypatch.setattr(sliding, "stepper_for", make)
-        monkeypatch.setattr(generate, "cores_for", lambda model: 1)  # as on a GPU
-
-    yield switch_on
-    workspace._idle.clear()
-
-
-def same(found: list[Decoded], expected: list[Decoded]) -> None:
-    for a, b in zip(found, expected, strict=True):
-        assert [h.tokens for h in a.hypotheses] == [h.tokens for h in b.hypotheses]
-        for one, other in zip(a.hypotheses, b.hypotheses, strict=True):
-            assert one.score == pytest.approx(other.score, abs=1e-12)
-
 
 SEARCHES = [
     Greedy(),
@@ -188,23 +124,6 @@ def test_forced_prefixes_of_different_length(recording: Callable[[], None]) -> N
     same(decode(), expected)
 
 
-def test_a_text_that_outgrows_its_room_moves_to_a_larger_one(
-    recording: Callable[[], None],
-) -> None:
-    """More positions in use than the 64 there are at first, with a beam of many rivals."""
-    model = translator(vocab_size=30)
-    read = sources(3, vocab_size=30)
-
-    def decode() -> list[Decoded]:
-        search = Beam(size=12, stop="exact")
-        return translate(model, read, start=START, end=None, search=search, max_new=39)
-
-    expected = decode()
-    recording()
-    same(decode(), expected)
-    assert workspace._idle[model].size.n_keys > 64
-
-
 def test_texts_may_be_kept_twice() -> None:
     """Rows that become more: what a beam does whose rivals no longer share a past."""
     model, prompts = language_model(), [[3, 4], [5, 6]]
@@ -222,104 +141,6 @@ def test_texts_may_be_kept_twice() -> None:
             tokens = torch.tensor([[3], [4], [5], [6], [7]])
             found.append([stepper.step(tokens).clone() for _ in range(4)])
     torch.testing.assert_close(*found, rtol=0, atol=1e-12)
-
-
-def test_a_model_keeps_one_workspace_and_its_recordings(recording: Callable[[], None]) -> None:
-    model, read = translator(), sources(6)
-
-    def decode() -> list[Decoded]:
-        return translate(model, read, start=START, end=None, search=Beam(size=2), max_new=12)
-
-    recording()
-    decode()
-    kept, n_recorded = workspace._idle[model], RunAgain.n_recorded
-    decode()
-    assert workspace._idle[model] is kept
-    assert RunAgain.n_recorded == n_recorded > 0
-
-
-def test_changed_weights_are_seen_and_moved_ones_recorded_anew(
-    recording: Callable[[], None],
-) -> None:
-    model, read = translator(), sources(6)
-
-    def decode() -> list[Decoded]:
-        return translate(model, read, start=START, end=None, search=Beam(size=2), max_new=12)
-
-    recording()
-    decode()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.mul_(0.7)
-    after_change = decode()
-    kept = workspace._idle[model]
-    weight = model.to_vocabulary.weight
-    weight.data = weight.data.clone()  # what .to(…) does
-    same(decode(), after_change)
-    assert workspace._idle[model] is not kept
-    kept = workspace._idle[model]
-    set_attention(model, "written")
-    same(decode(), after_change)
-    assert workspace._idle[model] is not kept
-
-
-def test_two_at_a_time_do_not_share_a_workspace() -> None:
-    model = translator()
-    with torch.inference_mode():
-        steppers = [RecordedStepper(model, [[START]], [[4, 5]], RunAgain) for _ in range(2)]
-        plain = ModelStepper(model, [[START]], [[4, 5]])
-        tokens = [torch.tensor([[4]]), torch.tensor([[7]])]
-        for stepper in (*steppers, plain):
-            stepper.start()
-        for _ in range(5):
-            found = [
-                stepper.step(token).clone() for stepper, token in zip(steppers, tokens, strict=True)
-            ]
-            torch.testing.assert_close(found[0], plain.step(tokens[0]), rtol=0, atol=1e-12)
-    places = [stepper._workspace for stepper in steppers]
-    assert places[0] is not places[1]
-    del stepper, steppers
-    gc.collect()
-    assert workspace._idle[model] in places
-    workspace._idle.clear()
-
-
-def test_a_workspace_goes_with_its_model() -> None:
-    """Under CUDA, that is: a graph does not hold the model that it was recorded from."""
-
-    class Forgets(RunAgain):
-        def __call__(self, work: Callable[[], Any], /) -> tuple[Any, Callable[[], Any]]:
-            return work(), (lambda: None)
-
-    model, n_idle = translator(), len(workspace._idle)
-    with torch.inference_mode():
-        stepper = RecordedStepper(model, [[START]], [[4, 5]], Forgets)
-        stepper.start()
-        for _ in range(4):
-            stepper.step(torch.tensor([[4]]))
-    gone = weakref.ref(model)
-    del model, stepper
-    gc.collect()
-    assert gone() is None
-    assert len(workspace._idle) == n_idle
-
-
-def test_a_stray_nan_of_an_earlier_batch_does_not_return(recording: Callable[[], None]) -> None:
-    model, read = translator(), sources(6)
-
-    def decode() -> list[Decoded]:
-        return translate(model, read, start=START, end=None, search=Beam(size=2), max_new=12)
-
-    expected = decode()
-    recording()
-    decode()
-    kept = workspace._idle[model]
-    assert kept.source is not None
-    with torch.inference_mode():
-        for rooms in (kept.own, kept.source):
-            rooms.keys.fill_(torch.nan)
-            rooms.values.fill_(torch.nan)
-    same(decode(), expected)
 
 
 def test_learned_positions_still_end(recording: Callable[[], None]) -> None:
@@ -397,49 +218,6 @@ def test_a_step_that_cannot_be_recorded_is_done_without() -> None:
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
 
 
-def test_only_so_many_shapes_are_kept(
-    recording: Callable[[], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(workspace, "_MOST_RECORDINGS", 2)
-    model, read = translator(), sources(11)
-
-    def decode() -> list[Decoded]:
-        found = []
-        for n in (1, 3, 11, 1, 3):
-            found += translate(
-                model, read[:n], start=START, end=END, search=Beam(size=2), max_new=20
-            )
-        return found
-
-    expected = decode()
-    recording()
-    same(decode(), expected)
-    assert len(workspace._idle[model].recordings) <= 2
-
-
-def test_many_short_texts_and_one_long_one_do_not_make_many_long_ones() -> None:
-    model = language_model()
-    cache = model.start_cache()
-    with torch.no_grad():
-        model(torch.tensor([[3, 4]]), cache=cache)
-    sizes = [Shape(512, 1, 64, 0), Shape(1, 1, 4096, 0), Shape(384, 1, 128, 0)]
-    made = []
-    for size in sizes:
-        made.append(workspace.take(model, size, cache, lambda: RunAgain(torch.device("cpu"))))
-        workspace.give_back(weakref.ref(model), made[-1])
-    assert [one.size for one in made] == [*sizes[:2], sizes[2]]
-    release(model)
-    assert model not in workspace._idle
-
-
-def test_a_workspace_may_come_back_while_another_is_taken() -> None:
-    """The collector gives it back at any line: in the middle of a change, too."""
-    model = language_model()
-    with workspace._changing:
-        workspace.give_back(weakref.ref(model), object())  # type: ignore[arg-type]
-    release(model)
-
-
 @pytest.mark.parametrize("is_recorded", [False, True])
 def test_a_text_without_positions_left_leaves(
     is_recorded: bool, recording: Callable[[], None]
@@ -487,30 +265,4 @@ def test_recorded_texts_leave_when_a_smaller_graph_would_do() -> None:
         assert [n for n in range(1, 8) if stepper.worth_leaving(n)] == [1, 2, 3, 4, 5, 6]
         stepper.keep(torch.tensor([0, 2, 3, 4, 6]))  # 5 texts in a graph for 6
         assert [n for n in range(1, 6) if stepper.worth_leaving(n)] == [1, 2, 3, 4]
-    workspace._idle.clear()
-
-
-def test_texts_move_with_the_positions_in_use_and_no_others() -> None:
-    model = translator()
-    read, prefixes = [[4, 5], [6, 7, 8], [9], [3, 4]], [[START, 5], [START], [START, 7], [START, 8]]
-    left, tokens = torch.tensor([3, 1]), torch.tensor([[4], [5], [6], [7]])
-    with torch.inference_mode():
-        moving = RecordedStepper(model, prefixes, read, RunAgain)
-        plain = ModelStepper(model, prefixes, read)
-        for stepper in (moving, plain):
-            stepper.start()
-            stepper.step(tokens)
-        room = moving._workspace
-        assert room is not None
-        room.enlarge(room.size._replace(n_keys=4 * room.size.n_keys))
-        beyond = room.own.keys[:, :, room.size.n_keys // 4 :]
-        beyond[:] = torch.arange(len(read)).view(1, -1, 1, 1, 1)
-        for stepper in (moving, plain):
-            stepper.keep(left)
-        for token in (8, 9):
-            found, expected = (
-                stepper.step(torch.full((2, 1), token)) for stepper in (moving, plain)
-            )
-            torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
-        assert (beyond == torch.arange(len(read)).view(1, -1, 1, 1, 1)).all()
     workspace._idle.clear()

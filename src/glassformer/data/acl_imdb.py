@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from glassformer.errors import DataError
+from glassformer.text.files import write_atomically
 
 __all__ = ["convert"]
 
@@ -49,7 +50,9 @@ def convert(archive: Path, folder: Path, tell: Callable[[str], object]) -> list[
             )
         path = folder / "imdb" / f"{name}.jsonl.xz"
         tell(f"writing {path}")
-        _write(path, "".join(lines).encode())
+        path.parent.mkdir(parents=True, exist_ok=True)
+        compressed = lzma.compress("".join(lines).encode(), preset=9 | lzma.PRESET_EXTREME)
+        write_atomically(path, compressed)
         written.append(path)
     return written
 
@@ -93,14 +96,3 @@ def _lines(
             row = {"text": text, **label, "id": name, "movie": films[number]}
             line = json.dumps(row, ensure_ascii=False)
             yield _BREAKS_LINES.sub(lambda found: f"\\u{ord(found[0]):04x}", line) + "\n"
-
-
-def _write(path: Path, content: bytes) -> None:
-    """All or nothing."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".partial")
-    try:
-        partial.write_bytes(lzma.compress(content, preset=9 | lzma.PRESET_EXTREME))
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)

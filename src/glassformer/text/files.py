@@ -15,15 +15,15 @@ from glassformer.errors import CheckpointError
 __all__ = ["read_object", "write_atomically"]
 
 
-def write_atomically(path: str | PathLike[str], text: str) -> None:
-    """Write a text under a temporary name beside `path`, then rename it."""
+def write_atomically(path: str | PathLike[str], content: str | bytes) -> None:
+    """Write a text or bytes under a temporary name beside `path`, then rename it."""
     target = Path(path)
     # In the same folder, since a rename across file systems is not atomic; with the process id,
     # since two processes may save at once.
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
-        # newline: the same bytes on every system.
-        temporary.write_text(text, encoding="utf-8", newline="\n")
+        # Encoded here: the same bytes on every system, line ends included.
+        temporary.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
         temporary.replace(target)
     except OSError as error:
         raise CheckpointError(f"cannot write {target}: {error.strerror}") from error

@@ -1,0 +1,32 @@
+"""Decoding with steps that are recorded, though there is no GPU."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import pytest
+
+from glassformer.decoding import generate, sliding, workspace
+from glassformer.decoding.models import ModelStepper
+from glassformer.decoding.recorded import RecordedStepper
+from glassformer.nn import LanguageModel, Seq2Seq
+from tests.decoding.recording_again import RunAgain
+
+Model = LanguageModel | Seq2Seq
+
+
+@pytest.fixture
+def recording(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
+    """Called, it makes all steps from then on recorded ones."""
+
+    def make(
+        model: Model, prefixes: Sequence[Sequence[int]], read: Sequence[Sequence[int]] | None = None
+    ) -> ModelStepper:
+        return RecordedStepper(model, prefixes, read, RunAgain)
+
+    def switch_on() -> None:
+        RunAgain.n_recorded = RunAgain.n_replays = 0
+        monkeypatch.setattr(generate, "stepper_for", make)
+        monkeypatch.setattr(sliding, "stepper_for", make)
+        monkeypatch.setattr(generate, "cores_for", lambda model: 1)  # as on a GPU
+
+    yield switch_on
+    workspace._idle.clear()

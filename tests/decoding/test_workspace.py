@@ -1,0 +1,206 @@
+"""What a model keeps from batch to batch: rooms and recordings, renewed, bounded and given up."""
+
+import gc
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from glassformer.decoding import (
+    Beam,
+    Decoded,
+    translate,
+    workspace,
+)
+from glassformer.decoding.models import ModelStepper
+from glassformer.decoding.recorded import RecordedStepper
+from glassformer.decoding.workspace import Shape, release
+from glassformer.nn import set_attention
+from tests.decoding.recording_again import RunAgain, same
+from tests.decoding.tiny import END, START, language_model, sources, translator
+
+
+def test_a_text_that_outgrows_its_room_moves_to_a_larger_one(
+    recording: Callable[[], None],
+) -> None:
+    """More positions in use than the 64 there are at first, with a beam of many rivals."""
+    model = translator(vocab_size=30)
+    read = sources(3, vocab_size=30)
+
+    def decode() -> list[Decoded]:
+        search = Beam(size=12, stop="exact")
+        return translate(model, read, start=START, end=None, search=search, max_new=39)
+
+    expected = decode()
+    recording()
+    same(decode(), expected)
+    assert workspace._idle[model].size.n_keys > 64
+
+
+def test_a_model_keeps_one_workspace_and_its_recordings(recording: Callable[[], None]) -> None:
+    model, read = translator(), sources(6)
+
+    def decode() -> list[Decoded]:
+        return translate(model, read, start=START, end=None, search=Beam(size=2), max_new=12)
+
+    recording()
+    decode()
+    kept, n_recorded = workspace._idle[model], RunAgain.n_recorded
+    decode()
+    assert workspace._idle[model] is kept
+    assert RunAgain.n_recorded == n_recorded > 0
+
+
+def test_changed_weights_are_seen_and_moved_ones_recorded_anew(
+    recording: Callable[[], None],
+) -> None:
+    model, read = translator(), sources(6)
+
+    def decode() -> list[Decoded]:
+        return translate(model, read, start=START, end=None, search=Beam(size=2), max_new=12)
+
+    recording()
+    decode()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(0.7)
+    after_change = decode()
+    kept = workspace._idle[model]
+    weight = model.to_vocabulary.weight
+    weight.data = weight.data.clone()  # what .to(…) does
+    same(decode(), after_change)
+    assert workspace._idle[model] is not kept
+    kept = workspace._idle[model]
+    set_attention(model, "written")
+    same(decode(), after_change)
+    assert workspace._idle[model] is not kept
+
+
+def test_two_at_a_time_do_not_share_a_workspace() -> None:
+    model = translator()
+    with torch.inference_mode():
+        steppers = [RecordedStepper(model, [[START]], [[4, 5]], RunAgain) for _ in range(2)]
+        plain = ModelStepper(model, [[START]], [[4, 5]])
+        tokens = [torch.tensor([[4]]), torch.tensor([[7]])]
+        for stepper in (*steppers, plain):
+            stepper.start()
+        for _ in range(5):
+            found = [
+                stepper.step(token).clone() for stepper, token in zip(steppers, tokens, strict=True)
+            ]
+            torch.testing.assert_close(found[0], plain.step(tokens[0]), rtol=0, atol=1e-12)
+    places = [stepper._workspace for stepper in steppers]
+    assert places[0] is not places[1]
+    del stepper, steppers
+    gc.collect()
+    assert workspace._idle[model] in places
+    workspace._idle.clear()
+
+
+def test_a_workspace_goes_with_its_model() -> None:
+    """Under CUDA, that is: a graph does not hold the model that it was recorded from."""
+
+    class Forgets(RunAgain):
+        def __call__(self, work: Callable[[], Any], /) -> tuple[Any, Callable[[], Any]]:
+            return work(), (lambda: None)
+
+    model, n_idle = translator(), len(workspace._idle)
+    with torch.inference_mode():
+        stepper = RecordedStepper(model, [[START]], [[4, 5]], Forgets)
+        stepper.start()
+        for _ in range(4):
+            stepper.step(torch.tensor([[4]]))
+    gone = weakref.ref(model)
+    del model, stepper
+    gc.collect()
+    assert gone() is None
+    assert len(workspace._idle) == n_idle
+
+
+def test_a_stray_nan_of_an_earlier_batch_does_not_return(recording: Callable[[], None]) -> None:
+    model, read = translator(), sources(6)
+
+    def decode() -> list[Decoded]:
+        return translate(model, read, start=START, end=None, search=Beam(size=2), max_new=12)
+
+    expected = decode()
+    recording()
+    decode()
+    kept = workspace._idle[model]
+    assert kept.source is not None
+    with torch.inference_mode():
+        for rooms in (kept.own, kept.source):
+            rooms.keys.fill_(torch.nan)
+            rooms.values.fill_(torch.nan)
+    same(decode(), expected)
+
+
+def test_only_so_many_shapes_are_kept(
+    recording: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workspace, "_MOST_RECORDINGS", 2)
+    model, read = translator(), sources(11)
+
+    def decode() -> list[Decoded]:
+        found = []
+        for n in (1, 3, 11, 1, 3):
+            found += translate(
+                model, read[:n], start=START, end=END, search=Beam(size=2), max_new=20
+            )
+        return found
+
+    expected = decode()
+    recording()
+    same(decode(), expected)
+    assert len(workspace._idle[model].recordings) <= 2
+
+
+def test_many_short_texts_and_one_long_one_do_not_make_many_long_ones() -> None:
+    model = language_model()
+    cache = model.start_cache()
+    with torch.no_grad():
+        model(torch.tensor([[3, 4]]), cache=cache)
+    sizes = [Shape(512, 1, 64, 0), Shape(1, 1, 4096, 0), Shape(384, 1, 128, 0)]
+    made = []
+    for size in sizes:
+        made.append(workspace.take(model, size, cache, lambda: RunAgain(torch.device("cpu"))))
+        workspace.give_back(weakref.ref(model), made[-1])
+    assert [one.size for one in made] == [*sizes[:2], sizes[2]]
+    release(model)
+    assert model not in workspace._idle
+
+
+def test_a_workspace_may_come_back_while_another_is_taken() -> None:
+    """The collector gives it back at any line: in the middle of a change, too."""
+    model = language_model()
+    with workspace._changing:
+        workspace.give_back(weakref.ref(model), object())  # type: ignore[arg-type]
+    release(model)
+
+
+def test_texts_move_with_the_positions_in_use_and_no_others() -> None:
+    model = translator()
+    read, prefixes = [[4, 5], [6, 7, 8], [9], [3, 4]], [[START, 5], [START], [START, 7], [START, 8]]
+    left, tokens = torch.tensor([3, 1]), torch.tensor([[4], [5], [6], [7]])
+    with torch.inference_mode():
+        moving = RecordedStepper(model, prefixes, read, RunAgain)
+        plain = ModelStepper(model, prefixes, read)
+        for stepper in (moving, plain):
+            stepper.start()
+            stepper.step(tokens)
+        room = moving._workspace
+        assert room is not None
+        room.enlarge(room.size._replace(n_keys=4 * room.size.n_keys))
+        beyond = room.own.keys[:, :, room.size.n_keys // 4 :]
+        beyond[:] = torch.arange(len(read)).view(1, -1, 1, 1, 1)
+        for stepper in (moving, plain):
+            stepper.keep(left)
+        for token in (8, 9):
+            found, expected = (
+                stepper.step(torch.full((2, 1), token)) for stepper in (moving, plain)
+            )
+            torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+        assert (beyond == torch.arange(len(read)).view(1, -1, 1, 1, 1)).all()
+    workspace._idle.clear()
