@@ -7,9 +7,12 @@ import pytest
 import torch
 from torch import Tensor
 
+from glassformer.explorer.panels import window
 from glassformer.explorer.scales import scale_info
+from glassformer.explorer.thumbnails import thumbnail
 from glassformer.trace import Step, trace
 from glassformer.trace.render.colours import limit_of
+from tests.trace.render.toys import SIGNALLING
 
 
 def step_of(numbers: Tensor) -> Step:
@@ -54,3 +57,15 @@ def test_the_percentile_is_numpys_to_the_bit() -> None:
     for count in range(1, 300):
         sizes = np.abs(chance.normal(size=count))
         assert limit_of(sizes) == np.percentile(sizes, 99)
+
+
+@pytest.mark.parametrize("dtype", SIGNALLING)
+@pytest.mark.parametrize("width", [2, 6_000])
+def test_memory_never_written_may_hold_a_signalling_nan(dtype: torch.dtype, width: int) -> None:
+    """Warnings are errors here, and numpy warns where such a number is cast."""
+    numbers = SIGNALLING[dtype].repeat(1, width // 2).view(dtype)
+    for step in trace(lambda x: x.clone(), numbers).steps:
+        scale = scale_info(step)
+        assert scale is not None and scale.limit == 1.0
+        assert np.isnan(window(step.view, (), None, "0:2")[0, 0])
+        assert thumbnail(step, scale).data

@@ -60,7 +60,8 @@ def window(
     if count > MOST_CELLS:
         raise InputError(f"{count:,} cells are too many at once: ask for at most {MOST_CELLS:,}")
     part = slice_of(view, lead)[down, across]
-    return np.ascontiguousarray(part, dtype=_lossless(part))
+    with np.errstate(invalid="ignore"):  # a float16 never written may be a signalling NaN
+        return np.ascontiguousarray(part, dtype=_lossless(part))
 
 
 def _lossless(part: npt.NDArray[np.generic]) -> str:

@@ -6,6 +6,7 @@ import numpy as np
 
 from glassformer.explorer.schemas import ScaleInfo
 from glassformer.trace import Step
+from glassformer.trace.memory import as_floats
 from glassformer.trace.render.colours import limit_of, scale_of
 
 __all__ = ["scale_info"]
@@ -38,5 +39,5 @@ def _stride(count: int) -> int:
 
 def _limit(step: Step) -> float:
     """The 99th percentile of the sizes, of a sample where there are many."""
-    sizes = np.abs(step.view.array.flat[:: _stride(step.view.numel)].astype(np.float64))
+    sizes = np.abs(as_floats(step.view.array.flat[:: _stride(step.view.numel)]))
     return limit_of(sizes[np.isfinite(sizes)])

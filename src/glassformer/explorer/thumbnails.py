@@ -10,6 +10,7 @@ import numpy.typing as npt
 from glassformer.explorer.panels import sides, slice_of
 from glassformer.explorer.schemas import ScaleInfo, Thumbnail
 from glassformer.trace import Step
+from glassformer.trace.memory import as_floats
 
 __all__ = ["thumbnail"]
 
@@ -25,9 +26,7 @@ def thumbnail(step: Step, scale: ScaleInfo | None) -> Thumbnail:
     if scale is None or step.view.numel == 0:
         return Thumbnail(step=step.number, rows=0, columns=0, data="")
     whole = slice_of(step.view, (0,) * max(0, len(step.shape) - 2))
-    values = np.asarray(
-        whole[:: max(1, rows // _SAMPLED), :: max(1, columns // _SAMPLED)], dtype=np.float64
-    )
+    values = as_floats(whole[:: max(1, rows // _SAMPLED), :: max(1, columns // _SAMPLED)])
     small = _block_means(_block_means(values, 0), 1)
     low = -scale.limit if scale.kind == "signed" else 0.0
     with np.errstate(invalid="ignore"):

@@ -27,6 +27,7 @@ from glassformer.trace.expressions import (
     Operation,
     Reduce,
 )
+from glassformer.trace.memory import as_floats
 
 __all__ = ["FUNCTIONS", "Evaluation", "Floats", "evaluate", "gathered"]
 
@@ -180,7 +181,7 @@ class Evaluation:
 
     def _read(self, values: npt.NDArray[np.generic] | np.generic) -> Floats:
         """Operands as float64, rounded if asked, their size noted."""
-        numbers = np.asarray(values, dtype=np.float64)
+        numbers = as_floats(values)
         if self._rounding is not None:
             numbers = self._rounding(numbers)
         if numbers.size:

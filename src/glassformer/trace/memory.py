@@ -19,10 +19,19 @@ from glassformer.errors import TraceError
 if TYPE_CHECKING:
     from glassformer.trace.steps import Step
 
-__all__ = ["Array", "Index", "Version", "View"]
+__all__ = ["Array", "Index", "Version", "View", "as_floats"]
 
 Index = tuple[int, ...]
 Array = npt.NDArray[np.generic]
+
+
+def as_floats(values: Array | np.generic) -> npt.NDArray[np.float64]:
+    """Any numbers as float64, also from memory that was never written.
+
+    Such memory may hold any bits, a signalling NaN among them, of which numpy warns when it casts.
+    """
+    with np.errstate(invalid="ignore"):
+        return np.asarray(values, dtype=np.float64)
 
 
 class Version:

@@ -20,7 +20,7 @@ from glassformer.trace.render.addresses import Addresses, all_steps, flat_place,
 from glassformer.trace.render.colours import Scale, scale_of
 from glassformer.trace.render.files import write_file
 from glassformer.trace.render.words import LANGUAGES, meaning
-from tests.trace.render.toys import TOYS, traced
+from tests.trace.render.toys import SIGNALLING, TOYS, traced
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
@@ -198,3 +198,10 @@ def test_only_probabilities_get_the_fixed_scale() -> None:
     assert scales[0] == Scale("probability") and scales[2] == Scale("probability")
     assert scales[1] is not None and scales[1].kind == "signed" and scales[1].limit > 20
     assert scales[3] is None
+
+
+@pytest.mark.parametrize("dtype", SIGNALLING)
+@pytest.mark.parametrize("to", FORMATS)
+def test_memory_never_written_may_hold_a_signalling_nan(to: str, dtype: torch.dtype) -> None:
+    """Warnings are errors here, and numpy warns where such a number is cast."""
+    assert render(trace(lambda x: (x.clone(), x + 1), SIGNALLING[dtype].view(dtype)), to=to)

@@ -14,6 +14,13 @@ from glassformer.trace import Trace, trace
 
 Toy = tuple[nn.Module, tuple[Tensor, ...], dict[str, list[str]]]
 
+SIGNALLING = {
+    torch.float16: torch.tensor([[0x7C01, 0x3C00]], dtype=torch.int16),
+    torch.float32: torch.tensor([[0x7F800001, 0x3F800000]], dtype=torch.int32),
+    torch.float64: torch.tensor([[0x7FF0000000000001, 0x3FF0000000000000]]),
+}
+"""The bits of a signalling NaN and of 1, to be viewed as a dtype: memory never written has them."""
+
 
 def illustrated() -> Toy:
     """Self-attention on three inputs of four numbers."""

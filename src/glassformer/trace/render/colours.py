@@ -11,6 +11,7 @@ from typing import Literal
 
 import numpy as np
 
+from glassformer.trace.memory import as_floats
 from glassformer.trace.steps import Step
 
 __all__ = [
@@ -62,10 +63,9 @@ def scale_of(step: Step) -> Scale | None:
     """The scale of a step, one for all of its slices; None for ids and other whole numbers."""
     if not step.dtype.is_floating_point:
         return Scale("probability") if step.dtype.itemsize == 1 and _is_truth(step) else None
-    with np.errstate(invalid="ignore"):  # memory that was never written may hold any bits
-        values = np.asarray(step.view.array, dtype=np.float64)
+    values = as_floats(step.view.array)
     finite = np.abs(values[np.isfinite(values)])
-    if finite.size and _are_probabilities(values):
+    if 0 < finite.size == values.size and _are_probabilities(values):
         return Scale("probability")
     return Scale("signed", limit_of(finite))
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from glassformer.cancelling import stop_if_cancelled
 from glassformer.errors import TraceError
-from glassformer.trace.memory import Index
+from glassformer.trace.memory import Index, as_floats
 from glassformer.trace.render.words import Words, label_in, words_in
 from glassformer.trace.steps import Step
 
@@ -66,7 +66,7 @@ def matrix(step: Step, at: Sequence[int] | None = None) -> Matrix:
             f"{step.name} has no slice at {tuple(at or ())}: its shape is {tuple(step.shape)}, "
             f"so give {len(lead_shape)} positions within {tuple(lead_shape)}"
         )
-    values = np.asarray(step.view.array[given], dtype=np.float64)
+    values = as_floats(step.view.array[given])
     shape = step.shape
     rows = axis_labels(step, len(shape) - 2) if len(shape) > 1 else ("",)
     columns = axis_labels(step, len(shape) - 1) if shape else ("",)
