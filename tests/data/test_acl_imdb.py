@@ -52,7 +52,7 @@ def rows(path: Path) -> list[dict[str, object]]:
 
 def test_reviews_come_by_number_a_negative_first(tmp_path: Path) -> None:
     told: list[str] = []
-    train, test = convert(archive_of(tmp_path, FILES), tmp_path / "data", told.append)
+    train, test, unsup = convert(archive_of(tmp_path, FILES), tmp_path / "data", told.append)
     assert train == tmp_path / "data/imdb/train.jsonl.xz"
     assert rows(train) == [
         {"text": "Bad.<br />Really\x85", "label": 0, "id": "neg/0_3", "movie": "tt0000001"},
@@ -61,9 +61,10 @@ def test_reviews_come_by_number_a_negative_first(tmp_path: Path) -> None:
         {"text": "Best", "label": 1, "id": "pos/1_10", "movie": "tt0000004"},
     ]
     assert [row["id"] for row in rows(test)] == ["neg/0_2", "pos/0_8"]
-    assert [line.split()[0] for line in told] == ["reading", "writing", "writing"]
+    assert rows(unsup) == [{"text": "Who knows", "id": "unsup/0_0", "movie": "tt0000005"}]
+    assert [line.split()[0] for line in told] == ["reading", "writing", "writing", "writing"]
     assert sorted(path.name for path in train.parent.iterdir()) == sorted(
-        path.name for path in (train, test)
+        path.name for path in (train, test, unsup)
     )
 
 

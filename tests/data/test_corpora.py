@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.data import cache_folder, find
-from glassformer.data.corpora import CORPORA, sha256
+from glassformer.data.corpora import CORPORA, Found, sha256
 from glassformer.data.reading import read_lines, read_text
 from glassformer.errors import DataError, UnknownNameError
 
@@ -60,6 +60,37 @@ def test_a_checksum_follows_a_changed_file(tmp_path: Path) -> None:
         sha256(tmp_path / "y")
 
 
+def test_a_file_may_be_packed_in_another_way_or_not_at_all(made_data: Path, tmp_path: Path) -> None:
+    name = "lm/wikitext2-train.txt.xz"
+    content = lzma.decompress((made_data / name).read_bytes())
+    for file in CORPORA["wikitext2"].files:
+        target = tmp_path / file
+        target.parent.mkdir(exist_ok=True)
+        target.with_suffix("").write_bytes(lzma.decompress((made_data / file).read_bytes()))
+    found = find("wikitext2", tmp_path)
+    assert found.file(name) == tmp_path / "lm/wikitext2-train.txt"
+    packed = tmp_path / name
+    packed.write_bytes(lzma.compress(content, preset=1))
+    assert sha256(packed) != CORPORA["wikitext2"].files[name]
+    assert found.file(name) == packed
+
+
+def test_another_content_is_refused_packed_cut_or_plain(made_data: Path, tmp_path: Path) -> None:
+    name = "lm/wikitext2-train.txt.xz"
+    content = lzma.decompress((made_data / name).read_bytes()) + b"more"
+    packed = tmp_path / name
+    packed.parent.mkdir()
+    found = Found(CORPORA["wikitext2"], tmp_path)
+    for data in (lzma.compress(content), (made_data / name).read_bytes()[:-9]):
+        packed.write_bytes(data)
+        with pytest.raises(DataError, match=f"expected SHA-256 {found.corpus.files[name]}"):
+            found.file(name)
+    packed.unlink()
+    packed.with_suffix("").write_bytes(content)
+    with pytest.raises(DataError, match=f"expected SHA-256 {found.corpus.contents[name]}"):
+        found.file(name)
+
+
 def test_an_unknown_data_set_gets_a_suggestion() -> None:
     with pytest.raises(UnknownNameError, match="did you mean 'imdb'"):
         find("imbd")
@@ -72,6 +103,9 @@ def test_every_corpus_has_a_licence_a_citation_a_source_and_checksums(name: str)
     assert entry.cite
     assert entry.source
     assert all(len(digest) == 64 for digest in entry.files.values())
+    packed = {file for file in entry.files if file.endswith((".gz", ".xz"))}
+    assert entry.contents.keys() == packed
+    assert all(len(digest) == 64 for digest in entry.contents.values())
 
 
 @pytest.mark.parametrize("suffix", ["txt", "gz", "xz"])

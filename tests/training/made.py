@@ -5,6 +5,7 @@ that the code under test reads them as it would read the real ones.
 """
 
 import gzip
+import hashlib
 import json
 import lzma
 import random
@@ -102,11 +103,21 @@ def make_data(folder: Path) -> None:
 def registered(folder: Path) -> dict[str, Corpus]:
     """The register with the checksums of the made files."""
     return {
-        name: replace(corpus, files={file: sha256(folder / file) for file in corpus.files})
+        name: replace(
+            corpus,
+            files={file: sha256(folder / file) for file in corpus.files},
+            contents={file: content_sha256(folder / file) for file in corpus.contents},
+        )
         if all((folder / file).is_file() for file in corpus.files)
         else corpus
         for name, corpus in CORPORA.items()
     }
+
+
+def content_sha256(path: Path) -> str:
+    """Of what a packed file holds."""
+    unpack = {".gz": gzip.decompress, ".xz": lzma.decompress}
+    return hashlib.sha256(unpack[path.suffix](path.read_bytes())).hexdigest()
 
 
 def tiny(name: str, **changes: Any) -> RunConfig:

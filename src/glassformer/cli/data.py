@@ -27,7 +27,7 @@ def data(
     folder:
         Where to look first; then $GLASSFORMER_DATA, then the cache folder.
     archive:
-        Of imdb: aclImdb_v1.tar.gz as it is published; its labelled reviews are put into the folder.
+        Of imdb: aclImdb_v1.tar.gz as it is published; its reviews are put into the folder.
     as_json:
         Write one JSON object a line.
     """
@@ -66,7 +66,7 @@ def _unpack(name: str | None, archive: Path, folder: Path | None) -> None:
     from glassformer.data.corpora import cache_folder
     from glassformer.errors import ConfigError
 
-    if name != "imdb":
+    if name not in ("imdb", "imdb-unsup"):
         raise ConfigError(f"--archive is for imdb alone, got {name or 'no data set'}")
     target = folder or cache_folder() / "data"
     convert(archive, target, lambda line: sys.stderr.write(f"{line}\n"))

@@ -2,7 +2,8 @@
 
 A corpus is looked for in an explicit folder, then in $GLASSFORMER_DATA, then in the cache folder;
 every place has the same layout (`imdb/train.jsonl.xz`, …). A file is checked against its SHA-256
-before it is read. This file does not know what is inside the files.
+before it is read. A packed file may also lie there unpacked, or packed by another program: then
+its content is what is checked. This file does not know what the content means.
 """
 
 import hashlib
@@ -13,9 +14,12 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+from glassformer.data.reading import UNREADABLE, open_unpacked
 from glassformer.errors import DataError, UnknownNameError
 
 __all__ = ["CORPORA", "Corpus", "Found", "cache_folder", "corpus", "find", "locate", "sha256"]
+
+_PIECE = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -30,9 +34,18 @@ class Corpus:
     cite: str
     source: str
     """Where the data come from, for people who have to fetch them."""
+    contents: dict[str, str] = field(default_factory=dict)
+    """The same paths, of packed files alone, to the SHA-256 of what they hold."""
     addresses: dict[str, str] = field(default_factory=dict)
     """Path under the data folder to path under raw.githubusercontent.com, where these very files
     are to be had."""
+
+    def path(self, place: Path, name: str) -> Path | None:
+        """Where a place has a file: as it is named, or unpacked."""
+        named = place / name
+        if not named.is_file() and name in self.contents:
+            named = named.with_suffix("")
+        return named if named.is_file() else None
 
 
 @dataclass(frozen=True)
@@ -44,15 +57,21 @@ class Found:
 
     def file(self, name: str) -> Path:
         """The path of a file whose content is what the corpus says."""
-        path = self.folder / name
-        expected = self.corpus.files[name]
+        path = self.corpus.path(self.folder, name) or self.folder / name
+        is_named = path.name == Path(name).name
+        expected = (self.corpus.files if is_named else self.corpus.contents)[name]
         actual = sha256(path)
-        if actual != expected:
+        if actual != expected and not self._holds_the_same(path, name):
             raise DataError(
                 f"{path} is damaged or another version: expected SHA-256 {expected}, "
                 f"got {actual}; delete it and get it again from {self.corpus.source}"
             )
         return path
+
+    def _holds_the_same(self, path: Path, name: str) -> bool:
+        """Whether a file has the right content, only packed in another way."""
+        expected = self.corpus.contents.get(name)
+        return expected is not None and _content_sha256(path, *_state(path)) == expected
 
     def checksums(self, names: Iterable[str]) -> dict[str, str]:
         """The SHA-256 of some files, as a run folder keeps it."""
@@ -78,7 +97,7 @@ def find(name: str, folder: str | os.PathLike[str] | None = None) -> Found:
 def locate(wanted: Corpus, folder: str | os.PathLike[str] | None = None) -> Path | None:
     """The first place that has all files of a corpus; nothing is read or checked yet."""
     for place in _places(folder):
-        if all((place / file).is_file() for file in wanted.files):
+        if all(wanted.path(place, file) for file in wanted.files):
             return place
     return None
 
@@ -95,16 +114,33 @@ def cache_folder() -> Path:
 def sha256(path: Path) -> str:
     """The SHA-256 of a file; worked out once for each state of it."""
     try:
-        status = path.stat()
-        return _sha256(path, status.st_size, status.st_mtime_ns)
+        return _sha256(path, *_state(path))
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror}") from error
+
+
+def _state(path: Path) -> tuple[int, int]:
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns
 
 
 @cache
 def _sha256(path: Path, _size: int, _modified: int) -> str:
     with path.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+@cache
+def _content_sha256(path: Path, _size: int, _modified: int) -> str | None:
+    """Of what a packed file holds; None where it cannot be unpacked."""
+    digest = hashlib.sha256()
+    try:
+        with open_unpacked(path) as opened:
+            while piece := opened.read(_PIECE):
+                digest.update(piece)
+    except UNREADABLE:
+        return None
+    return digest.hexdigest()
 
 
 def _places(folder: str | os.PathLike[str] | None) -> Iterator[Path]:
@@ -118,7 +154,7 @@ def _places(folder: str | os.PathLike[str] | None) -> Iterator[Path]:
 def _missing(wanted: Corpus, places: list[Path]) -> str:
     """Which file is missing where: of the place that has most, else of the first."""
     lacking = {
-        place: [file for file in wanted.files if not (place / file).is_file()] for place in places
+        place: [file for file in wanted.files if not wanted.path(place, file)] for place in places
     }
     nearest = min(places, key=lambda place: len(lacking[place]))
     files = lacking[nearest]

@@ -13,15 +13,18 @@ from typing import IO
 
 from glassformer.errors import DataError
 
-__all__ = ["read_lines", "read_text"]
+__all__ = ["UNREADABLE", "open_unpacked", "read_lines", "read_text"]
+
+UNREADABLE = (OSError, EOFError, lzma.LZMAError, zlib.error)
+"""What reading raises where a file cannot be read, or is damaged."""
 
 
 def read_text(path: Path) -> str:
     """The whole text of a file, line ends as they are written."""
     try:
-        with _open(path) as opened:
+        with open_unpacked(path) as opened:
             data = opened.read()
-    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
+    except UNREADABLE as error:
         raise DataError(f"cannot read {path}: {error}") from error
     return decode(data, path)
 
@@ -59,7 +62,8 @@ def _guess(data: bytes) -> str:
     return ""
 
 
-def _open(path: Path) -> IO[bytes] | gzip.GzipFile:
+def open_unpacked(path: Path) -> IO[bytes] | gzip.GzipFile:
+    """A file for reading what is in it, whether it is packed or not."""
     if path.suffix == ".gz":
         return gzip.open(path, "rb")
     return lzma.open(path, "rb") if path.suffix == ".xz" else path.open("rb")
