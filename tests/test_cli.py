@@ -59,7 +59,8 @@ sys.exit(code)"""
         (["describe", "gpt2", "--n-layers", "x"], ["--n-layers", '"x"']),
         (["describe", "gpt2", "--n-layers", "2.5"], ["n_layers", "whole number", "2.5"]),
         (["describe", "gpt2", "--d-model", "0"], [" d_model must be at least 1, got 0"]),
-        (["describe"], ["PRESET"]),
+        (["describe"], ["PRESET", "Try 'glassformer describe --help'."]),
+        (["run", "en-de", "--baem", "4"], ["--baem", "Try 'glassformer run --help'."]),
     ],
 )
 def test_wrong_usage_is_one_clear_line_and_exit_2(

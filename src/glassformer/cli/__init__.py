@@ -60,7 +60,8 @@ def run(arguments: Sequence[str]) -> int:
             return _fail(f"{_one_line(error)} Try 'glassformer --help'.", 2)
         return _fail(f"unknown option {first!r}{did_you_mean(first, ('--help', '--version'))}", 2)
     except CycloptsError as error:
-        return _fail(f"{_one_line(error)} Try 'glassformer --help'.", 2)
+        command = " ".join(("glassformer", *(error.command_chain or ())))
+        return _fail(f"{_one_line(error)} Try '{command} --help'.", 2)
     except (ConfigError, UnknownNameError) as error:
         return _fail(_one_line(error), 2)
     except GlassformerError as error:
