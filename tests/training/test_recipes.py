@@ -9,6 +9,7 @@ import torch
 from glassformer import checkpoint
 from glassformer.errors import UnknownNameError
 from glassformer.training import RECIPES, recipe, train
+from glassformer.training.problems.problem import teachable_vocab_size
 from glassformer.training.settings import restored, to_json
 from tests.training.made import tiny
 
@@ -85,3 +86,23 @@ def test_the_classifier_starts_from_the_masked_words(tmp_path: Path) -> None:
     assert first.tokenizer is not None
     assert last.tokenizer is not None
     assert first.tokenizer.to_json() == last.tokenizer.to_json()
+
+
+def test_a_small_text_is_given_few_tokens() -> None:
+    """One for every 200 bytes, and those letters that are several bytes and come again."""
+    assert teachable_vocab_size(["to be or not to be\n"] * 20) == 300
+    assert teachable_vocab_size(["x" * 99_999, "y"]) == 500
+    assert teachable_vocab_size(["x" * 100_000, "天地玄黄", "天地"]) == 500 + 2
+    assert teachable_vocab_size(["x" * 10_000_000]) == 4000
+
+
+def test_a_small_text_is_learnt_from_in_many_updates(tmp_path: Path) -> None:
+    file = tmp_path / "small.txt"
+    file.write_text("In the beginning was the word.\n" * 9, encoding="utf-8")
+    loop = {"steps": None, "epochs": 2, "least_steps": 12, "evaluate_every": None, "patience": None}
+    settings = {f"loop__{key}": value for key, value in loop.items()}
+    config = tiny("text", data__file=str(file), data__vocab_size=None, **settings)
+    train(config, tmp_path / "run")
+    lines = (tmp_path / "run/metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    evaluated = [row["step"] for row in map(json.loads, lines) if "valid_loss" in row]
+    assert evaluated == [6, 12]

@@ -49,6 +49,44 @@ def test_the_command_line_goes_before_the_file(tmp_path: Path) -> None:
     assert (config.loop.seed, config.loop.epochs) == (2, 3.0)
 
 
+def test_who_names_epochs_means_them(tmp_path: Path) -> None:
+    """The recipe's own number of updates does not go before, unless it is named too."""
+    assert recipe("shakespeare").loop.steps and recipe("text").loop.least_steps
+    file = tmp_path / "my.toml"
+    file.write_text("[loop]\nepochs = 2\n", "utf-8")
+
+    def loop(name: str, *settings: str, config_file: str | None = None) -> LoopConfig:
+        return configure(name, config_file=config_file, settings=settings, resume_from=None).loop
+
+    for found in (
+        loop("shakespeare", "--loop.epochs=2"),
+        loop("shakespeare", config_file=str(file)),
+        loop("text", "--loop.epochs=2"),
+    ):
+        assert found.updates(per_epoch=7) == (14, found.evaluate_every or 7)
+    assert loop("shakespeare", "--loop.epochs=2", "--loop.steps=3").updates(7)[0] == 3
+    assert loop("text", "--loop.epochs=2", "--loop.least_steps=30").updates(7)[0] == 30
+
+
+@pytest.mark.parametrize(
+    ("settings", "updates"),
+    [
+        ({"epochs": 3.0}, (21, 7)),
+        ({"epochs": 0.01}, (1, 7)),
+        ({"epochs": 3.0, "steps": 5}, (5, 7)),
+        ({"epochs": 3.0, "least_steps": 20}, (21, 7)),
+        ({"epochs": 3.0, "least_steps": 60}, (60, 20)),
+        ({"epochs": 3.0, "least_steps": 60, "evaluate_every": 9}, (60, 9)),
+        ({"epochs": 100.0, "least_steps": 60}, (700, 7)),
+        ({"epochs": 3.0, "steps": 5, "least_steps": 60}, (5, 7)),
+    ],
+)
+def test_few_examples_have_longer_epochs(
+    settings: dict[str, Any], updates: tuple[int, int]
+) -> None:
+    assert LoopConfig(**settings).updates(per_epoch=7) == updates
+
+
 def test_the_run_before_a_run_has_settings_of_its_own() -> None:
     config = changed(recipe("imdb-pretrain"), {"first.loop.epochs": "2", "loop.epochs": "1"})
     assert config.first is not None

@@ -14,10 +14,11 @@ glassformer train RECIPE, or python -m glassformer.training RECIPE, then any of
 import json
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from glassformer.errors import ConfigError, GlassformerError, UnknownNameError
 from glassformer.training.config import RunConfig
@@ -69,8 +70,18 @@ def configure(
             raise ConfigError(
                 f"{config_file} is a config of the recipe {changes['recipe']}, not of {name}"
             )
-        config = changed(config, changes, config_file)
-    return changed(config, from_arguments(settings))
+        config = changed(config, _as_meant(changes), config_file)
+    return changed(config, _as_meant(from_arguments(settings)))
+
+
+def _as_meant(changes: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Who names epochs means them: the recipe's own number of updates does not go before."""
+    meant: dict[str, Any] = {}
+    for key in changes:
+        if key.endswith("loop.epochs"):
+            section = key.removesuffix("epochs")
+            meant |= {f"{section}steps": None, f"{section}least_steps": 0}
+    return meant | dict(changes)
 
 
 Watcher = Callable[[Path], AbstractContextManager[None]]

@@ -65,8 +65,8 @@ class DataConfig:
     """Column of a CSV file that holds the class."""
     tokenizer: Literal["words", "subwords", "characters"] = "subwords"
     """What a token is."""
-    vocab_size: int = 8000
-    """Tokens at most; learnt from the training texts alone."""
+    vocab_size: int | None = 8000
+    """Tokens at most, learnt from the training texts alone; none: as many as those can teach."""
     max_len: int = 512
     """Tokens of a text at most; the rest is cut."""
     cut: Cut = "end"
@@ -176,6 +176,8 @@ class LoopConfig:
     """Times that every example is seen; steps, where set, goes before."""
     steps: int | None = None
     """Updates."""
+    least_steps: int = 0
+    """Updates at least, however few the examples: epochs of a small file are soon over."""
     accumulate: int = 1
     """Batches an update is cut into, where it does not fit into memory."""
     device: str = "auto"
@@ -192,7 +194,7 @@ class LoopConfig:
     sharding: Literal["none", "fsdp"] = "none"
     """Of several processes: each has the whole model (DDP), or a share of it (FSDP2)."""
     evaluate_every: int | None = None
-    """Updates between evaluations; none: an epoch."""
+    """Updates between evaluations; none: an epoch, or its share of least_steps."""
     select: Literal["best", "last"] = "best"
     """Which weights are kept: the best by validation, or the last."""
     patience: int | None = None
@@ -216,6 +218,8 @@ class LoopConfig:
         _check_finite(self, "loop")
         _at_least_one(self, "loop", "steps", "accumulate", "evaluate_every", "patience")
         _at_least_one(self, "loop", "save_every", "keep", "log_every", "beam")
+        if self.least_steps < 0:
+            raise ConfigError(f"loop.least_steps must not be negative, got {self.least_steps}")
         if self.epochs <= 0:
             raise ConfigError(f"loop.epochs must be above 0, got {self.epochs}")
         if not 0 <= self.average < 1:
@@ -226,6 +230,14 @@ class LoopConfig:
             )
         if not 0 <= self.seed < 2**63:  # torch takes a signed number of 64 bits
             raise ConfigError(f"loop.seed must be from 0 to 2**63 - 1, got {self.seed}")
+
+    def updates(self, per_epoch: int) -> tuple[int, int]:
+        """How many there are, and how many lie between two evaluations."""
+        by_epochs = max(1, round(self.epochs * per_epoch))
+        total = self.steps or max(by_epochs, self.least_steps)
+        is_stretched = self.steps is None and total > by_epochs
+        between = max(1, round(total / self.epochs)) if is_stretched else per_epoch
+        return total, self.evaluate_every or between
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -62,9 +62,7 @@ class Trainer:
         self.best: dict[str, Tensor] = {}
         self.position = Position()
         order = problem.order(config.data, config.loop.seed)
-        per_epoch = order.n_batches
-        self.total = config.loop.steps or max(1, round(config.loop.epochs * per_epoch))
-        self.evaluate_every = config.loop.evaluate_every or per_epoch
+        self.total, self.evaluate_every = config.loop.updates(order.n_batches)
         self.save_every = config.loop.save_every or self.evaluate_every
         acceleration = choose_acceleration(
             config, device, n_shapes=order.n_shapes, n_updates=self.total, alone=processes.n == 1

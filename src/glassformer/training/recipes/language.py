@@ -70,11 +70,11 @@ def text() -> RunConfig:
     """A language model of a user's own text file (`--data.file`), in any language."""
     return RunConfig(
         recipe="text",
-        data=DataConfig(problem="continue-file", vocab_size=4000, max_len=128, batch_size=32),
+        data=DataConfig(problem="continue-file", vocab_size=None, max_len=128, batch_size=32),
         model=_writer(d_model=128, n_heads=4, n_layers=4, dropout=0.1),
         optimiser=OptimiserConfig(kind="muon", lr=2e-3, weight_decay=0.1, beta2=0.99, eps=1e-8),
         schedule=ScheduleConfig(kind="cosine", warmup=50, floor=0.05),
-        loop=LoopConfig(epochs=5, evaluate_every=200),
+        loop=LoopConfig(epochs=5, least_steps=400, patience=2),
     )
 
 
