@@ -54,14 +54,13 @@ def claims(
     chosen = find(ids)
     if plot is not None:
         _draw(chosen, plot)
-    found = list(_run(chosen, slow=slow))
+    run = _run(chosen, slow=slow)
     if as_json:
-        lines = [json.dumps(outcome.to_dict(lang), ensure_ascii=False) for outcome in found]
-        write_text("\n".join(lines) + "\n", output)
+        _write_json(run, lang, output)
     elif to == "md":
-        write_text(to_markdown(found, lang), output)
+        write_text(to_markdown(list(run), lang), output)
     else:
-        print_tables([to_terminal(found, lang)], output, width=140)
+        print_tables([to_terminal(list(run), lang)], output, width=140)
 
 
 def _run(chosen: "list[Claim]", *, slow: bool) -> "Iterable[Outcome]":
@@ -73,9 +72,22 @@ def _run(chosen: "list[Claim]", *, slow: bool) -> "Iterable[Outcome]":
         if watched:
             sys.stderr.write(f"\r\033[K{claim.id} ({at} of {len(chosen)})")
             sys.stderr.flush()
-        yield from outcomes([claim], slow=slow)
-    if watched:
-        sys.stderr.write("\r\033[K")
+        found = list(outcomes([claim], slow=slow))
+        if watched:
+            sys.stderr.write("\r\033[K")
+            sys.stderr.flush()
+        yield from found
+
+
+def _write_json(run: "Iterable[Outcome]", lang: str, output: Path | None) -> None:
+    """One object a line; on stdout each as soon as it is there, since all take half a minute."""
+    lines = (json.dumps(outcome.to_dict(lang), ensure_ascii=False) + "\n" for outcome in run)
+    if output is not None:
+        write_text("".join(lines), output)
+        return
+    for line in lines:
+        sys.stdout.write(line)
+        sys.stdout.flush()
 
 
 def _draw(chosen: "list[Claim]", folder: Path) -> None:
