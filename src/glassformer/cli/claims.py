@@ -79,7 +79,7 @@ def _run(chosen: "list[Claim]", *, slow: bool) -> "Iterable[Outcome]":
         yield from found
 
 
-def _write_json(run: "Iterable[Outcome]", lang: str, output: Path | None) -> None:
+def _write_json(run: "Iterable[Outcome]", lang: Literal["en", "zh"], output: Path | None) -> None:
     """One object a line; on stdout each as soon as it is there, since all take half a minute."""
     lines = (json.dumps(outcome.to_dict(lang), ensure_ascii=False) + "\n" for outcome in run)
     if output is not None:
