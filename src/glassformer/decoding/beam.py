@@ -5,9 +5,10 @@ The rules, all of them tested against brute force:
 - A candidate that ends counts only if it is among the R best: a bad ending is no result.
 - Ended texts are ranked by their sum of log-probabilities divided by a length penalty; without
   one, the shortest text would win, since every further token makes the sum smaller.
-- A text is done when the best candidate of a step ends (`stop="best"`), when R of its
-  continuations have ended (`stop="first"`), or when no open one can still beat the n-th best that
-  ended (`stop="exact"`); at its maximum length in any case.
+- A text is done when the best candidate of a step has ended (`stop="best"`), when R of its
+  continuations have ended (`stop="first"`, and "best" too), or when no open one can still beat the
+  n-th best that ended (`stop="exact"`); not before n have ended, but at its maximum length in any
+  case.
 
 The device finds the candidates of a step; what becomes of them is decided on the host, for all
 texts at once. Nothing here knows models or caches: they are behind the `Stepper`.
@@ -137,6 +138,7 @@ class _Search:
         self.texts = np.arange(n_texts)  # the text of each row
         self.limits = np.array(stop.max_new)
         self.n_found = np.zeros(n_texts, dtype=np.int64)
+        self.best_ended = np.zeros(n_texts, dtype=np.bool_)  # at this step or an earlier one
         self.is_done = np.zeros(n_texts, dtype=np.bool_)
         self.trail = Trail(n_texts)
         self.found: list[list[_Found]] = [[] for _ in range(n_texts)]
@@ -158,7 +160,8 @@ class _Search:
         self._collect(shortlist, ended)
         rivals = shortlist.at(np.arange(len(going_on))[:, None], going_on)
         self.trail.add(rivals.tokens, rivals.parents)
-        self._finish(ended[:, 0], rivals.totals[:, 0])
+        self.best_ended |= ended[:, 0]
+        self._finish(rivals.totals[:, 0])
         n_left = int(np.count_nonzero(~self.is_done))
         if not n_left:
             return False
@@ -212,14 +215,14 @@ class _Search:
             begun, score = self.trail.mark(row, parent), self.beam.score(total, self.length)
             self.found[text].append(_Found(begun, token, total, score))
 
-    def _finish(self, best_ended: Flags, best_open: Sums) -> None:
+    def _finish(self, best_open: Sums) -> None:
         """Mark the texts that are done."""
         if self.beam.stop == "exact" and self.beam.size > 1:
             is_over = self._cannot_win(best_open)
         else:
             is_over = self.n_found >= self.beam.size
             if self.beam.stop == "best":
-                is_over |= best_ended
+                is_over |= self.best_ended
         is_over &= self.n_found >= self.beam.n_best
         self.is_done |= is_over | (self.limits <= self.length)
 
@@ -240,6 +243,7 @@ class _Search:
         self.trail.keep(rows)
         self.texts, self.limits = self.texts[rows], self.limits[rows]
         self.n_found, self.is_done = self.n_found[rows], self.is_done[rows]
+        self.best_ended = self.best_ended[rows]
         return rivals.at(rows)
 
     def _follow(self, rivals: _Shortlist) -> tuple[Int[Tensor, "B R"], Int[Tensor, "B R"]]:
