@@ -91,6 +91,8 @@ def test_a_translator_translates_and_a_language_model_continues(run: Run) -> Non
         (["en-de", "x", "--max-new", "0"], 2, ["at least one token", "max_new 0"]),
         (["shakespeare", "x", "--max-new", "0"], 2, ["at least one token", "max_new 0"]),
         (["en-de", "x", "--beam", "2", "--n-best", "5"], 2, ["n_best", "5 of 2"]),
+        (["en-de", "x", "--length-penalty", "1000"], 2, ["length_penalty", "-10 to 10, got 1000"]),
+        (["en-de", "x", "--length-penalty", "-99"], 2, ["length_penalty", "-10 to 10, got -99"]),
         (["shakespeare", "x", "--temperature", "0"], 2, ["temperature", "above 0"]),
         (["toy", "sad", "--batch-size", "0"], 2, ["batch_size", "at least 1"]),
         (["./no/such/folder", "x"], 1, ["there is no model folder"]),

@@ -1,5 +1,6 @@
 """Beam search: right by brute force, the same with and without cache, alone and in a batch."""
 
+import math
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -184,7 +185,10 @@ def test_each_text_has_its_own_maximum_length() -> None:
     [
         ({"size": 0}, "from 1 to 1,024 continuations, got 0"),
         ({"size": 100_000}, "from 1 to 1,024 continuations, got 100,000"),
-        ({"length_penalty": float("nan")}, "length_penalty must be a finite number, got nan"),
+        ({"length_penalty": float("nan")}, "length_penalty must be from -10 to 10, got nan"),
+        ({"length_penalty": float("-inf")}, "length_penalty must be from -10 to 10, got -inf"),
+        ({"length_penalty": 1000.0}, "length_penalty must be from -10 to 10, got 1000"),
+        ({"length_penalty": -10.5}, "length_penalty must be from -10 to 10, got -10.5"),
         ({"size": 2, "n_best": 3}, "n_best must be between 1 and the beam size, got 3 of 2"),
         ({"penalty": "wu"}, "'power' or 'gnmt'"),
         ({"stop": "never"}, "'best' or 'first' or 'exact'"),
@@ -193,6 +197,17 @@ def test_each_text_has_its_own_maximum_length() -> None:
 def test_wrong_settings_are_one_clear_line(settings: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         Beam(**settings)  # type: ignore[arg-type]  # that is the point
+
+
+@pytest.mark.parametrize("penalty", ["power", "gnmt"])
+@pytest.mark.parametrize("length_penalty", [-10.0, 10.0])
+def test_the_strongest_penalties_rank_texts_of_any_length(
+    length_penalty: float, penalty: Literal["power", "gnmt"]
+) -> None:
+    beam = Beam(length_penalty=length_penalty, penalty=penalty)
+    scores = [beam.score(-50.0, length) for length in (1, 2, 1000, 10**9)]
+    assert all(map(math.isfinite, scores)) and 0.0 not in scores
+    assert scores == sorted(scores, reverse=length_penalty < 0) and len(set(scores)) == 4
 
 
 class Reluctant(ModelStepper):

@@ -15,7 +15,6 @@ texts at once. Nothing here knows models or caches: they are behind the `Stepper
 Dims: B texts, R rivals ("beams") of each, N candidates, V vocabulary, T tokens so far.
 """
 
-import math
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -35,6 +34,7 @@ from glassformer.nn.shapes import Int, Tensor
 __all__ = ["Beam", "beam_search"]
 
 _LARGEST = 1_024  # each continuation has a cache of its own: more would only fill the memory
+_STRONGEST = 10.0  # a length to this power, or one over it, is a float for any text there can be
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,8 +63,11 @@ class Beam:
                 f"n_best must be between 1 and the beam size, got {self.n_best} of {self.size}"
                 + ("; use a larger beam" if self.n_best > self.size else "")
             )
-        if not math.isfinite(self.length_penalty):
-            raise ConfigError(f"length_penalty must be a finite number, got {self.length_penalty}")
+        if not abs(self.length_penalty) <= _STRONGEST:  # not a number is refused, too
+            raise ConfigError(
+                f"length_penalty must be from {-_STRONGEST:g} to {_STRONGEST:g}, "
+                f"got {self.length_penalty:g}"
+            )
         for name, choices in (("penalty", ("power", "gnmt")), ("stop", ("best", "first", "exact"))):
             if getattr(self, name) not in choices:
                 raise ConfigError(
