@@ -14,12 +14,10 @@ from functools import partial
 
 import torch
 import torch.nn.functional as F
-from torch import nn
-from torch.nn.modules import module as every_module
-from torch.utils._device import DeviceContext
 
 from glassformer.cuda_graphs import CudaRecorder, Recorder
 from glassformer.decoding.models import ModelStepper, claim_positions, most_alive
+from glassformer.decoding.watching import is_watched
 from glassformer.decoding.workspace import (
     Shape,
     StepInputs,
@@ -58,22 +56,7 @@ def can_be_recorded(model: LanguageModel | Seq2Seq) -> bool:
         return False
     if torch.is_autocast_enabled("cuda"):  # it casts weights to memory that does not stay
         return False
-    return not is_watched(list(model.modules()))
-
-
-def is_watched(parts: Sequence[nn.Module]) -> bool:
-    """Whether somebody wants to see what goes through these modules."""
-    modes = torch.overrides._get_current_function_mode_stack()
-    if any(not isinstance(mode, DeviceContext) for mode in modes):  # a default device is no watcher
-        return True
-    if torch._C._len_torch_dispatch_stack():
-        return True
-    if every_module._global_forward_hooks or every_module._global_forward_pre_hooks:
-        return True
-    return any(
-        part._forward_hooks or part._forward_pre_hooks or getattr(part, "observer", None)
-        for part in parts
-    )
+    return not is_watched(model.modules())
 
 
 class RecordedStepper(ModelStepper):

@@ -3,7 +3,8 @@
 A step of a small model is many small operations, and splitting each of them over cores mostly
 waits; on a busy machine it waits twenty times longer than it works. Batches have nothing to do with
 each other, so on a CPU each gets a thread and a core; torch lets go of Python's lock while it
-computes. A large model gets all cores for each batch, and a GPU takes one after the other.
+computes. A large model gets all cores for each batch, and a GPU takes one after the other; so does
+a model that somebody watches, whose batches stay in the caller's thread.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,6 +17,8 @@ from typing import TypeVar
 import torch
 from torch import nn
 
+from glassformer.decoding.watching import is_watched
+
 __all__ = ["cores_for", "side_by_side", "single_threaded"]
 
 T = TypeVar("T")
@@ -26,11 +29,23 @@ _changing = Lock()
 
 
 def cores_for(model: nn.Module) -> int:
-    """How many batches of a model are worth running at the same time."""
+    """How many batches of a model are worth running at the same time; one stays in this thread."""
+    if _needs_this_thread(model):
+        return 1
     parameters = list(model.parameters())
     on_cpu = not parameters or parameters[0].device.type == "cpu"
     is_small = sum(parameter.numel() for parameter in parameters) < _LARGE
     return torch.get_num_threads() if on_cpu and is_small else 1
+
+
+def _needs_this_thread(model: nn.Module) -> bool:
+    """Whether other threads would do something else, or be out of somebody's sight.
+
+    Autocast, the profiler and torch's modes are each switched on for one thread alone; hooks and
+    observers expect one batch after the other.
+    """
+    is_profiled = torch._C._autograd._profiler_enabled()
+    return torch.is_autocast_enabled("cpu") or is_profiled or is_watched(model.modules())
 
 
 def side_by_side(function: Callable[[T], R], batches: Sequence[T], n_cores: int) -> list[R]:
