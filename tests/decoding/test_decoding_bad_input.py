@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from glassformer.decoding import Beam, Greedy, Stop, extend, translate
+from glassformer.decoding import Beam, Greedy, Stop, extend, stream, translate
 from glassformer.decoding.batching import by_length
 from glassformer.errors import ConfigError, InputError
 from glassformer.nn import Seq2Seq, build, presets
@@ -58,8 +58,20 @@ def test_the_mode_of_a_model_in_training_comes_back() -> None:
         for _ in range(2)
     )
     assert first == second, "no dropout while decoding"
-    assert model.training
+    assert all(module.training for module in model.modules())
     assert torch.is_grad_enabled()
+
+
+def test_a_frozen_part_of_a_model_in_training_stays_frozen() -> None:
+    """Whoever decodes to see how training goes must not switch dropout on where it was off."""
+    model = language_model().train()
+    model.decoder.blocks[0].eval()
+    modes = {name: module.training for name, module in model.named_modules()}
+    assert set(modes.values()) == {False, True}
+    extend(model, sources(2), end=END, max_new=3)
+    assert {name: module.training for name, module in model.named_modules()} == modes
+    for _ in stream(model, sources(1)[0], end=None, max_new=3):
+        assert {name: module.training for name, module in model.named_modules()} == modes
 
 
 def test_a_vocabulary_smaller_than_the_beam_is_no_problem() -> None:

@@ -7,7 +7,6 @@ Nothing here knows strings.
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 
 import torch
 from torch import nn
@@ -24,6 +23,7 @@ from glassformer.decoding.walk import Chooser, collect, steps
 from glassformer.decoding.workers import cores_for, side_by_side, single_threaded
 from glassformer.errors import InputError
 from glassformer.nn import LanguageModel, ModelConfig, Seq2Seq
+from glassformer.nn.modes import evaluating
 
 __all__ = ["Search", "extend", "stream", "translate"]
 
@@ -107,13 +107,13 @@ def stream(
 ) -> Iterator[int]:
     """Continue one text, id by id as they are chosen; the end token is not among them."""
     stop = Stop(end, (max_new,))
-    with _evaluating(model):
+    with evaluating(model), torch.inference_mode():
         stepper = Sliding(model, [prompt])
         run = steps(stepper, _chooser(search or Greedy(), stepper, [prompt], [0]), stop)
     n_cores = cores_for(model)
     while True:
         # For each step anew: what the caller does between them is not ours.
-        with _evaluating(model), single_threaded(n_cores):
+        with evaluating(model), torch.inference_mode(), single_threaded(n_cores):
             step = next(run, None)
         if step is None:
             return
@@ -135,7 +135,7 @@ def _in_batches(
     fair_share = max(1, math.ceil(len(lengths) / n_cores))  # no core without work
     batches = list(by_length(lengths, min(batch_size, fair_share), equal=equal))
     results: dict[int, Decoded] = {}
-    with _evaluating(model):
+    with evaluating(model):
         for batch, decoded in zip(batches, side_by_side(decode, batches, n_cores), strict=True):
             results.update(zip(batch, decoded, strict=True))
     return [results[i] for i in range(len(results))]
@@ -182,15 +182,3 @@ def _room(config: ModelConfig, n_prefix: int, wanted: int) -> int:
             "cut the text"
         )
     return min(wanted, room)
-
-
-@contextmanager
-def _evaluating(model: nn.Module) -> Iterator[None]:
-    """No dropout and no gradients inside; the model's mode is as it was afterwards."""
-    was_training = model.training
-    model.eval()
-    try:
-        with torch.inference_mode():
-            yield
-    finally:
-        model.train(was_training)

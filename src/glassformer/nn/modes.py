@@ -1,0 +1,24 @@
+"""Evaluation mode for a while: no dropout inside, every module as it was afterwards."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from torch import nn
+
+__all__ = ["evaluating"]
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Evaluation mode inside; each module's own mode afterwards.
+
+    A model may be in two modes: whoever trains it around a frozen part keeps that in evaluation.
+    """
+    training = [module for module in model.modules() if module.training]
+    for module in training:
+        module.training = False
+    try:
+        yield
+    finally:
+        for module in training:
+            module.training = True
