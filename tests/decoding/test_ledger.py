@@ -8,7 +8,7 @@ from tests.decoding.tiny import END, START, language_model, sources, total_of, t
 SEARCHES: list[Search] = [Greedy(), Beam(size=3, n_best=3), Sampling(seed=2, n_samples=2)]
 
 
-def check_sums(decoded: Decoded) -> None:
+def check_sums(decoded: Decoded, tolerance: float = 1e-9) -> None:
     ledger = decoded.ledger
     assert ledger is not None
     for number, step in enumerate(ledger.steps):
@@ -16,7 +16,7 @@ def check_sums(decoded: Decoded) -> None:
             path = ledger.path(number, candidate)
             assert len(path) == number + 1
             total = sum(one.log_probability for one in path)
-            assert candidate.total == pytest.approx(total, abs=1e-9)
+            assert candidate.total == pytest.approx(total, abs=tolerance)
 
 
 @pytest.mark.parametrize("search", SEARCHES)
@@ -76,3 +76,15 @@ def test_sampling_tells_the_chance_beside_the_probability() -> None:
         assert all(chance is not None for chance in chances)
         assert sum(chance or 0 for chance in chances) == pytest.approx(1, abs=1e-6)
         assert sum(chance == 0 for chance in chances) == len(chances) - 3
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+def test_a_model_in_half_precision_is_accounted_for_in_single(search: Search) -> None:
+    model = language_model().half()
+    for one in extend(model, sources(4), end=END, search=search, max_new=8, ledger=True):
+        # Sums of 8 numbers of a few units each: half precision would be off by some 0.001.
+        check_sums(one, tolerance=1e-5)
+        assert one.ledger is not None
+        totals = [c.total for step in one.ledger.steps for c in step.candidates]
+        for hypothesis in one.hypotheses:
+            assert min(abs(t - hypothesis.log_probability) for t in totals) <= 1e-5

@@ -10,7 +10,7 @@ import torch
 
 from glassformer.nn.shapes import Float, Int, Tensor
 
-__all__ = ["Candidates", "best_continuations", "log_probabilities_of"]
+__all__ = ["Candidates", "best_continuations", "log_probabilities_of", "precise"]
 
 _CHUNK = 64
 _WORTH_CHUNKING = 2048
@@ -34,11 +34,11 @@ def best_continuations(
     """The n best of all R·V ways to continue each text (fewer where there are fewer)."""
     n_rivals, vocab_size = logits.shape[1:]
     n = min(n, n_rivals * vocab_size)
-    precise = logits.to(totals.dtype)
-    if _chunks_pay(precise, n):
-        totals, chosen, places = _best_by_chunks(precise, totals, n)
+    logits = logits.to(totals.dtype)
+    if _chunks_pay(logits, n):
+        totals, chosen, places = _best_by_chunks(logits, totals, n)
     else:
-        log_probabilities = torch.log_softmax(precise, dim=-1)
+        log_probabilities = torch.log_softmax(logits, dim=-1)
         sums = totals.unsqueeze(-1) + log_probabilities
         totals, places = sums.flatten(1).topk(n, dim=-1)
         chosen = log_probabilities.flatten(1).gather(1, places)
@@ -86,13 +86,18 @@ def _best_by_chunks(
     return best.values, log_probabilities, places
 
 
+def precise(logits: Float[Tensor, "... V"]) -> Float[Tensor, "... V"]:
+    """In single precision at least: in half, the fourth digit of a log-probability is wrong."""
+    return logits.to(torch.promote_types(logits.dtype, torch.float32))
+
+
 def log_probabilities_of(
     logits: Float[Tensor, "B R V"], tokens: Int[Tensor, "B R"]
 ) -> Float[Tensor, "B R"]:
     """The log-probability of one token of each row."""
-    precise = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    chosen = precise.gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
-    _, normalisers = _maxima_and_normalisers(precise, precise.size(-1))
+    logits = precise(logits)
+    chosen = logits.gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
+    _, normalisers = _maxima_and_normalisers(logits, logits.size(-1))
     return chosen - normalisers
 
 

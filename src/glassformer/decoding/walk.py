@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 import torch
 
 from glassformer.cancelling import stop_if_cancelled
-from glassformer.decoding.candidates import log_probabilities_of
+from glassformer.decoding.candidates import log_probabilities_of, precise
 from glassformer.decoding.ledger import Candidate, Ledger, LedgerStep
 from glassformer.decoding.results import Decoded, Hypothesis, Stop
 from glassformer.decoding.stepper import Stepper
@@ -131,7 +131,7 @@ def _account(step: Step, row: int, samples: list[_Written], end: int | None) -> 
         logits = step.logits[row, sample]
         ids = logits.topk(min(_SHOWN, logits.numel())).indices.tolist()
         ids += [] if chosen in ids else [chosen]
-        shown = logits.log_softmax(-1)
+        shown = precise(logits).log_softmax(-1)
         for token in ids:
             log_probability = float(shown[token])
             total = samples[sample].total + log_probability
