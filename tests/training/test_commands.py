@@ -13,7 +13,7 @@ from glassformer.cli import run
 from glassformer.data import find
 from glassformer.data.imdb import read_reviews
 from glassformer.tasks.reading import read_texts
-from glassformer.training import plot, train
+from glassformer.training import RunConfig, plot, recipe, train
 from glassformer.training.command import configure, main
 from glassformer.training.problems.problem import cut_texts
 from glassformer.training.reference import command_of
@@ -59,13 +59,25 @@ def test_a_picture_that_cannot_be_drawn_is_refused_before_training(
     assert not (tmp_path / "run").exists()
 
 
-def test_the_command_on_a_card_can_be_pasted() -> None:
-    config = tiny("text", data__file="my novel.txt", loop__patience=3)
-    recipe_and_settings = shlex.split(command_of(config))[2:]
-    written = configure(
-        "text", config_file=None, settings=recipe_and_settings[1:], resume_from=None
-    )
-    assert written == changed(config, {"loop.device": "auto"})
+@pytest.mark.parametrize(
+    "config",
+    [
+        tiny("text", data__file="my novel.txt", loop__patience=3),
+        changed(recipe("text"), {"loop.epochs": 20, "loop.least_steps": 400}),
+        changed(recipe("text"), {"loop.epochs": 20}),
+        changed(recipe("shakespeare"), {"loop.epochs": 2, "loop.steps": 2500}),
+        changed(recipe("imdb-pretrain"), {"first.loop.epochs": 2, "first.data.folder": "/home/me"}),
+    ],
+)
+def test_the_command_on_a_card_can_be_pasted(config: RunConfig) -> None:
+    command = command_of(config)
+    name, *settings = shlex.split(command)[2:]
+    pasted = configure(name, config_file=None, settings=settings, resume_from=None)
+    places = {"loop.device": "auto", "data.folder": "", "data.cache": ""}
+    if config.first is not None:
+        places |= {f"first.{key}": value for key, value in places.items()}
+    assert pasted == changed(config, places)
+    assert "/home/me" not in command
 
 
 def test_help_tells_the_options(capsys: pytest.CaptureFixture[str]) -> None:

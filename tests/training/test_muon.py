@@ -6,6 +6,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from glassformer.nn import build, presets
 from glassformer.training import OptimiserConfig
 from glassformer.training.muon import Muon, orthogonalise
 from glassformer.training.optimiser import Optimiser
@@ -79,6 +80,18 @@ def test_muon_gets_the_blocks_matrices_and_adamw_the_rest() -> None:
         "encoder.blocks.0.bias",
         "table",
     }
+
+
+def test_the_vectors_of_additive_scores_are_no_matrix() -> None:
+    """One for each head, side by side: nothing is multiplied by them as a whole."""
+    config = presets.bloem_2024(vocab_size=9, d_model=8, n_heads=2, n_layers=1)
+    model = build(config.with_(attention__score="additive"))
+    for parameter in model.parameters():
+        parameter.grad = torch.randn_like(parameter)
+    optimiser = Optimiser(model, OptimiserConfig(kind="muon"))
+    optimiser.step(1.0)
+    owners = {key.partition(".")[0] for key in optimiser.tensors() if "score_vector" in key}
+    assert owners == {"adamw"}
 
 
 def test_the_state_of_both_comes_back() -> None:

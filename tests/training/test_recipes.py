@@ -99,10 +99,10 @@ def test_a_small_text_is_given_few_tokens() -> None:
 def test_a_small_text_is_learnt_from_in_many_updates(tmp_path: Path) -> None:
     file = tmp_path / "small.txt"
     file.write_text("In the beginning was the word.\n" * 9, encoding="utf-8")
-    loop = {"steps": None, "epochs": 2, "least_steps": 12, "evaluate_every": None, "patience": None}
+    loop = {"steps": None, "epochs": 2, "least_steps": 40, "evaluate_every": None, "patience": None}
     settings = {f"loop__{key}": value for key, value in loop.items()}
     config = tiny("text", data__file=str(file), data__vocab_size=None, **settings)
     train(config, tmp_path / "run")
     lines = (tmp_path / "run/metrics.jsonl").read_text(encoding="utf-8").splitlines()
     evaluated = [row["step"] for row in map(json.loads, lines) if "valid_loss" in row]
-    assert evaluated == [6, 12]
+    assert evaluated == [20, 40]

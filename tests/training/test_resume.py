@@ -112,6 +112,16 @@ def test_averaging_may_begin_where_a_run_goes_on(tmp_path: Path) -> None:
     assert train(longer, tmp_path / "run", resume=True).steps == 6
 
 
+def test_the_best_are_looked_for_anew_where_they_were_not_kept(tmp_path: Path) -> None:
+    """With the last weights kept, the best ones are gone when a run goes on."""
+    changes: dict[str, Any] = {"optimiser__lr": 1e-12, "optimiser__muon_lr": 1e-12}
+    train(tiny("shakespeare", loop__select="last", **changes), tmp_path / "run")
+    longer = tiny("shakespeare", loop__select="best", loop__steps=8, **changes)
+    train(longer, tmp_path / "run", resume=True)
+    about = json.loads((tmp_path / "run/about.json").read_text(encoding="utf-8"))
+    assert about["best_step"] > 4
+
+
 def test_the_run_before_a_run_is_resumed_as_well(tmp_path: Path) -> None:
     config = tiny("imdb-pretrain", first__loop__steps=5, first__loop__save_every=2)
     train(config, tmp_path / "whole")

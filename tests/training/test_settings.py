@@ -63,28 +63,30 @@ def test_who_names_epochs_means_them(tmp_path: Path) -> None:
         loop("shakespeare", config_file=str(file)),
         loop("text", "--loop.epochs=2"),
     ):
-        assert found.updates(per_epoch=7) == (14, found.evaluate_every or 7)
+        assert found.updates(per_epoch=7) == (14, found.evaluate_every or 20)
     assert loop("shakespeare", "--loop.epochs=2", "--loop.steps=3").updates(7)[0] == 3
     assert loop("text", "--loop.epochs=2", "--loop.least_steps=30").updates(7)[0] == 30
+    with pytest.raises(UnknownNameError, match=r"'first\.loop\.epochs'"):  # what was typed
+        loop("text", "--first.loop.epochs=2")
 
 
 @pytest.mark.parametrize(
     ("settings", "updates"),
     [
-        ({"epochs": 3.0}, (21, 7)),
-        ({"epochs": 0.01}, (1, 7)),
-        ({"epochs": 3.0, "steps": 5}, (5, 7)),
-        ({"epochs": 3.0, "least_steps": 20}, (21, 7)),
+        ({"epochs": 3.0}, (21, 20)),
+        ({"epochs": 0.01}, (1, 20)),
+        ({"epochs": 3.0, "steps": 5}, (5, 20)),
+        ({"epochs": 3.0, "least_steps": 20}, (21, 20)),
         ({"epochs": 3.0, "least_steps": 60}, (60, 20)),
         ({"epochs": 3.0, "least_steps": 60, "evaluate_every": 9}, (60, 9)),
-        ({"epochs": 100.0, "least_steps": 60}, (700, 7)),
-        ({"epochs": 3.0, "steps": 5, "least_steps": 60}, (5, 7)),
+        ({"epochs": 3.0, "steps": 5, "least_steps": 60}, (5, 20)),
     ],
 )
-def test_few_examples_have_longer_epochs(
+def test_few_examples_are_seen_more_often(
     settings: dict[str, Any], updates: tuple[int, int]
 ) -> None:
     assert LoopConfig(**settings).updates(per_epoch=7) == updates
+    assert LoopConfig(epochs=3.0, least_steps=60).updates(per_epoch=70) == (210, 70)
 
 
 def test_the_run_before_a_run_has_settings_of_its_own() -> None:

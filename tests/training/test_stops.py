@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from glassformer.errors import ConfigError, DataError, GlassformerError, TrainingError
 from glassformer.training import acceleration, command, processes, train
 from glassformer.training.command import main
+from glassformer.training.folder import RunFolder
 from glassformer.training.loss import Loss, model_loss
 from glassformer.training.processes import Processes, choose_device, precision
 from glassformer.training.settings import to_json
@@ -128,6 +129,26 @@ def test_settings_that_a_run_cannot_go_on_with_do_not_replace_its_own(tmp_path: 
             train(tiny("shakespeare", **change), tmp_path / "run", resume=True)
         assert kept == {name: (tmp_path / "run" / name).read_text() for name in kept}
     train(config, tmp_path / "run", resume=True)
+
+
+def test_settings_of_the_run_before_cannot_change_when_it_is_done(tmp_path: Path) -> None:
+    train(tiny("imdb-pretrain", first__loop__steps=2), tmp_path / "run")
+    kept = (tmp_path / "run/config.json").read_text()
+    with pytest.raises(ConfigError, match=r"is done, with first\.loop\.steps 2, not 50"):
+        train(tiny("imdb-pretrain", first__loop__steps=50), tmp_path / "run", resume=True)
+    assert (tmp_path / "run/config.json").read_text() == kept
+    train(tiny("imdb-pretrain", first__loop__steps=2), tmp_path / "run", resume=True)
+
+
+def test_the_run_before_finds_data_where_the_run_does(
+    made_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GLASSFORMER_DATA")
+    places = {"data__folder": str(made_data), "data__cache": str(tmp_path / "cache")}
+    train(tiny("imdb-pretrain", **places), tmp_path / "run")
+    first = RunFolder(tmp_path / "run").first.read_config()
+    assert (first.data.folder, first.data.cache) == tuple(places.values())
+    assert first.loop.device == "cpu"
 
 
 def test_a_run_does_not_go_on_with_a_text_that_was_changed(tmp_path: Path) -> None:
@@ -272,6 +293,9 @@ def test_a_run_without_better_scores_stops_early(tmp_path: Path) -> None:
         (["text", "--data.file", "nowhere.txt"], 1, ["there is no text file nowhere.txt"]),
         (["csv", "--data.file", "nowhere.csv"], 1, ["there is no CSV file nowhere.csv"]),
         (["imdb", "--data.folder", "x", "--loop.device", "gpu"], 2, ["loop.device must be"]),
+        (["imdb-pretrain", "--first.loop.device", "gpu"], 2, ["set loop.device", "auto", "gpu"]),
+        (["imdb-pretrain", "--first.data.hidden", "0"], 2, ["data.hidden must be above 0"]),
+        (["thrones", "--loop.beam", "2000"], 2, ["1 to 1,024", "2,000"]),
     ],
 )
 def test_the_command_fails_in_one_clear_line(

@@ -67,6 +67,6 @@ def _unpack(name: str | None, archive: Path, folder: Path | None) -> None:
     from glassformer.errors import ConfigError
 
     if name not in ("imdb", "imdb-unsup"):
-        raise ConfigError(f"--archive is for imdb alone, got {name or 'no data set'}")
+        raise ConfigError(f"--archive is for imdb and imdb-unsup, got {name or 'no data set'}")
     target = folder or cache_folder() / "data"
     convert(archive, target, lambda line: sys.stderr.write(f"{line}\n"))

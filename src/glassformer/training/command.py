@@ -76,12 +76,12 @@ def configure(
 
 def _as_meant(changes: Mapping[str, Any]) -> Mapping[str, Any]:
     """Who names epochs means them: the recipe's own number of updates does not go before."""
-    meant: dict[str, Any] = {}
+    meant = dict(changes)
     for key in changes:
         if key.endswith("loop.epochs"):
             section = key.removesuffix("epochs")
-            meant |= {f"{section}steps": None, f"{section}least_steps": 0}
-    return meant | dict(changes)
+            meant = {**meant, f"{section}steps": None, f"{section}least_steps": 0, **changes}
+    return meant
 
 
 Watcher = Callable[[Path], AbstractContextManager[None]]

@@ -44,6 +44,8 @@ Kind = Literal["transformer", "lstm", "rnn", "conv", "factors"]
 
 Switch = Literal["auto", "on", "off"]
 
+_LEAST_BETWEEN = 20  # updates: after fewer, a score says little, and patience is soon at an end
+
 AttentionKernel = Literal["auto", "cudnn", "flash", "efficient"]
 
 
@@ -194,7 +196,7 @@ class LoopConfig:
     sharding: Literal["none", "fsdp"] = "none"
     """Of several processes: each has the whole model (DDP), or a share of it (FSDP2)."""
     evaluate_every: int | None = None
-    """Updates between evaluations; none: an epoch, or its share of least_steps."""
+    """Updates between evaluations; none: an epoch, or 20 where that has fewer."""
     select: Literal["best", "last"] = "best"
     """Which weights are kept: the best by validation, or the last."""
     patience: int | None = None
@@ -233,11 +235,8 @@ class LoopConfig:
 
     def updates(self, per_epoch: int) -> tuple[int, int]:
         """How many there are, and how many lie between two evaluations."""
-        by_epochs = max(1, round(self.epochs * per_epoch))
-        total = self.steps or max(by_epochs, self.least_steps)
-        is_stretched = self.steps is None and total > by_epochs
-        between = max(1, round(total / self.epochs)) if is_stretched else per_epoch
-        return total, self.evaluate_every or between
+        total = self.steps or max(1, self.least_steps, round(self.epochs * per_epoch))
+        return total, self.evaluate_every or max(per_epoch, _LEAST_BETWEEN)
 
 
 @dataclass(frozen=True, kw_only=True)

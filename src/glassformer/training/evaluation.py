@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from glassformer.data import Batch, Order, evaluation_batches
 from glassformer.data.store import Ids
 from glassformer.decoding import Beam, metrics
+from glassformer.errors import DataError
 from glassformer.training.moses import lowercase_tokenised
 from glassformer.training.problems import HeldOut, Problem
 from glassformer.training.processes import Processes
@@ -76,6 +77,11 @@ class Evaluator:
 
     def _scores(self, model: nn.Module, held_out: HeldOut, beam: Beam) -> Scores:
         nll, n_scored, n_right = self._totals(model, held_out)
+        if not n_scored:
+            raise DataError(
+                "the held-out part has nothing to be scored by: hold out more "
+                "(data.validation), or hide more words (data.hidden)"
+            )
         values = {"loss": nll / n_scored}
         if self.problem.task == "rate":
             return Scores("rmse", {"rmse": math.sqrt(nll / n_scored)}, {})

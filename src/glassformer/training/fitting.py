@@ -59,3 +59,5 @@ def _check_data(config: "RunConfig") -> None:
         raise ConfigError(f"data.share is for single texts and pairs; {problem} has neither")
     if config.data.word_dropout and not (is_of_texts and problem.startswith("classify")):
         raise ConfigError(f"data.word_dropout is for classifiers of texts, not for {problem}")
+    if problem.startswith("mask") and not config.data.hidden:
+        raise ConfigError("data.hidden must be above 0: without hidden words nothing is learnt")

@@ -129,7 +129,8 @@ class Trainer:
                 raise KeyboardInterrupt
             if self._is_out_of_patience():
                 self.reporter.line(f"no better score for {position.n_worse} evaluations: stopped")
-                self.save()
+                if not due_to_save:
+                    self.save()
                 break
 
     def final_model(self) -> nn.Module:
@@ -193,6 +194,8 @@ class Trainer:
             for name, tensor in state.section("best").items()
         }
         self.position = Position(**state.facts["position"])
+        if self.config.loop.select == "best" and not self.best:  # they were not kept until now
+            self.position.forget_best()
         restore_random(state.section("random"), state.facts["random"], self.device)
         if self.processes.n > 1:  # one state was saved; the processes' dropout must differ
             torch.manual_seed(hash((self.position.step, self.processes.rank)))

@@ -1,6 +1,6 @@
 """Which optimiser moves which parameters, and its state as named tensors.
 
-Matrices and tables decay, vectors (norms, biases) do not. With Muon, the matrices inside the
+Matrices and tables decay, vectors (norms, biases) do not. With Muon, the linear maps inside the
 blocks go to it and everything else to AdamW.
 """
 
@@ -30,10 +30,11 @@ class Optimiser:
         self.config = config
         self.keeps_gradients = keeps_gradients
         named = {n: p for n, p in model.named_parameters() if p.requires_grad}
+        maps = {f"{n}.weight" for n, part in model.named_modules() if isinstance(part, nn.Linear)}
         hidden = {
             name: parameter
             for name, parameter in named.items()
-            if config.kind == "muon" and parameter.dim() == 2 and ".blocks." in name
+            if config.kind == "muon" and ".blocks." in name and name in maps
         }
         if config.kind == "muon" and not hidden:
             raise ConfigError(

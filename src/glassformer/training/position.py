@@ -21,6 +21,10 @@ class Position:
     n_worse: int = 0
     """Evaluations since the best one."""
 
+    def forget_best(self) -> None:
+        """Begin to compare anew."""
+        self.best_score, self.best_step, self.n_worse = None, 0, 0
+
 
 @dataclass
 class Tally:

@@ -10,7 +10,7 @@ from typing import Any
 from glassformer.training.config import RunConfig
 from glassformer.training.recipes import RECIPES, recipe
 
-__all__ = ["Setting", "command_of", "settings_of"]
+__all__ = ["Setting", "command_of", "is_place", "settings_of"]
 
 # Where things are on this machine changes no result.
 _PLACES = ("data.folder", "data.cache", "loop.device")
@@ -57,9 +57,19 @@ def command_of(config: RunConfig) -> str:
     if config.recipe not in RECIPES:  # the first part of another recipe
         return f"glassformer train (the run before another: {config.recipe})"
     plain = {setting.name: setting.value for setting in settings_of(recipe(config.recipe))}
+    ours = {setting.name: setting.value for setting in settings_of(config)}
+    named = {name for name, value in ours.items() if value != plain.get(name)}
+    # Naming epochs puts the recipe's own number of updates out of force.
+    sections = [name.removesuffix("epochs") for name in named if name.endswith("loop.epochs")]
+    named |= {f"{section}{name}" for section in sections for name in ("steps", "least_steps")}
     changes = [
-        f"--{setting.name} {'none' if setting.value is None else shlex.quote(str(setting.value))}"
-        for setting in settings_of(config)
-        if setting.name not in _PLACES and setting.value != plain.get(setting.name)
+        f"--{name} {'none' if value is None else shlex.quote(str(value))}"
+        for name, value in ours.items()
+        if name in named and not is_place(name)
     ]
     return " ".join(["glassformer train", config.recipe, *changes])
+
+
+def is_place(name: str) -> bool:
+    """Whether a setting says where things are, of a run or of the one before it."""
+    return name.removeprefix("first.") in _PLACES

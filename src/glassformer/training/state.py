@@ -132,6 +132,8 @@ def capture_random(device: torch.device) -> tuple[dict[str, Tensor], dict[str, A
     }
     if device.type == "cuda":
         tensors["cuda"] = torch.cuda.get_rng_state(device)
+    if device.type == "mps":
+        tensors["mps"] = torch.mps.get_rng_state()
     facts = {
         "python": [version, gauss],
         "numpy": [kind, int(position), int(has_gauss), float(cached)],
@@ -149,6 +151,8 @@ def restore_random(tensors: dict[str, Tensor], facts: dict[str, Any], device: to
     torch.set_rng_state(tensors["torch"])
     if device.type == "cuda" and "cuda" in tensors:
         torch.cuda.set_rng_state(tensors["cuda"], device)
+    if device.type == "mps" and "mps" in tensors:
+        torch.mps.set_rng_state(tensors["mps"])
 
 
 def _states(folder: Path) -> list[Path]:

@@ -74,7 +74,7 @@ def text() -> RunConfig:
         model=_writer(d_model=128, n_heads=4, n_layers=4, dropout=0.1),
         optimiser=OptimiserConfig(kind="muon", lr=2e-3, weight_decay=0.1, beta2=0.99, eps=1e-8),
         schedule=ScheduleConfig(kind="cosine", warmup=50, floor=0.05),
-        loop=LoopConfig(epochs=5, least_steps=400, patience=2),
+        loop=LoopConfig(epochs=5, least_steps=400, patience=4, save_every=200),
     )
 
 
