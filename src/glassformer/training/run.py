@@ -8,7 +8,7 @@ import random
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from glassformer.decoding import Beam
 from glassformer.errors import ConfigError, GlassformerError, TrainingError
 from glassformer.nn import count_parameters
 from glassformer.text import Tokenizer
+from glassformer.training.before import check_unchanged, start_from, with_first_in_place
 from glassformer.training.card import model_card
 from glassformer.training.config import RunConfig
 from glassformer.training.folder import RunFolder
@@ -31,7 +32,7 @@ from glassformer.training.others import KINDS
 from glassformer.training.problems import Problem, prepare
 from glassformer.training.processes import Processes, choose_device
 from glassformer.training.progress import Reporter
-from glassformer.training.reference import command_of, is_place, settings_of
+from glassformer.training.reference import command_of
 from glassformer.training.state import write_whole
 from glassformer.training.watching import announced
 
@@ -61,7 +62,7 @@ def train(
     reporter: Reporter | None = None,
 ) -> Result:
     """Train a model into a run folder; `resume` goes on where the folder's run stopped."""
-    config = _with_first_in_place(config)
+    config = with_first_in_place(config)
     run_folder = RunFolder(Path(folder))
     _check_folder(run_folder, config, resume)
     _final_beam(config)  # now, not after hours of training
@@ -172,62 +173,13 @@ def _first(
         _train(config.first, inside, resume, where)
         where.processes.wait()
     else:
-        _check_first(config.first, inside)
+        check_unchanged(config.first, inside)
     return checkpoint.load(inside.model)
-
-
-def _check_first(config: RunConfig, folder: RunFolder) -> None:
-    """Refuse other settings of a run that is done: they would be recorded, and not be true."""
-    wanted, there = (
-        {setting.name: setting.value for setting in settings_of(one) if not is_place(setting.name)}
-        for one in (config, folder.read_config())
-    )
-    for name, value in wanted.items():
-        if value != there.get(name):
-            raise ConfigError(
-                f"the run {config.recipe} in {folder.path} is done, with first.{name} "
-                f"{there.get(name)}, not {value}; leave it as it was, or start in another folder"
-            )
-
-
-def _with_first_in_place(config: RunConfig) -> RunConfig:
-    """The run before finds data, cache and device where this one does, unless it has its own."""
-    first = config.first
-    if first is None:
-        return config
-    if first.loop.device not in ("auto", config.loop.device):
-        raise ConfigError(
-            f"both runs use one device: set loop.device, got {config.loop.device} and "
-            f"first.loop.device {first.loop.device}"
-        )
-    data = replace(
-        first.data,
-        folder=first.data.folder or config.data.folder,
-        cache=first.data.cache or config.data.cache,
-    )
-    loop = replace(first.loop, device=config.loop.device)
-    return replace(config, first=_with_first_in_place(replace(first, data=data, loop=loop)))
 
 
 def _final_beam(config: RunConfig) -> Beam:
     """That of the translations which are scored at the end."""
     return Beam(size=config.loop.beam, length_penalty=config.loop.length_penalty)
-
-
-@torch.no_grad()
-def start_from(model: nn.Module, earlier: nn.Module) -> None:
-    """Give a model the weights of an earlier one, wherever both have a parameter of that name."""
-    known = dict(earlier.named_parameters())
-    common = {name: p for name, p in model.named_parameters() if name in known}
-    if not common:
-        raise TrainingError("the model has no parameter in common with the one it starts from")
-    for name, parameter in common.items():
-        if parameter.shape != known[name].shape:
-            raise TrainingError(
-                f"the parameter {name} has shape {tuple(parameter.shape)}, the model it starts "
-                f"from {tuple(known[name].shape)}; give both the same sizes"
-            )
-        parameter.copy_(known[name])
 
 
 def _check_folder(folder: RunFolder, config: RunConfig, resume: bool) -> None:
