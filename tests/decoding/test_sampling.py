@@ -1,6 +1,7 @@
 """Sampling: nothing outside the filters is ever drawn, and the rest as often as it should be."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -98,9 +99,37 @@ def test_tokens_are_drawn_as_often_as_their_chances_say() -> None:
     assert set(tokens.tolist()) == {0, 1, 2, 5}
 
 
-def test_a_low_temperature_is_greedy() -> None:
+@quick
+@given(
+    logit_rows,
+    st.floats(min_value=0, exclude_min=True, allow_infinity=False),
+    st.sampled_from([{}, {"top_k": 2}, {"top_p": 0.9}, {"min_p": 0.1}]),
+)
+def test_any_temperature_gives_chances(
+    logits: Tensor, temperature: float, filters: dict[str, Any]
+) -> None:
+    """From the coldest number there is, at which dividing by it leaves nothing finite."""
+    chances = Sampling(temperature=temperature, **filters).chances(logits)
+    assert float(chances.sum()) == pytest.approx(1, abs=1e-6)
+    assert float(chances[int(logits.argmax())]) == float(chances.max())
+    token = draw(chances, torch.tensor(0.999))
+    assert float(chances[int(token)]) > 0
+
+
+@quick
+@given(logit_rows, st.floats(0.05, 20))
+def test_chances_are_the_softmax_of_what_is_divided(logits: Tensor, temperature: float) -> None:
+    expected = (logits.double() / temperature).softmax(-1).float()
+    # The exponent is rounded in single precision, 60 / 0.05 at most: 1e-4 of itself.
+    torch.testing.assert_close(
+        Sampling(temperature=temperature).chances(logits), expected, rtol=1e-4, atol=1e-7
+    )
+
+
+@pytest.mark.parametrize("temperature", [1e-4, 1e-40, 5e-324])
+def test_a_low_temperature_is_greedy(temperature: float) -> None:
     model, prompts = language_model(), sources(4)
-    cold = extend(model, prompts, end=END, search=Sampling(temperature=1e-4), max_new=10)
+    cold = extend(model, prompts, end=END, search=Sampling(temperature=temperature), max_new=10)
     greedy = extend(model, prompts, end=END, search=Greedy(), max_new=10)
     assert [one.best.tokens for one in cold] == [one.best.tokens for one in greedy]
 

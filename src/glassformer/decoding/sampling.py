@@ -61,7 +61,9 @@ class Sampling:
         filtered = logits.float()
         if seen is not None and self.repetition_penalty != 1:
             filtered = penalise_repetition(filtered, seen, self.repetition_penalty)
-        filtered = filtered / self.temperature
+        # The best first becomes 0, which stays 0 however cold it is: ∞ − ∞ would be no number.
+        filtered = filtered - filtered.amax(dim=-1, keepdim=True)
+        filtered = filtered / max(self.temperature, torch.finfo(filtered.dtype).tiny)
         if self.top_k is not None:
             filtered = keep_top_k(filtered, self.top_k)
         if self.top_p is not None and self.top_p < 1:
