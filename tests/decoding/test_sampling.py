@@ -117,6 +117,17 @@ def test_any_temperature_gives_chances(
 
 
 @quick
+@given(logit_rows, st.sampled_from([0.001, 1000.0]), st.data())
+def test_the_strongest_penalties_give_chances(
+    logits: Tensor, penalty: float, data: st.DataObject
+) -> None:
+    flags = st.lists(st.booleans(), min_size=len(logits), max_size=len(logits))
+    seen = torch.tensor(data.draw(flags))
+    chances = Sampling(repetition_penalty=penalty).chances(logits, seen)
+    assert float(chances.sum()) == pytest.approx(1, abs=1e-6)
+
+
+@quick
 @given(logit_rows, st.floats(0.05, 20))
 def test_chances_are_the_softmax_of_what_is_divided(logits: Tensor, temperature: float) -> None:
     expected = (logits.double() / temperature).softmax(-1).float()
@@ -177,7 +188,9 @@ def test_a_stream_gives_out_what_extend_collects() -> None:
         ("top_p", 0.0, r"top_p must be in \(0, 1\]"),
         ("top_p", 1.5, r"top_p must be in \(0, 1\]"),
         ("min_p", -0.1, r"min_p must be in \[0, 1\]"),
-        ("repetition_penalty", 0.0, "repetition_penalty must be above 0"),
+        ("repetition_penalty", 0.0, "repetition_penalty must be from 0.001 to 1000, got 0.0"),
+        ("repetition_penalty", 1e39, "repetition_penalty must be from 0.001 to 1000"),
+        ("repetition_penalty", math.nan, "repetition_penalty must be from 0.001 to 1000"),
         ("n_samples", 0, "n_samples must be at least 1"),
         ("seed", 2**70, "seed must be from 0 to"),
     ],

@@ -46,7 +46,9 @@ class Sampling:
         self._require(self.top_k is None or self.top_k >= 1, "top_k", "at least 1")
         self._require(self.top_p is None or 0 < self.top_p <= 1, "top_p", "in (0, 1]")
         self._require(self.min_p is None or 0 <= self.min_p <= 1, "min_p", "in [0, 1]")
-        self._require(self.repetition_penalty > 0, "repetition_penalty", "above 0")
+        # Beyond these, logits times or over it need not be numbers.
+        sensible = 0.001 <= self.repetition_penalty <= 1000
+        self._require(sensible, "repetition_penalty", "from 0.001 to 1000")
         self._require(self.n_samples >= 1, "n_samples", "at least 1")
         self._require(0 <= self.seed < 2**62, "seed", "from 0 to 2**62 - 1")  # streams count on
 
