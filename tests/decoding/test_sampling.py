@@ -15,6 +15,7 @@ from glassformer.decoding.sampling import Drawn, draw
 from glassformer.decoding.walk import collect, steps
 from glassformer.errors import ConfigError
 from tests.decoding.tiny import END, Uncached, language_model, sources
+from tests.nn.without_double import mps_without_double
 
 logit_rows = st.lists(st.floats(-30, 30, allow_nan=False, width=32), min_size=2, max_size=12).map(
     lambda row: torch.tensor(row)
@@ -82,6 +83,17 @@ def test_a_chance_of_zero_is_never_drawn(logits: Tensor, number: float) -> None:
     chances = keep_top_k(logits, 2).softmax(-1)
     token = draw(chances, torch.tensor(number, dtype=torch.float64))
     assert float(chances[int(token)]) > 0
+
+
+def test_a_device_without_float64_draws_the_same_tokens() -> None:
+    generator = torch.Generator().manual_seed(0)
+    logits = 3 * torch.randn(5, 2, 11, generator=generator)
+    search, prompts = Sampling(temperature=0.8, n_samples=2, repetition_penalty=1.2), [[3, 4]] * 5
+    expected = Drawn(search, prompts, 11).choose(logits)
+    with mps_without_double() as device:
+        found = Drawn(search, prompts, 11, device=device).choose(logits.to(device))
+        assert found.tokens.device == device
+        assert found.tokens.cpu().equal(expected.tokens)
 
 
 def test_tokens_are_drawn_as_often_as_their_chances_say() -> None:

@@ -16,6 +16,7 @@ from glassformer.nn.positions import (
     sinusoids,
 )
 from tests.nn.oracles import loop_sinusoid, seeded, share
+from tests.nn.without_double import mps_without_double
 
 # Float32's distance between neighbours near 1 is 6e-8: a table can be no nearer to math.sin.
 ROUNDED = 6e-8
@@ -169,3 +170,23 @@ def test_a_rotation_in_double_is_that_of_the_table() -> None:
     cosines, sines = module(torch.arange(4), 4)
     assert cosines.dtype is sines.dtype is torch.float64
     assert share(cosines.square() + sines.square(), torch.ones(4, 4)) <= 2e-7
+
+
+# A device without float64
+
+
+@pytest.mark.parametrize("make", [SinusoidalPositions, RotaryPositions])
+def test_positions_beyond_the_table_need_no_float64_on_the_device(
+    make: type[SinusoidalPositions | RotaryPositions],
+) -> None:
+    module = make(4, 10)
+    positions = torch.arange(4_000, 4_009)
+    expected = module(positions, 4_009)
+    with mps_without_double() as device:
+        there = positions.to(device)
+        with pytest.raises(TypeError, match="no float64"):
+            there.double()
+        found = module(there, 4_009)
+        for mine, other in zip(found, expected, strict=True):
+            assert mine.device == device
+            assert mine.cpu().equal(other), "worked out on the CPU, to the bit"

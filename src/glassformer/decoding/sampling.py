@@ -13,6 +13,7 @@ import torch
 from glassformer.decoding.filters import keep_min_p, keep_top_k, keep_top_p, penalise_repetition
 from glassformer.decoding.walk import Choice
 from glassformer.errors import ConfigError
+from glassformer.nn.devices import device_with_double
 from glassformer.nn.shapes import Float, Int, Tensor
 
 __all__ = ["Drawn", "Sampling", "draw"]
@@ -94,7 +95,6 @@ class Drawn:
             [_stream(settings.seed + number * n_samples + sample) for sample in range(n_samples)]
             for number in numbers
         ]
-        self.device = torch.device(device)
         self.seen: Tensor | None = None
         if settings.repetition_penalty != 1:
             self.seen = torch.zeros(len(prompts), n_samples, vocab_size, dtype=torch.bool)
@@ -108,7 +108,7 @@ class Drawn:
         numbers = torch.tensor(
             [[float(torch.rand((), generator=s)) for s in row] for row in self.streams]
         )
-        tokens = draw(chances, numbers.to(self.device))
+        tokens = draw(chances, numbers)
         if self.seen is not None:
             self.seen.scatter_(-1, tokens.unsqueeze(-1), True)
         return Choice(tokens, chances)
@@ -126,9 +126,10 @@ def draw(chances: Float[Tensor, "... V"], numbers: Float[Tensor, "..."]) -> Int[
     In float64, and by the first sum that exceeds the number: a chance of 0 covers nothing, so it
     is never drawn.
     """
-    sums = chances.double().cumsum(dim=-1)
-    targets = numbers.double().unsqueeze(-1) * sums[..., -1:]
-    return torch.searchsorted(sums, targets, right=True).squeeze(-1)
+    device = device_with_double(chances.device)
+    sums = chances.to(device).double().cumsum(dim=-1)
+    targets = numbers.to(device).double().unsqueeze(-1) * sums[..., -1:]
+    return torch.searchsorted(sums, targets, right=True).squeeze(-1).to(chances.device)
 
 
 def _stream(seed: int) -> torch.Generator:

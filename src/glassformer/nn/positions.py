@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from glassformer.errors import InputError
+from glassformer.nn.devices import device_with_double
 from glassformer.nn.shapes import Float, Int, Tensor
 
 __all__ = [
@@ -29,11 +30,13 @@ def sinusoidal_angles(
 ) -> Float[Tensor, "... T P"]:
     """pos / base^(2i / width) for each pair i of dimensions, in float64.
 
-    Float64, because float32 is wrong in the fourth digit a few thousand positions out.
+    Float64, because float32 is wrong in the fourth digit a few thousand positions out; on the CPU
+    if the device of the positions has none.
     """
-    pairs = torch.arange((width + 1) // 2, dtype=torch.float64, device=positions.device)
+    device = device_with_double(positions.device)
+    pairs = torch.arange((width + 1) // 2, dtype=torch.float64, device=device)
     frequencies = base ** (-2.0 * pairs / width)
-    return positions.double().unsqueeze(-1) * frequencies
+    return positions.to(device).double().unsqueeze(-1) * frequencies
 
 
 def sinusoids(
@@ -46,7 +49,7 @@ def sinusoids(
     """
     angles = sinusoidal_angles(positions, width, base)
     pairs = torch.stack([angles.sin(), angles.cos()], dim=-1)
-    return pairs.flatten(-2)[..., :width].to(torch.get_default_dtype())
+    return pairs.flatten(-2)[..., :width].to(torch.get_default_dtype()).to(positions.device)
 
 
 def sinusoidal_table(n_positions: int, width: int, base: float = 10_000.0) -> Float[Tensor, "T D"]:
@@ -129,8 +132,9 @@ class RotaryPositions(nn.Module):
     def _rotation(self, positions: Int[Tensor, "... T"]) -> Rotation:
         angles = sinusoidal_angles(positions, self.d_head, self.base)
         both_halves = torch.cat([angles, angles], dim=-1)
-        dtype = torch.get_default_dtype()
-        return Rotation(both_halves.cos().to(dtype), both_halves.sin().to(dtype))
+        dtype, device = torch.get_default_dtype(), positions.device
+        cosines, sines = both_halves.cos().to(dtype), both_halves.sin().to(dtype)
+        return Rotation(cosines.to(device), sines.to(device))
 
 
 def rotate(x: Float[Tensor, "B H T E"], rotation: Rotation) -> Float[Tensor, "B H T E"]:
