@@ -12,7 +12,7 @@ from torch.profiler import ProfilerActivity, profile
 from torch.utils.flop_counter import FlopCounterMode
 
 from glassformer.decoding import Beam, Decoded, extend, translate
-from glassformer.decoding.workers import cores_for
+from glassformer.decoding.workers import cores_for, side_by_side
 from glassformer.nn import Seq2Seq, record_attention
 from tests.decoding.tiny import END, START, language_model, sources, translator
 
@@ -89,6 +89,13 @@ def test_hooks_are_called_in_the_callers_thread_and_see_its_autocast() -> None:
         with torch.autocast("cpu", torch.float16):
             extend(model, sources(4), end=END, max_new=3)
         assert seen == {(threading.get_ident(), True)}
+
+
+def test_work_of_any_kind_sees_the_callers_autocast() -> None:
+    """Whatever number of cores it was meant for."""
+    with torch.autocast("cpu", torch.float16):
+        seen = side_by_side(lambda _: torch.is_autocast_enabled("cpu"), [1, 2], 2)
+    assert seen == [True, True]
 
 
 def test_a_model_that_is_looked_at_gets_one_batch_at_a_time() -> None:

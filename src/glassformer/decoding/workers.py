@@ -7,7 +7,7 @@ computes. A large model gets all cores for each batch, and a GPU takes one after
 a model that somebody watches, whose batches stay in the caller's thread.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import copy_context
@@ -30,7 +30,7 @@ _changing = Lock()
 
 def cores_for(model: nn.Module) -> int:
     """How many batches of a model are worth running at the same time; one stays in this thread."""
-    if _needs_this_thread(model):
+    if _needs_this_thread(model.modules()):
         return 1
     parameters = list(model.parameters())
     on_cpu = not parameters or parameters[0].device.type == "cpu"
@@ -38,14 +38,14 @@ def cores_for(model: nn.Module) -> int:
     return torch.get_num_threads() if on_cpu and is_small else 1
 
 
-def _needs_this_thread(model: nn.Module) -> bool:
-    """Whether other threads would do something else, or be out of somebody's sight.
+def _needs_this_thread(parts: Iterable[nn.Module] = ()) -> bool:
+    """Whether these modules would do something else in others, or be out of somebody's sight.
 
     Autocast, the profiler and torch's modes are each switched on for one thread alone; hooks and
     observers expect one batch after the other.
     """
     is_profiled = torch._C._autograd._profiler_enabled()
-    return torch.is_autocast_enabled("cpu") or is_profiled or is_watched(model.modules())
+    return torch.is_autocast_enabled("cpu") or is_profiled or is_watched(parts)
 
 
 def side_by_side(function: Callable[[T], R], batches: Sequence[T], n_cores: int) -> list[R]:
@@ -58,7 +58,7 @@ def side_by_side(function: Callable[[T], R], batches: Sequence[T], n_cores: int)
             return function(batch)
 
     with single_threaded(n_cores) as is_ours:
-        if not is_ours:
+        if not is_ours or _needs_this_thread():
             return [without_gradients(batch) for batch in batches]
         with ThreadPoolExecutor(n_cores) as pool:
             return list(
