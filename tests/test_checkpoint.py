@@ -265,3 +265,12 @@ def test_a_training_run_stands_for_its_model(translator: Checkpoint, tmp_path: P
     (tmp_path / "run" / "config.json").write_text('{"recipe": "pairs"}', encoding="utf-8")
     assert checkpoint.find(tmp_path / "run") == folder
     assert checkpoint.find(folder) == folder
+
+
+@pytest.mark.parametrize("name", ["run", "run/model"])
+def test_a_run_that_has_not_ended_says_how_to_go_on(name: str, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    for file in ("config.json", "metrics.jsonl"):
+        (tmp_path / "run" / file).write_text("{}", encoding="utf-8")
+    with pytest.raises(CheckpointError, match=r"has not ended; to go on: .* --resume"):
+        checkpoint.find(tmp_path / name)

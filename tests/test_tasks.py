@@ -151,6 +151,31 @@ def test_a_stream_is_the_text_in_pieces() -> None:
     assert len(model.generate("the", search=Beam(size=3, n_best=2), max_new=9).alternatives) == 2
 
 
+def test_half_a_character_at_the_end_is_left_off() -> None:
+    """The maximum length may cut a Chinese character, which is three bytes, in the middle."""
+    tokenizer = SubwordTokenizer.train(["x"], vocab_size=300)
+    config = presets.gpt2(
+        vocab_size=tokenizer.vocab_size, d_model=8, n_heads=2, n_layers=1, max_len=64
+    )
+    torch.manual_seed(0)
+    model = Model(Checkpoint(build(config).eval(), config, tokenizer), "bytes")
+    search = Sampling(temperature=9.0, seed=1)
+    cut = 0
+    for n in range(1, 40):
+        found = model.generate("好", search=search, max_new=n).alternatives[0]
+        raw = tokenizer.decode(found.ids)
+        cut += raw != found.text
+        assert found.text == (raw if found.ended else raw.removesuffix("\ufffd"))
+        assert "".join(model.stream("好", search=search, max_new=n)) == found.text
+    assert cut
+
+
+def test_a_model_of_a_run_is_called_by_the_runs_name(tmp_path: Path) -> None:
+    model = classifier()
+    checkpoint.save(tmp_path / "mine" / "model", model.checkpoint)
+    assert load(tmp_path / "mine").name == load(tmp_path / "mine" / "model").name == "mine"
+
+
 def test_vectors_have_length_1_whatever_the_batch() -> None:
     model = classifier()
     together, alone = model.embed(TEXTS), [model.embed([text])[0] for text in TEXTS]
@@ -190,7 +215,7 @@ def test_wrong_types_are_named() -> None:
         classifier().classify("a text")
     with pytest.raises(InputError, match="text 1 is no string but int"):
         classifier().classify(["a", 3])  # type: ignore[list-item]  # that is the point
-    with pytest.raises(InputError, match="expected one prompt, received list"):
+    with pytest.raises(InputError, match="expected one prompt, a text, received list"):
         writer().generate(["a"])  # type: ignore[arg-type]  # that is the point
     config = presets.illustrated()
     with pytest.raises(InputError, match="does not read text"):

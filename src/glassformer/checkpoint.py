@@ -98,10 +98,23 @@ def find(name_or_folder: str | os.PathLike[str]) -> Path:
     if path.is_dir():
         of_run = path / "model"
         is_run = (of_run / CONFIG).is_file() and not (path / WEIGHTS).is_file()
+        if not is_run and (unfinished := _of_unfinished_run(path)):
+            raise CheckpointError(f"{path} holds no model yet{unfinished}")
         return of_run if is_run else path
     if os.sep in name or "/" in name:
-        raise CheckpointError(f"there is no model folder {name}")
+        raise CheckpointError(f"there is no model folder {name}{_of_unfinished_run(path.parent)}")
     raise UnknownNameError("model", name, names)
+
+
+def _of_unfinished_run(folder: Path) -> str:
+    """What to do where a folder holds a training run that has not come to its end."""
+    is_unfinished = (folder / "metrics.jsonl").is_file() and not (folder / "model").is_dir()
+    if not is_unfinished:
+        return ""
+    return (
+        f": the run in {folder} has not ended; to go on: glassformer train RECIPE --out {folder} "
+        "--resume"
+    )
 
 
 def load(

@@ -108,7 +108,10 @@ def test_running_texts_have_their_usual_parts() -> None:
     assert read_wikitext2(find("wikitext2")).test
 
 
-@pytest.mark.parametrize(("text", "message"), [("", "too short"), (None, "there is no text file")])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [(" \n", "holds no text"), ("x", "too short"), (None, "there is no text file")],
+)
 def test_a_text_that_is_missing_or_too_short_is_named(
     tmp_path: Path, text: str | None, message: str
 ) -> None:
@@ -137,7 +140,7 @@ def test_a_table_is_read_with_its_quoted_line_ends(tmp_path: Path) -> None:
     [
         ("texts,label\nx,a\n", "no column 'text'; did you mean 'texts'"),
         ("text,class\nx,a\n", "no column 'label'"),
-        ("", "no column 'text'; there are none"),
+        ("", "is empty: its first row must name the columns"),
         ("text,label\nx,a\ny,a\n", "at least two classes in column 'label', got only 'a'"),
         ("text,label\n", "got no rows"),
         ("text,label\nx,a\n ,b\n", "line 3: the column 'text' is empty"),

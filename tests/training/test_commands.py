@@ -35,7 +35,10 @@ def test_a_run_its_plot_and_its_evaluation(
     options = ["--config", str(config), "--out", str(out), "--plot", "--loop.seed=3"]
     assert run(["train", "imdb", *options]) == 0
     assert (out / "plot.png").read_bytes().startswith(b"\x89PNG")
-    result = json.loads(capsys.readouterr().out)
+    shown = capsys.readouterr()
+    for part in ("imdb: ", "parameters, cpu, ", "plot.png", f"to use it: glassformer run {out}"):
+        assert part in shown.err
+    result = json.loads(shown.out)
     assert result["folder"] == str(out)
     assert json.loads((out / "config.json").read_text("utf-8"))["loop"]["seed"] == 3
 

@@ -290,6 +290,10 @@ def test_a_run_without_better_scores_stops_early(tmp_path: Path) -> None:
         (["imdb", "loop.steps", "3"], 2, ["expected --section.key value, got 'loop.steps'"]),
         (["text", "--config", "imdb.json"], 2, ["config of the recipe imdb, not of text"]),
         (["text"], 2, ["--data.file"]),
+        (["text", "--txt", "my.txt"], 2, ["unknown option '--txt'", "did you mean '--text'"]),
+        (["text", "--text", "empty.txt"], 1, ["empty.txt holds no text"]),
+        (["csv", "--csv", "empty.txt"], 1, ["empty.txt is empty", "first row must name"]),
+        (["csv", "--csv", "imdb.json"], 1, ["no column 'text'", "--text-column"]),
         (["text", "--data.file", "nowhere.txt"], 1, ["there is no text file nowhere.txt"]),
         (["csv", "--data.file", "nowhere.csv"], 1, ["there is no CSV file nowhere.csv"]),
         (["imdb", "--data.folder", "x", "--loop.device", "gpu"], 2, ["loop.device must be"]),
@@ -308,6 +312,7 @@ def test_the_command_fails_in_one_clear_line(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("imdb.json").write_text(to_json(tiny("imdb")), encoding="utf-8")
+    Path("empty.txt").write_text("", encoding="utf-8")
     assert main(arguments) == code
     shown = capsys.readouterr()
     assert shown.out == ""

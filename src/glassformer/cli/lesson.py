@@ -67,7 +67,10 @@ def lesson(
         return
     chosen = to or (_SUFFIXES.get(output.suffix.lower()) if output is not None else None)
     if chosen is None and output is not None:
-        raise ConfigError(f"expected a file ending of {', '.join(_SUFFIXES)} or --to")
+        raise ConfigError(
+            f"{output}: expected a file that ends in {', '.join(_SUFFIXES)}, got "
+            f"{output.suffix or 'no ending'}; or name the format with --to"
+        )
     if chosen == "xlsx" and output is None:
         raise ConfigError("a workbook needs a file: -o FILE.xlsx")
     check_place(output)

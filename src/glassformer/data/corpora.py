@@ -160,10 +160,11 @@ def _missing(wanted: Corpus, places: list[Path]) -> str:
     files = lacking[nearest]
     more = f" and {len(files) - 1} more" if len(files) > 1 else ""
     looked = ", ".join(map(str, places))
+    unpacked = ", also unpacked" if files[0] in wanted.contents else ""
     return (
         f"the data set {wanted.name} was not found: {nearest / files[0]}{more} missing (looked in "
-        f"{looked}); get it from {wanted.source} and name the folder with --data (in train: "
-        "--data.folder) or $GLASSFORMER_DATA"
+        f"{looked}{unpacked}); get it from {wanted.source} and name the folder with --data (in "
+        "train: --data.folder) or $GLASSFORMER_DATA"
     )
 
 

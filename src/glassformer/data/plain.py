@@ -39,6 +39,8 @@ def read_text_file(path: Path, share: float) -> TextSplits:
     if not path.is_file():
         raise DataError(f"there is no text file {path}")
     text = read_text(path)
+    if not text.strip():
+        raise DataError(f"{path} holds no text: it is empty, or all spaces")
     cut = int(len(text) * (1 - share))
     if not text[:cut].strip() or not text[cut:].strip():
         raise DataError(

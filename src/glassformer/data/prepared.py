@@ -57,7 +57,10 @@ def prepared_folder(
         if isinstance(error, GlassformerError):
             raise
         if not target.is_dir():
-            raise DataError(f"cannot write to {parent}: {error.strerror}") from error
+            raise DataError(
+                f"cannot write to {parent}: {error.strerror}; choose another place with "
+                "--data.cache or $GLASSFORMER_CACHE"
+            ) from error
     return target
 
 

@@ -51,8 +51,13 @@ def read_table(path: Path, text_column: str, label_column: str) -> Table:
 
 
 def _check_column(path: Path, column: str, names: Sequence[str]) -> None:
+    if not names:
+        raise DataError(f"{path} is empty: its first row must name the columns")
     if column not in names:
-        raise DataError(f"{path} has no column {column!r}{did_you_mean(column, names)}")
+        raise DataError(
+            f"{path} has no column {column!r}{did_you_mean(column, names)}; name yours with "
+            "--text-column and --label-column"
+        )
     if names.count(column) > 1:
         raise DataError(f"{path} has {names.count(column)} columns {column!r}; rename all but one")
 

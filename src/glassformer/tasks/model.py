@@ -72,6 +72,7 @@ _TASKS: tuple[tuple[type[nn.Module], Task, str], ...] = (
     (MaskedLanguageModel, "embed", "an encoder"),
 )
 _SOME_VARIETY = Sampling(temperature=0.8)
+_HALF_CHARACTER = "\N{REPLACEMENT CHARACTER}"  # of several bytes, cut by the maximum length
 _NO_WORDS = Alternative("", score=0.0, log_probability=0.0, ended=True, ids=())
 
 
@@ -208,7 +209,7 @@ class Model:
         ):
             if piece := pieces.push(id_):
                 yield piece
-        if rest := pieces.finish():
+        if rest := pieces.finish().removesuffix(_HALF_CHARACTER):
             yield rest
 
     @torch.inference_mode()
@@ -244,7 +245,10 @@ class Model:
         if not isinstance(model, LanguageModel):
             raise self._cannot("generate")
         if not isinstance(prompt, str):
-            raise InputError(f"expected one prompt, received {type(prompt).__name__}")
+            raise InputError(
+                f"expected one prompt, a text, received {type(prompt).__name__}; call generate "
+                "once for each of several"
+            )
         return model, tokenizer_of(self.checkpoint), read_prompt(self.checkpoint, prompt)
 
     def _translated(
@@ -299,4 +303,6 @@ class Model:
 def _alternatives(decoded: Decoded, tokenizer: Tokenizer) -> Iterator[Alternative]:
     for one in decoded.hypotheses:
         text = tokenizer.decode(one.tokens)
+        if not one.ended:
+            text = text.removesuffix(_HALF_CHARACTER)
         yield Alternative(text, one.score, one.log_probability, one.ended, one.tokens)

@@ -15,6 +15,7 @@ _TITLES = {
     "seconds": "Seconds in all",
     "seed": "Seed",
     "steps": "Updates",
+    "kept_step": "Weights as after update",
     "parameters": "Parameters",
     "training_examples": "Training examples",
     "glassformer": "Glassformer",

@@ -42,6 +42,8 @@ _SHORT = {
 }
 _FLAGS = ("--resume", "--plot", "--watch")
 _VALUES = ("--out", "--config")
+_ANSWERABLE = ("classify-imdb", "classify-csv", "translate", "continue")
+_OPTIONS = (*_SHORT, *_FLAGS, *_VALUES, "--kind")
 
 
 @dataclass
@@ -112,7 +114,9 @@ def execute(arguments: Sequence[str], watcher: Watcher | None = None) -> None:
     sys.stdout.write(json.dumps(asdict(result) | {"folder": str(result.folder)}) + "\n")
     sys.stdout.flush()
     if "--plot" in request.flags:
-        plot_run(folder)
+        sys.stderr.write(f"the run as a picture: {plot_run(folder)}\n")
+    if config.kind == "transformer" and config.data.problem.startswith(_ANSWERABLE):
+        sys.stderr.write(f'to use it: glassformer run {shlex.quote(str(folder))} "…"\n')
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -144,6 +148,8 @@ def _parse(arguments: Sequence[str]) -> _Request:
             continue
         if not argument.startswith("--"):
             raise ConfigError(f"expected --section.key value, got {argument!r}")
+        if "." not in key and key not in _OPTIONS:
+            raise UnknownNameError("option", key, _OPTIONS)
         given = value if equals else next(rest, None)
         if given is None or (key in _VALUES and not given):
             raise ConfigError(f"{key} needs a value")

@@ -17,6 +17,7 @@ from glassformer.data import Batch, Order, evaluation_batches
 from glassformer.data.store import Ids
 from glassformer.decoding import Beam, metrics
 from glassformer.errors import DataError
+from glassformer.nn.modes import evaluating
 from glassformer.training.moses import lowercase_tokenised
 from glassformer.training.problems import HeldOut, Problem
 from glassformer.training.processes import Processes
@@ -67,13 +68,8 @@ class Evaluator:
 
         Dropout is off meanwhile.
         """
-        was_training = model.training
-        model.eval()
-        try:
-            with self.precision:
-                return self._scores(model, held_out, beam)
-        finally:
-            model.train(was_training)
+        with evaluating(model), self.precision:
+            return self._scores(model, held_out, beam)
 
     def _scores(self, model: nn.Module, held_out: HeldOut, beam: Beam) -> Scores:
         nll, n_scored, n_right = self._totals(model, held_out)

@@ -65,7 +65,9 @@ class RunFolder:
             self.path.mkdir(parents=True, exist_ok=True)
             lock = (self.path / _LOCK).open("ab")
         except OSError as error:
-            raise TrainingError(f"cannot write to {self.path}: {error.strerror}") from error
+            raise TrainingError(
+                f"cannot write to {self.path}: {error.strerror}; choose another folder with --out"
+            ) from error
         with lock:
             holder = hold(lock)
             if holder == "another":

@@ -109,6 +109,7 @@ class Trainer:
             self._update(update, tally)
             position = self.position
             position.step += 1
+            self.reporter.tick(position.step)
             at_end = position.step == self.total
             due_to_look = at_end or position.step % self.evaluate_every == 0
             due_to_save = at_end or position.step % self.save_every == 0
@@ -132,6 +133,12 @@ class Trainer:
                 if not due_to_save:
                     self.save()
                 break
+
+    @property
+    def kept_step(self) -> int:
+        """The update after which the weights were as they are kept."""
+        is_best = self.best and self.config.loop.select == "best"
+        return self.position.best_step if is_best else self.position.step
 
     def final_model(self) -> nn.Module:
         """With the weights to keep: the best by validation, or the last (averaged, if so set)."""

@@ -21,6 +21,9 @@ class Reporter:
     def step(self, step: int, facts: Mapping[str, float]) -> None:
         """Some updates were made."""
 
+    def tick(self, step: int) -> None:
+        """One update was asked for; nothing is known of it yet."""
+
     def line(self, text: str) -> None:
         """Something to say."""
 
@@ -71,6 +74,7 @@ class BarReporter(Reporter):
             TimeRemainingColumn(),
             TextColumn("{task.fields[facts]}"),
             console=Console(stderr=True),
+            speed_estimate_period=300,  # an update may take half a minute
         )
         self._task: Any = None
 
@@ -79,8 +83,12 @@ class BarReporter(Reporter):
         self._progress.start()
         self._task = self._progress.add_task("", total=total, completed=step, facts="")
 
-    def step(self, step: int, facts: Mapping[str, float]) -> None:
+    def tick(self, step: int) -> None:
         """Move the bar."""
+        self._progress.update(self._task, completed=step)
+
+    def step(self, step: int, facts: Mapping[str, float]) -> None:
+        """Move the bar, with the newest numbers."""
         self._progress.update(self._task, completed=step, facts=score_text(facts))
 
     def line(self, text: str) -> None:

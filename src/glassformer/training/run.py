@@ -144,6 +144,10 @@ def _follow(config: RunConfig, folder: RunFolder, resume: bool, where: _Where) -
         at = f"going on at step {trainer.position.step} of {trainer.total}"
         say.line(at if taken_up else f"no state in {folder.states} to go on from: from the start")
     about = _about(config, problem, model, device, processes)
+    say.line(
+        f"{config.recipe}: {len(problem.train):,} examples, {about['parameters']:,} parameters, "
+        f"{device.type}, {trainer.total:,} updates at most"
+    )
     if processes.is_first:
         if goes_on:  # not before: settings that the run cannot go on with must not replace its own
             folder.begin(config)
@@ -239,6 +243,8 @@ def _finish(
     """Test the chosen weights once, and save them."""
     model = trainer.final_model()
     beam = _final_beam(trainer.config)
+    if trainer.kept_step != trainer.position.step:
+        where.say.line(f"the best weights are those of update {trainer.kept_step}")
     held_out = dict(trainer.problem.tests)
     if trainer.problem.valid is not None:
         held_out = {"validation": trainer.problem.valid, **held_out}
@@ -251,8 +257,9 @@ def _finish(
         scores[name] = result.values
         signatures |= result.signatures
         numbers = "  ".join(f"{key} {value:.4f}" for key, value in result.values.items())
+        how = f" (beam of {beam.size})" if trainer.problem.task == "translate" else ""
         if trainer.processes.is_first:
-            where.say.line(f"{name}: {numbers}")
+            where.say.line(f"{name}{how}: {numbers}")
     if not trainer.processes.is_first:
         return scores
     facts = about | {
@@ -260,6 +267,7 @@ def _finish(
         "signatures": signatures,
         "steps": trainer.position.step,
         "best_step": trainer.position.best_step,
+        "kept_step": trainer.kept_step,
         "train_seconds": round(trainer.position.seconds, 2),
         "seconds": round(time.perf_counter() - started, 2),
     }

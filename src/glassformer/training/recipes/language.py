@@ -67,7 +67,7 @@ def wikitext2() -> RunConfig:
 
 
 def text() -> RunConfig:
-    """A language model of a user's own text file (`--data.file`), in any language."""
+    """A language model of a user's own text file (`--text FILE`), in any language."""
     return RunConfig(
         recipe="text",
         data=DataConfig(problem="continue-file", vocab_size=None, max_len=128, batch_size=32),

@@ -95,7 +95,7 @@ def pairs() -> RunConfig:
         model=_translator(d_model=128, n_heads=4, n_layers=3, d_ff=256, dropout=0.1),
         optimiser=OptimiserConfig(lr=3e-3, label_smoothing=0.1, clip=1.0),
         schedule=ScheduleConfig(kind="cosine", warmup=200),
-        loop=LoopConfig(epochs=20, average=0.99),
+        loop=LoopConfig(epochs=20, least_steps=600, average=0.99),
     )
 
 
