@@ -303,6 +303,8 @@ class Model:
 def _alternatives(decoded: Decoded, tokenizer: Tokenizer) -> Iterator[Alternative]:
     for one in decoded.hypotheses:
         text = tokenizer.decode(one.tokens)
-        if not one.ended:
-            text = text.removesuffix(_HALF_CHARACTER)
+        if not one.ended and text.endswith(_HALF_CHARACTER):
+            pieces = tokenizer.stream()  # which tells half a character from bytes that are none
+            whole = "".join(map(pieces.push, one.tokens))
+            text = whole + pieces.finish().removesuffix(_HALF_CHARACTER)
         yield Alternative(text, one.score, one.log_probability, one.ended, one.tokens)
