@@ -111,6 +111,12 @@ class Cell:
     def __repr__(self) -> str:
         return f"<cell {self.name} = {text.number(self.value)}>"
 
+    def _repr_markdown_(self) -> str:
+        """How a notebook shows it: the formula, and the same with numbers."""
+        from glassformer.trace.render.markdown import markdown_text
+
+        return markdown_text(self, tex=True)
+
     @property
     def name(self) -> str:
         """Where it stands: `scores[0, 1]`."""

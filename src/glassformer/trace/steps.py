@@ -92,6 +92,12 @@ class Step:
         shape = "×".join(map(str, self.shape)) or "one number"
         return f"<step {self.name}: {self.op}, {shape}, {self.role}>"
 
+    def _repr_markdown_(self) -> str:
+        """How a notebook shows it: its numbers as a table, with the formula."""
+        from glassformer.trace.render.markdown import markdown_text
+
+        return markdown_text(self, tex=True)
+
     @property
     def op(self) -> str:
         """The operator that made it; for what no operator made, its role."""

@@ -92,7 +92,10 @@ class Trace:
         return self._by_name[name]
 
     def __repr__(self) -> str:
-        return f"<trace of {len(self.steps)} steps, {len(self.parameters)} parameters>"
+        n_steps, n_parameters = len(self.steps), len(self.parameters)
+        steps = "1 step" if n_steps == 1 else f"{n_steps} steps"
+        parameters = "1 parameter" if n_parameters == 1 else f"{n_parameters} parameters"
+        return f"<trace of {steps}, {parameters}>"
 
     def cell(self, step: Step, index: Index) -> Cell:
         """A cell; of a view, the cell that it shows."""

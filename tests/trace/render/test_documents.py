@@ -47,6 +47,13 @@ def test_long_sums_and_large_matrices_say_what_they_leave_out() -> None:
         assert re.search(r"… \d+ more rows", shown)
 
 
+def test_a_notebook_shows_steps_and_cells_set_in_tex() -> None:
+    step = traced("illustrated")["weights"]
+    for thing in (step, step[1, 2]):
+        assert thing._repr_markdown_() == markdown_text(thing, tex=True)
+        assert "$" in thing._repr_markdown_()
+
+
 def test_latex_numbers() -> None:
     assert math_number(1.5e-7) == r"1.5 \times 10^{-7}"
     assert math_number(float("-inf")) == r"-\infty"
