@@ -141,7 +141,7 @@ def test_the_files_ending_says_the_format(
     [
         (["mask"], "did you mean 'masked'"),
         (["masked", "--to", "xlsx"], "a workbook needs a file"),
-        (["masked", "-o", "lesson.doc"], "expected a file ending"),
+        (["masked", "-o", "lesson.doc"], "lesson.doc: expected a file that ends in .txt"),
         (["--to", "md"], "expected the name of a lesson"),
         (["masked", "--off", "heads"], "only the lesson switches"),
         (["masked", "--to", "svg"], "figures need a folder"),
