@@ -274,3 +274,9 @@ def test_a_run_that_has_not_ended_says_how_to_go_on(name: str, tmp_path: Path) -
         (tmp_path / "run" / file).write_text("{}", encoding="utf-8")
     with pytest.raises(CheckpointError, match=r"has not ended; to go on: .* --resume"):
         checkpoint.find(tmp_path / name)
+
+
+def test_a_model_with_metrics_beside_it_is_a_model(translator: Checkpoint, tmp_path: Path) -> None:
+    folder = checkpoint.save(tmp_path / "mine", translator)
+    (folder / "metrics.jsonl").write_text("{}", encoding="utf-8")
+    assert checkpoint.find(folder) == folder

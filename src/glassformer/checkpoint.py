@@ -108,8 +108,8 @@ def find(name_or_folder: str | os.PathLike[str]) -> Path:
 
 def _of_unfinished_run(folder: Path) -> str:
     """What to do where a folder holds a training run that has not come to its end."""
-    is_unfinished = (folder / "metrics.jsonl").is_file() and not (folder / "model").is_dir()
-    if not is_unfinished:
+    is_run = (folder / "metrics.jsonl").is_file() and not (folder / WEIGHTS).is_file()
+    if not is_run or (folder / "model").is_dir():
         return ""
     return (
         f": the run in {folder} has not ended; to go on: glassformer train RECIPE --out {folder} "

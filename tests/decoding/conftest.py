@@ -1,8 +1,9 @@
-"""Decoding with steps that are recorded, though there is no GPU."""
+"""Decoding with steps that are recorded, though there is no GPU; and with two threads."""
 
 from collections.abc import Callable, Iterator, Sequence
 
 import pytest
+import torch
 
 from glassformer.decoding import generate, sliding, workspace
 from glassformer.decoding.models import ModelStepper
@@ -30,3 +31,12 @@ def recording(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
 
     yield switch_on
     workspace._idle.clear()
+
+
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    """Torch has two, however many cores there are."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)

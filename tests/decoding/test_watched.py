@@ -1,7 +1,7 @@
 """Whoever watches a model sees all that it decodes, in order, however many cores there are."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TypeVar
 
 import pytest
@@ -16,13 +16,7 @@ from glassformer.decoding.workers import cores_for, side_by_side
 from glassformer.nn import Seq2Seq, record_attention
 from tests.decoding.tiny import END, START, language_model, sources, translator
 
-
-@pytest.fixture(autouse=True)
-def threads_as_before() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("two_threads")
 
 
 R = TypeVar("R")

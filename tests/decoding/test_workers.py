@@ -1,7 +1,6 @@
 """Batches side by side: the same answers, the same settings afterwards, errors as they are."""
 
 import threading
-from collections.abc import Iterator
 
 import pytest
 import torch
@@ -12,13 +11,7 @@ from glassformer.decoding.workers import cores_for, side_by_side
 from glassformer.errors import CancelledError
 from tests.decoding.tiny import END, START, sources, translator
 
-
-@pytest.fixture(autouse=True)
-def two_cores() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("two_threads")
 
 
 def test_results_keep_the_order_of_the_batches() -> None:

@@ -22,8 +22,8 @@ from glassformer.decoding.sliding import Sliding
 from glassformer.decoding.walk import Chooser, collect, steps
 from glassformer.decoding.workers import cores_for, side_by_side, single_threaded
 from glassformer.errors import InputError
+from glassformer.modes import evaluating
 from glassformer.nn import LanguageModel, ModelConfig, Seq2Seq
-from glassformer.nn.modes import evaluating
 
 __all__ = ["Search", "extend", "stream", "translate"]
 
@@ -107,13 +107,13 @@ def stream(
 ) -> Iterator[int]:
     """Continue one text, id by id as they are chosen; the end token is not among them."""
     stop = Stop(end, (max_new,))
-    with evaluating(model), torch.inference_mode():
+    with evaluating(model.modules()), torch.inference_mode():
         stepper = Sliding(model, [prompt])
         run = steps(stepper, _chooser(search or Greedy(), stepper, [prompt], [0]), stop)
     n_cores = cores_for(model)
     while True:
         # For each step anew: what the caller does between them is not ours.
-        with evaluating(model), torch.inference_mode(), single_threaded(n_cores):
+        with evaluating(model.modules()), torch.inference_mode(), single_threaded(n_cores):
             step = next(run, None)
         if step is None:
             return
@@ -135,7 +135,7 @@ def _in_batches(
     fair_share = max(1, math.ceil(len(lengths) / n_cores))  # no core without work
     batches = list(by_length(lengths, min(batch_size, fair_share), equal=equal))
     results: dict[int, Decoded] = {}
-    with evaluating(model):
+    with evaluating(model.modules()):
         for batch, decoded in zip(batches, side_by_side(decode, batches, n_cores), strict=True):
             results.update(zip(batch, decoded, strict=True))
     return [results[i] for i in range(len(results))]

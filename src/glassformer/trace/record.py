@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from torch import Tensor, nn
 
 from glassformer.errors import TraceError
+from glassformer.modes import evaluating
 from glassformer.trace import forecast
 from glassformer.trace.budget import DEFAULT_BYTES, Budget
 from glassformer.trace.modules import ModulePaths
@@ -65,8 +65,11 @@ def run(
     if prepare is not None:
         prepare(recorder, sources)
     notes: list[str] = []
-    with recording(recorder), _evaluating(recorder.paths.modules, notes):
+    modules = [module for _, module in recorder.paths.modules]
+    with recording(recorder), evaluating(modules) as was_training:
         result = call_inside(function, program.args, program.kwargs)
+    if was_training:
+        notes.append(Note("evaluation"))
     outputs = {name: recorder.view_of(tensor) for name, tensor in tensors_in(result, "")}
     if not outputs:
         raise TraceError(
@@ -109,21 +112,6 @@ def _title(function: Callable[..., Any]) -> str:
         if isinstance(function, nn.Module)
         else str(getattr(function, "__name__", function))
     )
-
-
-@contextmanager
-def _evaluating(modules: Iterable[tuple[str, nn.Module]], notes: list[str]) -> Iterator[None]:
-    """Evaluation mode for the run; every module's own mode afterwards."""
-    training = [module for _, module in modules if module.training]
-    if training:
-        notes.append(Note("evaluation"))
-    for module in training:
-        module.training = False
-    try:
-        yield
-    finally:
-        for module in training:
-            module.training = True
 
 
 def sources_of(recorder: Recorder, program: Program) -> Iterator[Source]:

@@ -43,7 +43,7 @@ _SHORT = {
 _FLAGS = ("--resume", "--plot", "--watch")
 _VALUES = ("--out", "--config")
 _ANSWERABLE = ("classify-imdb", "classify-csv", "translate", "continue")
-_OPTIONS = (*_SHORT, *_FLAGS, *_VALUES, "--kind")
+_OPTIONS = (*_SHORT, *_FLAGS, *_VALUES, "--kind")  # all that may be given without a section
 
 
 @dataclass
@@ -82,7 +82,8 @@ def _as_meant(changes: Mapping[str, Any]) -> Mapping[str, Any]:
     for key in changes:
         if key.endswith("loop.epochs"):
             section = key.removesuffix("epochs")
-            meant = {**meant, f"{section}steps": None, f"{section}least_steps": 0, **changes}
+            meant.setdefault(f"{section}steps", None)
+            meant.setdefault(f"{section}least_steps", 0)
     return meant
 
 

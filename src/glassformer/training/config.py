@@ -44,9 +44,9 @@ Kind = Literal["transformer", "lstm", "rnn", "conv", "factors"]
 
 Switch = Literal["auto", "on", "off"]
 
-_LEAST_BETWEEN = 20  # updates: after fewer, a score says little, and patience is soon at an end
-
 AttentionKernel = Literal["auto", "cudnn", "flash", "efficient"]
+
+_LEAST_BETWEEN = 20  # updates: after fewer, a score says little, and patience is soon at an end
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,7 +17,7 @@ from glassformer.data import Batch, Order, evaluation_batches
 from glassformer.data.store import Ids
 from glassformer.decoding import Beam, metrics
 from glassformer.errors import DataError
-from glassformer.nn.modes import evaluating
+from glassformer.modes import evaluating
 from glassformer.training.moses import lowercase_tokenised
 from glassformer.training.problems import HeldOut, Problem
 from glassformer.training.processes import Processes
@@ -68,7 +68,7 @@ class Evaluator:
 
         Dropout is off meanwhile.
         """
-        with evaluating(model), self.precision:
+        with evaluating(model.modules()), self.precision:
             return self._scores(model, held_out, beam)
 
     def _scores(self, model: nn.Module, held_out: HeldOut, beam: Beam) -> Scores:

@@ -3,7 +3,7 @@
 import pytest
 from torch import nn
 
-from glassformer.nn.modes import evaluating
+from glassformer.modes import evaluating
 
 
 def half_frozen() -> nn.Sequential:
@@ -21,10 +21,10 @@ def test_every_module_evaluates_inside_and_is_as_it_was_afterwards() -> None:
     model = half_frozen()
     before = modes(model)
     assert before == {"": True, "0": True, "1": False, "1.0": False, "1.1": True}
-    with evaluating(model):
-        assert not any(modes(model).values())
-        with evaluating(model):
-            pass
+    with evaluating(model.modules()) as was_training:
+        assert was_training and not any(modes(model).values())
+        with evaluating(model.modules()) as is_training:
+            assert not is_training
         assert not any(modes(model).values()), "as it was, which was evaluation"
     assert modes(model) == before
 
@@ -32,6 +32,6 @@ def test_every_module_evaluates_inside_and_is_as_it_was_afterwards() -> None:
 def test_an_error_inside_changes_nothing_about_that() -> None:
     model = half_frozen()
     before = modes(model)
-    with pytest.raises(ValueError, match="inside"), evaluating(model):
+    with pytest.raises(ValueError, match="inside"), evaluating(model.modules()):
         raise ValueError("inside")
     assert modes(model) == before

@@ -1,6 +1,6 @@
 """Evaluation mode for a while: no dropout inside, every module as it was afterwards."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from torch import nn
@@ -9,16 +9,16 @@ __all__ = ["evaluating"]
 
 
 @contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode inside; each module's own mode afterwards.
+def evaluating(modules: Iterable[nn.Module]) -> Iterator[bool]:
+    """Evaluation mode inside, each module's own mode afterwards; tells whether any was training.
 
     A model may be in two modes: whoever trains it around a frozen part keeps that in evaluation.
     """
-    training = [module for module in model.modules() if module.training]
+    training = [module for module in modules if module.training]
     for module in training:
         module.training = False
     try:
-        yield
+        yield bool(training)
     finally:
         for module in training:
             module.training = True
