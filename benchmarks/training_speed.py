@@ -323,13 +323,13 @@ def makers(device: Device, n_shapes: int) -> dict[str, Maker]:
     if n_shapes == 1:
         plain = our_loss(Acceleration(compiled=True))
         ways["ours, compiled"] = partial(make_step, device, loss=plain)
-    if device.is_cuda:
-        ways["ours, recorded"] = partial(make_recorded_step, device)
     if device.is_cuda or n_shapes > 1:
         ways["ours, compiled, CUDA graphs"] = partial(make_step, device, loss=our_loss(graphs))
     if device.is_cuda and n_shapes == 1:
         tuned = our_loss(replace(graphs, tuned=True))
         ways["ours, tuned, CUDA graphs"] = partial(make_step, device, loss=tuned)
+    if device.is_cuda:
+        ways["ours, recorded"] = partial(make_recorded_step, device)
     return ways
 
 

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from glassformer.decoding import candidates
 from glassformer.decoding.candidates import best_continuations, log_probabilities_of
 
 CLOSE = 1e-12  # of sums of log-probabilities between −30 and 0, in float64
@@ -15,6 +16,14 @@ def random_logits(n_texts: int, n_rivals: int, vocab_size: int) -> tuple[Tensor,
     return 3 * logits, -5 * torch.rand(n_texts, n_rivals, generator=generator).double()
 
 
+@pytest.fixture(params=["as on a CPU", "as on a GPU"])
+def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both ways to prepare the chunks, whatever this machine has."""
+    if request.param == "as on a GPU":
+        monkeypatch.setattr(candidates, "_some_rows_at_a_time", candidates._all_at_once)
+
+
+@pytest.mark.usefixtures("device")
 @pytest.mark.parametrize("vocab_size", [11, 2047, 4096, 5000, 6000, 8191])
 @pytest.mark.parametrize(("n_texts", "n_rivals", "n"), [(1, 1, 1), (3, 4, 8), (11, 4, 8)])
 def test_the_best_are_those_of_one_top_k(
@@ -31,6 +40,7 @@ def test_the_best_are_those_of_one_top_k(
     assert (found.log_probabilities - chosen).abs().max() <= CLOSE
 
 
+@pytest.mark.usefixtures("device")
 @pytest.mark.parametrize("at", [0, 4_095, 4_096, 4_999])
 def test_the_best_may_lie_anywhere_and_be_huge(at: int) -> None:
     """At a chunk's edge, or in what fills no chunk; exp of it alone would overflow."""

@@ -16,6 +16,7 @@ from glassformer.nn import (
     basic_self_attention,
 )
 from glassformer.nn.attention import additive_scores, basic_self_attention_loop, softmax_over_keys
+from glassformer.nn.attention.products import attend_by_products
 from tests.nn.oracles import (
     FLOAT32_SHARE,
     FLOAT64_SHARE,
@@ -34,7 +35,17 @@ def written(queries: Tensor, keys: Tensor, values: Tensor, **options: object) ->
     return attend_written(queries, keys, values, **options).context  # type: ignore[arg-type]
 
 
-IMPLEMENTATIONS: dict[str, Callable[..., Tensor]] = {"written": written, "fused": attend_fused}
+def products(queries: Tensor, keys: Tensor, values: Tensor, **options: object) -> Tensor:
+    """What a GPU does with few queries; anywhere else only here."""
+    options.setdefault("divisor", queries.size(-1) ** 0.5)
+    return attend_by_products(queries, keys, values, **options)  # type: ignore[arg-type]
+
+
+IMPLEMENTATIONS: dict[str, Callable[..., Tensor]] = {
+    "written": written,
+    "fused": attend_fused,
+    "products": products,
+}
 
 
 def random_mask(*shape: int, seed: int = 9) -> Tensor:
@@ -62,7 +73,7 @@ MASKS: dict[str, tuple[Tensor | None, bool]] = {
     "nothing at all": (torch.tensor(False), False),
 }
 every_mask = pytest.mark.parametrize("mask_kind", MASKS)
-both = pytest.mark.parametrize("attend", IMPLEMENTATIONS.values(), ids=IMPLEMENTATIONS)
+every_way = pytest.mark.parametrize("attend", IMPLEMENTATIONS.values(), ids=IMPLEMENTATIONS)
 precisions = pytest.mark.parametrize(
     ("dtype", "tolerance"),
     [(torch.float64, FLOAT64_SHARE), (torch.float32, FLOAT32_SHARE)],
@@ -124,7 +135,7 @@ def test_softmax_is_stable_for_large_scores() -> None:
 # Written and fused against the loop
 
 
-@both
+@every_way
 @precisions
 @every_mask
 def test_forward_equals_the_loop(
@@ -143,7 +154,7 @@ def test_forward_equals_the_loop(
     assert share(weights, expected.weights) <= tolerance
 
 
-@both
+@every_way
 @precisions
 @every_mask
 def test_backward_equals_the_loop(
@@ -165,7 +176,7 @@ def test_backward_equals_the_loop(
         ) <= (tolerance if visible.any() else 0)
 
 
-@both
+@every_way
 def test_a_query_that_sees_nothing_gets_exact_zeros(attend: Callable[..., Tensor]) -> None:
     mask, _ = MASKS["a query that sees nothing"]
     got = attend(*grouped_inputs(), mask=mask)
@@ -174,7 +185,7 @@ def test_a_query_that_sees_nothing_gets_exact_zeros(attend: Callable[..., Tensor
 
 
 @pytest.mark.parametrize("n_groups", [1, 2, 4])
-@both
+@every_way
 def test_each_key_head_serves_its_group_of_query_heads(
     attend: Callable[..., Tensor], n_groups: int
 ) -> None:
@@ -184,7 +195,7 @@ def test_each_key_head_serves_its_group_of_query_heads(
 
 
 @pytest.mark.parametrize("divisor", [1.0, 0.5, math.sqrt(32), 7.3])
-@both
+@every_way
 def test_scores_are_divided_by_the_number_given(
     attend: Callable[..., Tensor], divisor: float
 ) -> None:
@@ -193,7 +204,7 @@ def test_scores_are_divided_by_the_number_given(
     assert share(attend(queries, keys, values, divisor=divisor), expected.context) <= FLOAT64_SHARE
 
 
-@both
+@pytest.mark.parametrize("attend", [written, attend_fused])
 def test_any_number_of_leading_axes(attend: Callable[..., Tensor]) -> None:
     queries, keys, values = grouped_inputs()
     expected = attend(queries, keys, values, causal=True)
@@ -227,7 +238,7 @@ def test_written_and_fused_equal_the_loop_for_any_shape(
         torch.testing.assert_close(got, expected, rtol=1e-12, atol=1e-12)
 
 
-@both
+@every_way
 @pytest.mark.parametrize("mask_kind", ["none", "full and causal", "a query that sees nothing"])
 def test_gradients_equal_finite_differences(attend: Callable[..., Tensor], mask_kind: str) -> None:
     inputs = [x.requires_grad_() for x in grouped_inputs()]

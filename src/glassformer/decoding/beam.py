@@ -24,10 +24,11 @@ from numpy.typing import NDArray
 
 from glassformer.cancelling import stop_if_cancelled
 from glassformer.decoding.candidates import Candidates, best_continuations
+from glassformer.decoding.endings import Ended, Endings
 from glassformer.decoding.ledger import Candidate, Fate, Ledger, LedgerStep
 from glassformer.decoding.results import Decoded, Hypothesis, Stop
 from glassformer.decoding.stepper import Stepper
-from glassformer.decoding.trail import Mark, Trail
+from glassformer.decoding.trail import Trail
 from glassformer.errors import ConfigError
 from glassformer.nn.shapes import Int, Tensor
 
@@ -76,12 +77,13 @@ class Beam:
 
     def score(self, total: float, length: int) -> float:
         """A sum of log-probabilities as hypotheses of different length are ranked by it."""
-        base = length if self.penalty == "power" else (5 + length) / 6
-        return float(total / base**self.length_penalty)
+        return float(total / self.divisor(length))
 
-    def best_possible(self, total: float, length: int, limit: int) -> float:
-        """The highest score that a continuation can still reach: its sum never grows again."""
-        return max(self.score(total, length), self.score(total, limit))
+    def divisor(self, length: int | NDArray[np.int64]) -> float | NDArray[np.float64]:
+        """The length penalty of one length, or of each of them."""
+        base = length / 1.0 if self.penalty == "power" else (5 + length) / 6
+        divisor: float | NDArray[np.float64] = base**self.length_penalty
+        return divisor
 
 
 Flags = NDArray[np.bool_]
@@ -118,15 +120,6 @@ class _Shortlist(NamedTuple):
         return _Shortlist(self.totals[index], self.tokens[index], self.parents[index])
 
 
-class _Found(NamedTuple):
-    """A hypothesis whose tokens are still to be read from the trail."""
-
-    begun: Mark
-    token: int
-    total: float
-    score: float
-
-
 class _Search:
     """The state of a search: a row of the arrays for each text that is still in the batch."""
 
@@ -144,7 +137,8 @@ class _Search:
         self.best_ended = np.zeros(n_texts, dtype=np.bool_)  # at this step or an earlier one
         self.is_done = np.zeros(n_texts, dtype=np.bool_)
         self.trail = Trail(n_texts)
-        self.found: list[list[_Found]] = [[] for _ in range(n_texts)]
+        self.endings = Endings()
+        self.best_scores = np.full((n_texts, beam.n_best), -np.inf)  # of all texts, ascending
         self.accounts: list[list[LedgerStep]] | None = (
             [[] for _ in range(n_texts)] if ledger else None
         )
@@ -176,20 +170,19 @@ class _Search:
 
     def results(self) -> list[Decoded]:
         """The n best of each text, best first."""
-        best = [sorted(found, key=lambda one: -one.score) for found in self.found]
-        best = [ranked[: self.beam.n_best] for ranked in best]
-        begun = iter(self.trail.read([one.begun for ranked in best for one in ranked]))
-        decoded = []
-        for text, ranked in enumerate(best):
-            hypotheses = tuple(self._hypothesis(one, next(begun)) for one in ranked)
-            ledger = None if self.accounts is None else Ledger(tuple(self.accounts[text]))
-            decoded.append(Decoded(hypotheses, ledger))
-        return decoded
-
-    def _hypothesis(self, found: _Found, begun: list[int]) -> Hypothesis:
-        has_ended = found.token == self.stop.end
-        tokens = tuple(begun if has_ended else [*begun, found.token])
-        return Hypothesis(tokens, found.total, found.score, has_ended)
+        best = self.endings.best(self.beam.n_best)
+        hypotheses: list[list[Hypothesis]] = [[] for _ in self.best_scores]
+        begun = self.trail.read(best.n_before, best.places)
+        columns = (best.texts, best.tokens, best.totals, best.scores)
+        rows = zip(begun, *(column.tolist() for column in columns), strict=True)
+        for tokens, text, last, total, score in rows:
+            has_ended = last == self.stop.end
+            tokens = tuple(tokens if has_ended else [*tokens, last])
+            hypotheses[text].append(Hypothesis(tokens, total, score, has_ended))
+        if self.accounts is None:
+            return [Decoded(tuple(mine)) for mine in hypotheses]
+        both = zip(hypotheses, self.accounts, strict=True)
+        return [Decoded(tuple(mine), Ledger(tuple(account))) for mine, account in both]
 
     def _ended(self, tokens: Integers) -> Flags:
         if self.stop.end is None:
@@ -211,12 +204,26 @@ class _Search:
         if not counts.any():
             return
         self.n_found += counts.sum(axis=1)
+        totals = candidates.totals[:, : self.beam.size].astype(np.float64)
+        scores = totals / self.beam.divisor(self.length)
+        self._rank(np.where(counts, scores, -np.inf))
         rows, places = counts.nonzero()
-        texts = self.texts[rows].tolist()
-        chosen = (numbers.tolist() for numbers in candidates.at(rows, places))
-        for text, row, total, token, parent in zip(texts, rows, *chosen, strict=True):
-            begun, score = self.trail.mark(row, parent), self.beam.score(total, self.length)
-            self.found[text].append(_Found(begun, token, total, score))
+        self.endings.add(
+            Ended(
+                texts=self.texts[rows],
+                n_before=np.full(len(rows), self.trail.n_steps),
+                places=self.trail.places(rows, candidates.parents[rows, places]),
+                tokens=candidates.tokens[rows, places],
+                totals=totals[rows, places],
+                scores=scores[rows, places],
+            )
+        )
+
+    def _rank(self, scores: NDArray[np.float64]) -> None:
+        """Put the scores of a step (B, R) among the n best of each text."""
+        ranked = np.concatenate([self.best_scores[self.texts], scores], axis=1)
+        ranked.sort(axis=1)
+        self.best_scores[self.texts] = ranked[:, -self.beam.n_best :]
 
     def _finish(self, best_open: Sums) -> None:
         """Mark the texts that are done."""
@@ -231,12 +238,10 @@ class _Search:
 
     def _cannot_win(self, best_open: Sums) -> Flags:
         """Where no open continuation can still beat the n-th best that ended."""
-        beaten = np.zeros_like(self.is_done)
-        for row in ((self.n_found >= self.beam.n_best) & ~self.is_done).nonzero()[0]:
-            scores = sorted(one.score for one in self.found[self.texts[row]])
-            total, limit = float(best_open[row]), int(self.limits[row])
-            possible = self.beam.best_possible(total, self.length + 1, limit)
-            beaten[row] = possible <= scores[-self.beam.n_best]
+        totals, divisor = best_open.astype(np.float64), self.beam.divisor
+        # A sum never grows again: what it is divided by is largest at the next step or at the end.
+        possible = np.maximum(totals / divisor(self.length + 1), totals / divisor(self.limits))
+        beaten: Flags = possible <= self.best_scores[self.texts, 0]
         return beaten
 
     def _leave(self, rivals: _Shortlist) -> _Shortlist:

@@ -14,6 +14,7 @@ __all__ = ["Candidates", "best_continuations", "log_probabilities_of", "precise"
 
 _CHUNK = 64
 _WORTH_CHUNKING = 2048
+_WORTH_MORE_KERNELS = 1 << 24  # logits: twice as fast as whole rows on an H200, slower below
 _ROWS_AT_ONCE = 16  # so many rows of a usual vocabulary stay in a core's own cache
 
 
@@ -34,37 +35,67 @@ def best_continuations(
     """The n best of all R·V ways to continue each text (fewer where there are fewer)."""
     n_rivals, vocab_size = logits.shape[1:]
     n = min(n, n_rivals * vocab_size)
-    logits = logits.to(totals.dtype)
     if _chunks_pay(logits, n):
-        totals, chosen, places = _best_by_chunks(logits, totals, n)
+        chunked = (_some_rows_at_a_time if logits.is_cpu else _all_at_once)(logits, totals.dtype)
+        totals, chosen, places = _best_by_chunks(chunked, totals, n)
     else:
-        log_probabilities = torch.log_softmax(logits, dim=-1)
+        log_probabilities = torch.log_softmax(logits, dim=-1, dtype=totals.dtype)
         sums = totals.unsqueeze(-1) + log_probabilities
         totals, places = sums.flatten(1).topk(n, dim=-1)
         chosen = log_probabilities.flatten(1).gather(1, places)
     return Candidates(totals, chosen, places % vocab_size, places // vocab_size)
 
 
+class _Chunked(NamedTuple):
+    """Logits with what tells which chunks matter; less its row's normaliser, one is a log-prob."""
+
+    logits: Float[Tensor, "B R V"]
+    maxima: Float[Tensor, "B R C"]
+    """Of each whole chunk."""
+    normalisers: Float[Tensor, "B R"]
+
+
 def _chunks_pay(logits: Float[Tensor, "B R V"], n: int) -> bool:
-    """On a CPU, passes over memory take the time; on a GPU, starting twenty more kernels."""
-    return logits.is_cpu and logits.size(-1) >= max(_WORTH_CHUNKING, 4 * n * _CHUNK)
+    """Passes over memory take the time; on a GPU, starting more kernels if there is little."""
+    if not logits.is_cpu and logits.numel() < _WORTH_MORE_KERNELS:
+        return False
+    return logits.size(-1) >= max(_WORTH_CHUNKING, 4 * n * _CHUNK)
+
+
+def _chunks(x: Float[Tensor, "B R V"]) -> Float[Tensor, "B R C W"]:
+    """As much of each row as fills whole chunks."""
+    n_chunks = x.size(-1) // _CHUNK
+    chunks: Tensor = x[..., : n_chunks * _CHUNK].unflatten(-1, (n_chunks, _CHUNK))
+    return chunks
+
+
+def _some_rows_at_a_time(logits: Float[Tensor, "B R V"], precision: torch.dtype) -> _Chunked:
+    """For a CPU: no more than maxima and normalisers is ever written to memory."""
+    logits = logits.to(precision)
+    return _Chunked(logits, *_maxima_and_normalisers(logits, _CHUNK))
+
+
+def _all_at_once(logits: Float[Tensor, "B R V"], precision: torch.dtype) -> _Chunked:
+    """For a GPU: log-probabilities by one kernel, maxima by another."""
+    log_probabilities = torch.log_softmax(logits, dim=-1, dtype=precision)
+    maxima = _chunks(log_probabilities).amax(dim=-1)
+    return _Chunked(log_probabilities, maxima, maxima.new_zeros(logits.shape[:2]))
 
 
 def _best_by_chunks(
-    logits: Float[Tensor, "B R V"], totals: Float[Tensor, "B R"], n: int
+    chunked: _Chunked, totals: Float[Tensor, "B R"], n: int
 ) -> tuple[Float[Tensor, "B N"], Float[Tensor, "B N"], Int[Tensor, "B N"]]:
     """The n largest sums of each text, exactly as `topk` has them; the log-probabilities in them;
     their places among its R·V.
 
     The n largest lie in the n chunks whose maxima are largest. A maximum is one pass over memory,
-    where a top-k is many, and log-probabilities need forming for those chunks alone.
+    where a top-k is many, and sums need forming for those chunks alone.
     """
+    logits, maxima, normalisers = chunked
     n_texts, _, vocab_size = logits.shape
-    n_chunks = vocab_size // _CHUNK
+    chunks, n_chunks = _chunks(logits), maxima.size(-1)
     whole = n_chunks * _CHUNK
-    chunks = logits[..., :whole].unflatten(-1, (n_chunks, _CHUNK))
     rest = logits[..., whole:]  # what fills no chunk: always looked at
-    maxima, normalisers = _maxima_and_normalisers(logits, _CHUNK)
 
     chunk_sums = totals.unsqueeze(-1) + (maxima - normalisers.unsqueeze(-1))
     chosen = chunk_sums.flatten(1).topk(n, dim=-1, sorted=False).indices

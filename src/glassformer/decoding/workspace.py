@@ -76,13 +76,17 @@ Step = Callable[[StepInputs, DecodingCache], StepOutputs]
 
 
 class Rooms:
-    """Keys and values of the same attention in all layers."""
+    """Keys and values of the same attention in all layers.
+
+    All positions of a head lie side by side: a product reads them where they are, and writing one
+    position of every head is slower, but there is only one to write.
+    """
 
     def __init__(self, like: Sequence[KeyValueCache], n_texts: int, n_keys: int) -> None:
         keys, values = like[0].read()
         # Zeros: what a mask hides has weight 0, but 0 times a stray NaN would still be NaN.
         self.keys, self.values = (
-            x.new_zeros(len(like), n_texts, n_keys, x.size(1), x.size(3)) for x in (keys, values)
+            x.new_zeros(len(like), n_texts, x.size(1), n_keys, x.size(3)) for x in (keys, values)
         )
 
     def fill(self, caches: Sequence[KeyValueCache]) -> None:
@@ -91,17 +95,17 @@ class Rooms:
             for room, cached in zip((self.keys, self.values), cache.read(), strict=True):
                 n_texts, _, n_keys, _ = cached.shape
                 room[layer].zero_()
-                room[layer, :n_texts, :n_keys] = cached.transpose(1, 2)
+                room[layer, :n_texts, :, :n_keys] = cached
 
     def select(self, rows: Int[Tensor, " M"], n_keys: int) -> None:
         """Move the first positions of these texts to the front, in this order."""
-        for room in (self.keys[:, :, :n_keys], self.values[:, :, :n_keys]):
+        for room in (self.keys[..., :n_keys, :], self.values[..., :n_keys, :]):
             room[:, : len(rows)] = room.index_select(1, rows)
 
     def caches(self, n_texts: int, n_keys: int) -> list[KeyValueCache]:
         """A cache for each layer over the first texts and positions."""
         return [
-            KeyValueCache.over(keys[:n_texts, :n_keys], values[:n_texts, :n_keys])
+            KeyValueCache.over(keys[:n_texts, :, :n_keys], values[:n_texts, :, :n_keys])
             for keys, values in zip(self.keys, self.values, strict=True)
         ]
 

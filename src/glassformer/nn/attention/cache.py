@@ -47,11 +47,12 @@ class KeyValueCache:
 
     @classmethod
     def over(
-        cls, keys: Float[Tensor, "B K G E"], values: Float[Tensor, "B K G W"]
+        cls, keys: Float[Tensor, "B G K E"], values: Float[Tensor, "B G K W"]
     ) -> "KeyValueCache":
         """A cache in memory that its owner keeps: all positions are there, none is ever moved."""
         cache = cls()
-        cache.length, cache._keys, cache._values = keys.size(1), keys, values
+        cache.length = keys.size(2)
+        cache._keys, cache._values = keys.transpose(1, 2), values.transpose(1, 2)
         return cache
 
     def append(

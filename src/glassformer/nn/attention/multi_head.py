@@ -29,6 +29,7 @@ from glassformer.nn.attention.functions import (
     weigh_values,
 )
 from glassformer.nn.attention.masks import visible_keys
+from glassformer.nn.attention.products import attend_by_products, products_pay
 from glassformer.nn.config import AttentionConfig
 from glassformer.nn.positions import Rotation, rotate
 from glassformer.nn.shapes import Bool, Float, Tensor
@@ -165,6 +166,10 @@ class MultiHeadAttention(nn.Module):
             if self.observer is not None:  # beside the fused call, so that asking changes nothing
                 self.observer(
                     attention_weights(queries, keys, divisor=self.divisor, mask=mask, causal=causal)
+                )
+            if not dropout and products_pay(queries, keys, values):
+                return attend_by_products(
+                    queries, keys, values, divisor=self.divisor, mask=mask, causal=causal
                 )
             return attend_fused(
                 queries,
