@@ -309,7 +309,7 @@ def compare(
     our_best = max((speed for side, speed in measured if side.is_ours), default=0.0)
     their_best = max((speed for side, speed in measured if not side.is_ours), default=0.0)
     if our_best and their_best:
-        print(f"{title:<12}{'ours / theirs':<30}{our_best / their_best:>14.2f}×", flush=True)
+        print(f"{title:<12}{'ours / theirs':<30}{our_best / their_best:>14.3f}×", flush=True)
 
 
 def makers(device: Device, n_shapes: int) -> dict[str, Maker]:
@@ -328,7 +328,7 @@ def makers(device: Device, n_shapes: int) -> dict[str, Maker]:
     if device.is_cuda and n_shapes == 1:
         tuned = our_loss(replace(graphs, tuned=True))
         ways["ours, tuned, CUDA graphs"] = partial(make_step, device, loss=tuned)
-    if device.is_cuda:
+    if device.is_cuda:  # the last: see `cuda_graphs.left_to_torch`
         ways["ours, recorded"] = partial(make_recorded_step, device)
     return ways
 

@@ -6,17 +6,38 @@ whoever records must keep inputs, results and state in tensors that stay.
 """
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from threading import Lock
 from typing import Any, Protocol, TypeVar
 
 import torch
 
-__all__ = ["CudaRecorder", "Recorder"]
+__all__ = ["CudaRecorder", "Recorder", "left_to_torch", "torch_records"]
 
 Result = TypeVar("Result")
 
 _recording = Lock()  # torch records one graph at a time in a process
+_torch_records = False
+
+
+@contextmanager
+def left_to_torch(so: bool = True) -> Iterator[None]:
+    """While compiled work records graphs of its own, nobody else should.
+
+    One of ours that was replayed after torch 2.11 had recorded its own ended the process.
+    """
+    global _torch_records
+    before, _torch_records = _torch_records, _torch_records or so
+    try:
+        yield
+    finally:
+        _torch_records = before
+
+
+def torch_records() -> bool:
+    """Whether recording is left to torch at present."""
+    return _torch_records
 
 
 class Recorder(Protocol):

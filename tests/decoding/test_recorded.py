@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import nn
 
+from glassformer.cuda_graphs import left_to_torch
 from glassformer.decoding import (
     Beam,
     Decoded,
@@ -175,6 +176,9 @@ def test_steps_that_somebody_watches_are_not_recorded(monkeypatch: pytest.Monkey
         assert not can_be_recorded(model)
     finally:
         torch.set_autocast_enabled("cuda", False)
+    with left_to_torch():
+        assert not can_be_recorded(model)
+    assert can_be_recorded(model)
     monkeypatch.setenv("GLASSFORMER_GRAPHS", "off")
     assert not can_be_recorded(model)
 

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from glassformer.cuda_graphs import left_to_torch
 from glassformer.data import Loader, Update
 from glassformer.errors import TrainingError
 from glassformer.training.acceleration import choose_acceleration
@@ -64,7 +65,7 @@ class Trainer:
         order = problem.order(config.data, config.loop.seed)
         self.total, self.evaluate_every = config.loop.updates(order.n_batches)
         self.save_every = config.loop.save_every or self.evaluate_every
-        acceleration = choose_acceleration(
+        self.acceleration = choose_acceleration(
             config, device, n_shapes=order.n_shapes, n_updates=self.total, alone=processes.n == 1
         )
         self.updater = Updater(
@@ -73,7 +74,7 @@ class Trainer:
             problem.measure,
             device=device,
             processes=processes,
-            acceleration=acceleration,
+            acceleration=self.acceleration,
         )
         self.optimiser = self.updater.optimiser
         decay = config.loop.average
@@ -84,7 +85,7 @@ class Trainer:
             config.loop.accumulate,
             processes.rank,
             processes.n,
-            acceleration.fixed_shapes,
+            self.acceleration.fixed_shapes,
         )
         at_once = config.data.max_tokens or 16_384
         self.evaluator = Evaluator(
@@ -98,6 +99,10 @@ class Trainer:
 
     def run(self, interruption: Interruption) -> None:
         """All updates from where the run is to its end, or to an interruption."""
+        with left_to_torch(self.acceleration.graphs and self.acceleration.compiled):
+            self._run(interruption)
+
+    def _run(self, interruption: Interruption) -> None:
         self.model.train()
         if self.watch and self.position.step == 0:  # what chance gave, to compare with
             self.watch.look(self._whole_model(), 0)
