@@ -8,7 +8,15 @@ import sys
 import time
 from statistics import median
 
-QUESTIONS = (["--help"], ["--version"], ["descrbe"], ["describe", "--help"])
+QUESTIONS = (
+    ["--help"],
+    ["--version"],
+    ["descrbe"],
+    ["describe", "--help"],
+    ["recipes"],
+    ["data"],
+    ["models"],
+)
 
 
 def main() -> None:

@@ -1,20 +1,26 @@
 """Imports go one way. The rules are those of CONTRIBUTING.md; this file enforces them."""
 
 import ast
+import inspect
+import pkgutil
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
+from glassformer.lazy import _imports_for_types
+
 PACKAGE = Path(__file__).parent.parent / "src" / "glassformer"
 
 # Which of our rooms each room may import. Everything may use `errors`,
-# `cancelling` and the version.
+# `cancelling`, `lazy` and the version.
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "cancelling": set(),
     "cuda_graphs": set(),
+    "lazy": set(),
     "modes": set(),
     "nn": set(),
     "text": set(),
@@ -42,6 +48,7 @@ LIGHT_ROOMS = {
     "errors",
     "cancelling",
     "cuda_graphs",
+    "lazy",
     "modes",
     "nn",
     "text",
@@ -96,6 +103,7 @@ def broken_rules(files: list[Path]) -> list[str]:
                 room,
                 "errors",
                 "cancelling",
+                "lazy",
                 "__version__",
             ):
                 continue
@@ -130,22 +138,37 @@ def test_the_library_half_needs_torch_numpy_safetensors_and_tokenizers_alone() -
     assert heavy == []
 
 
-def test_importing_the_package_or_the_text_part_does_not_import_torch() -> None:
+def test_parts_without_arithmetic_do_not_import_torch() -> None:
     code = (
-        "import sys, glassformer, glassformer.text, glassformer.cli\n"
+        "import sys, glassformer, glassformer.text, glassformer.cli, glassformer.nn.config\n"
+        "import glassformer.training.recipes, glassformer.data.corpora\n"
+        "import glassformer.checkpoint.places\n"
         "assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_every_public_name_resolves() -> None:
-    import glassformer
+LAZY = [
+    "glassformer",
+    *(f"glassformer.{part}" for part in ("nn", "data", "training", "checkpoint")),
+]
 
-    for name in glassformer.__all__:
-        assert getattr(glassformer, name) is not None
-    assert dir(glassformer) == sorted(glassformer.__all__)
-    with pytest.raises(AttributeError, match="no attribute 'transformer'"):
-        glassformer.transformer  # noqa: B018  the access itself is what is tested
+
+@pytest.mark.parametrize("package", LAZY)
+def test_every_public_name_resolves(package: str) -> None:
+    module = import_module(package)
+    homes = _imports_for_types(inspect.getsource(module))
+    assert {*homes} == {*module.__all__} - {"__version__"}
+    assert dir(module) == sorted(module.__all__)
+    parts = {part.name for part in pkgutil.iter_modules(module.__path__)}
+    for name, home in homes.items():
+        # Once imported, a part of the same name would stand in front of what is meant.
+        assert name not in parts or home == package, f"{package}.{name} is also a module"
+        found = getattr(module, name)
+        assert found is (import_module(f"{home}.{name}") if home == package else found)
+        assert getattr(module, name) is found
+    with pytest.raises(AttributeError, match=f"'{package}' has no attribute 'transformer'"):
+        module.transformer  # noqa: B018  the access itself is what is tested
 
 
 def test_there_is_no_room_for_odds_and_ends() -> None:

@@ -10,6 +10,7 @@ import torch
 
 from glassformer import checkpoint
 from glassformer.checkpoint import Checkpoint
+from glassformer.checkpoint import folder as folder_of_model
 from glassformer.errors import CheckpointError
 from glassformer.nn import TextEncoder, build, presets
 from glassformer.text import CharacterTokenizer
@@ -86,7 +87,7 @@ def test_a_failing_write_leaves_the_old_model_untouched(
     def full_disk(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(checkpoint, "save_file", full_disk)
+    monkeypatch.setattr(folder_of_model, "save_file", full_disk)
     with pytest.raises(CheckpointError, match="No space left on device"):
         checkpoint.save(folder, translator)
     assert checkpoint.load(folder).about == {"run": 1}

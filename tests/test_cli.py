@@ -33,9 +33,19 @@ def glassformer(as_users_run_it: None, capsys: pytest.CaptureFixture[str]) -> Co
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code"), [(["--help"], 0), (["--version"], 0), (["descrbe"], 2), (["--hlp"], 2)]
+    ("arguments", "code"),
+    [
+        (["--help"], 0),
+        (["--version"], 0),
+        (["descrbe"], 2),
+        (["--hlp"], 2),
+        (["recipes"], 0),
+        (["recipes", "imdb"], 0),
+        (["data"], 0),
+        (["models"], 0),
+    ],
 )
-def test_help_version_and_typing_mistakes_do_not_import_torch(
+def test_help_lists_and_typing_mistakes_do_not_import_torch(
     arguments: list[str], code: int
 ) -> None:
     program = f"""

@@ -13,31 +13,41 @@ from typing import Any, Protocol, TypeVar
 
 import torch
 
-__all__ = ["CudaRecorder", "Recorder", "left_to_torch", "torch_records"]
+__all__ = ["CudaRecorder", "Recorder", "left_to_torch", "times_left_to_torch", "torch_records"]
 
 Result = TypeVar("Result")
 
 _recording = Lock()  # torch records one graph at a time in a process
-_torch_records = False
+_counting = Lock()
+_n_now = 0  # blocks of `left_to_torch` that some thread is in
+_n_ever = 0  # and that any has been in
 
 
 @contextmanager
 def left_to_torch(so: bool = True) -> Iterator[None]:
     """While compiled work records graphs of its own, nobody else should.
 
-    One of ours that was replayed after torch 2.11 had recorded its own ended the process.
+    One of ours that was replayed after torch 2.11 had recorded its own ended the process: so none
+    is used meanwhile, nor afterwards one that was there before.
     """
-    global _torch_records
-    before, _torch_records = _torch_records, _torch_records or so
+    global _n_now, _n_ever
+    with _counting:
+        _n_now, _n_ever = _n_now + so, _n_ever + so
     try:
         yield
     finally:
-        _torch_records = before
+        with _counting:
+            _n_now -= so
 
 
 def torch_records() -> bool:
     """Whether recording is left to torch at present."""
-    return _torch_records
+    return _n_now > 0
+
+
+def times_left_to_torch() -> int:
+    """How often recording has been left to torch: what was recorded at another count is void."""
+    return _n_ever
 
 
 class Recorder(Protocol):

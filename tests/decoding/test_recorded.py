@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from glassformer.cuda_graphs import left_to_torch
+from glassformer.cuda_graphs import left_to_torch, torch_records
 from glassformer.decoding import (
     Beam,
     Decoded,
@@ -27,6 +27,8 @@ from glassformer.decoding.models import ModelStepper
 from glassformer.decoding.recorded import RecordedStepper, can_be_recorded, rounded_up
 from glassformer.errors import InputError
 from glassformer.nn import record_attention
+from glassformer.nn.attention import multi_head
+from glassformer.nn.attention.products import products_pay
 from tests.decoding.recording_again import RunAgain, same
 from tests.decoding.tiny import END, START, Uncached, language_model, sources, translator
 
@@ -181,6 +183,44 @@ def test_steps_that_somebody_watches_are_not_recorded(monkeypatch: pytest.Monkey
     assert can_be_recorded(model)
     monkeypatch.setenv("GLASSFORMER_GRAPHS", "off")
     assert not can_be_recorded(model)
+
+
+def test_blocks_left_to_torch_in_two_threads_may_end_in_any_order() -> None:
+    first, second = left_to_torch(), left_to_torch()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert torch_records()
+    second.__exit__(None, None, None)
+    assert not torch_records()
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "llama"])
+def test_recorded_steps_attend_by_products_where_a_gpu_does(
+    kind: str, recording: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their rooms keep the keys of a head together; those of plain steps do not."""
+
+    class OnGpu(Tensor):
+        is_cuda = True
+
+    model, prompts = language_model(kind=kind), [[3, 4, 5], [6], [7, 8]]
+    asked: list[bool] = []
+
+    def pay(queries: Tensor, keys: Tensor, values: Tensor) -> bool:
+        asked.append(products_pay(queries.as_subclass(OnGpu), keys, values))
+        return asked[-1]
+
+    monkeypatch.setattr(multi_head, "products_pay", pay)
+
+    def decode() -> list[Decoded]:
+        return extend(model, prompts, end=END, search=Beam(size=4), max_new=20)
+
+    expected = decode()
+    assert not any(asked)
+    recording()
+    same(decode(), expected)
+    assert any(asked)
 
 
 def test_who_begins_to_watch_in_the_middle_sees_every_step() -> None:

@@ -16,6 +16,9 @@ B = torch.tensor([[1.5, 0.75, -2.0], [-0.5, 4.0, 1.0]])
 ROW = torch.tensor([0.25, -3.0, 1.5])
 POSITIVE = A.abs() + 0.1
 WHOLE = torch.tensor([[7, -3, 12], [5, 8, -9]])
+BYTES = torch.tensor([200, 100, 255], dtype=torch.uint8)
+SIGNED = torch.tensor([100, -100, -128], dtype=torch.int8)
+NOTHING = torch.empty(0, 3)
 MASK = torch.tensor([[True, False, True], [False, True, True]])
 CUBE = torch.linspace(-2, 3, 24).reshape(2, 3, 4).sin() * 3
 INFINITE = torch.tensor([[float("nan"), float("inf"), 1.0], [float("-inf"), 0.0, -1.0]])
@@ -65,6 +68,38 @@ ELEMENTWISE: dict[str, Function] = {
         torch.special.erf(A) + torch.special.expm1(A),
         torch.bitwise_and(WHOLE, 5) + torch.bitwise_or(WHOLE, 5),
     ),
+    "the sign of what is no number": lambda: INFINITE.sign(),
+    "rounding to decimals": lambda: (A.round(decimals=1), (100 * A).round(decimals=-2)),
+    "whole numbers that overflow": lambda: (
+        BYTES + BYTES,
+        BYTES * BYTES,
+        -BYTES,
+        ~BYTES,
+        BYTES - 201,
+        BYTES**2,
+        BYTES << 1,
+        SIGNED + SIGNED,
+        SIGNED * SIGNED,
+        -SIGNED,
+        SIGNED.abs(),
+        SIGNED - 100,
+    ),
+    "truth added up": lambda: (MASK + MASK, MASK.sum(dtype=torch.bool), MASK.byte() + 255),
+    "bits moved": lambda: (WHOLE << 2, WHOLE >> 1, WHOLE ^ 5, MASK ^ ~MASK, WHOLE.fmod(4)),
+    "bits moved, by name": lambda: (
+        torch.bitwise_left_shift(WHOLE, 1) + torch.bitwise_right_shift(WHOLE, 2),
+        torch.bitwise_xor(WHOLE, 3),
+    ),
+    "functions of one, written out": lambda: (
+        A.erfc() + torch.special.erfc(B) + A.frac() + A.asinh() + (1 + POSITIVE).acosh(),
+        (A / 4).atanh() + A.deg2rad() + A.rad2deg(),
+        (POSITIVE / 4).logit() + torch.special.logit(A, 0.1),
+    ),
+    "functions of two, written out": lambda: (
+        torch.hypot(A, ROW) + torch.logaddexp(A, B) + torch.fmod(A, B),
+        torch.heaviside(A - 0.5, ROW),
+        torch.xlogy(A.relu(), POSITIVE) + torch.special.xlogy(A.relu(), 2.0),
+    ),
     "nan_to_num": lambda: (INFINITE.nan_to_num(), INFINITE.nan_to_num(1.0, 2.0, 3.0)),
 }
 
@@ -88,6 +123,9 @@ ACTIVATIONS: dict[str, Function] = {
         "hardsigmoid": F.hardsigmoid,
         "hardswish": F.hardswish,
         "tanh": torch.tanh,
+        "threshold": lambda x: F.threshold(x, 0.1, -20),
+        "hardshrink": F.hardshrink,
+        "softshrink": lambda x: F.softshrink(x, 0.3),
     }.items()
 } | {
     "prelu": lambda: F.prelu(CUBE, torch.tensor([0.1, 0.2, 0.3])),
@@ -100,6 +138,9 @@ PRODUCTS: dict[str, Function] = {
     "linear of a flattened": lambda: F.linear(CUBE.flatten(1), torch.arange(24.0).view(2, 12)),
     "a sum over split axes": lambda: CUBE.view(2, 3, 2, 2).sum((1, 3)) + CUBE.flatten().sum(),
     "linear of a vector": lambda: F.linear(ROW, B, torch.tensor([1.0, 2.0])),
+    "inner": lambda: (torch.inner(A, B), torch.inner(CUBE, SQUARE), torch.inner(A, ROW[0])),
+    "of nothing": lambda: (NOTHING.mT @ NOTHING, F.linear(NOTHING.mT, NOTHING.mT, ROW)),
+    "distances": lambda: [torch.cdist(CUBE, CUBE.flip(1), p) for p in (0, 1, 2, 3, torch.inf)],
     "matmul": lambda: CUBE @ CUBE.mT,
     "matmul, batch broadcast": lambda: CUBE.unsqueeze(1) @ SQUARE,
     "matrix by vector": lambda: A @ ROW,
@@ -122,6 +163,10 @@ PRODUCTS: dict[str, Function] = {
 }
 
 NORMS: dict[str, Function] = {
+    "weight_norm": lambda: (
+        torch._weight_norm(A, POSITIVE[:, :1], 0),
+        torch._weight_norm(CUBE, POSITIVE[:1, None, :].mT, 1),
+    ),
     "softmax": lambda: CUBE.softmax(-1) + CUBE.softmax(1),
     "softmax of one number": lambda: torch.tensor(3.0).softmax(0),
     "_softmax": lambda: torch._softmax(CUBE, 2, False),
@@ -143,6 +188,21 @@ NORMS: dict[str, Function] = {
 }
 
 REDUCTIONS: dict[str, Function] = {
+    "of nothing": lambda: (
+        NOTHING.sum(0),
+        NOTHING.sum(),
+        NOTHING.prod(0),
+        NOTHING.mean(),
+        NOTHING.any(0),
+        NOTHING.all(),
+    ),
+    "cut before they are added": lambda: (
+        A.sum(dtype=torch.int32),
+        A.prod(1, dtype=torch.int64),
+        A.cumsum(0, dtype=torch.int64),
+    ),
+    "nansum": lambda: (INFINITE.nansum(), INFINITE.nansum(1), INFINITE[0, 0].nansum()),
+    "trace": lambda: torch.trace(SQUARE) + torch.trace(A),
     "sum": lambda: (CUBE.sum(), CUBE.sum(1), CUBE.sum((0, 2), keepdim=True), MASK.sum()),
     "prod": lambda: (CUBE.prod(), CUBE.prod(1)),
     "mean": lambda: (CUBE.mean(), CUBE.mean((0, -1)), torch.tensor(2.0).mean()),
@@ -158,6 +218,14 @@ REDUCTIONS: dict[str, Function] = {
 }
 
 LAYOUT: dict[str, Function] = {
+    "reflection_pad": lambda: (
+        [F.pad(IMAGE[:, :, :3, :4], sides, mode="reflect") for sides in [(2, 1), (1, 3, 2, 1)]]
+        + [F.pad(IMAGE[:, :1, None, :2, :3].expand(2, 1, 3, 2, 3), (1,) * 6, mode="reflect")]
+    ),
+    "replication_pad": lambda: (
+        [F.pad(IMAGE[0, :2, :3, :4], sides, mode="replicate") for sides in [(5, 1), (1, 3, 2, -1)]]
+        + [F.pad(IMAGE[:, :1, None, :2, :3], (1,) * 6, mode="replicate")]
+    ),
     "clone": lambda: CUBE.clone() + CUBE.transpose(1, 2).contiguous().mT,
     "casts": lambda: (A.to(torch.int64), A.to(torch.bfloat16).float(), INFINITE.to(torch.int64)),
     "reshape": lambda: CUBE.transpose(0, 2).reshape(6, 4) + CUBE.mT.flatten(1).reshape(6, 4),
@@ -181,6 +249,12 @@ LAYOUT: dict[str, Function] = {
 }
 
 SELECTION: dict[str, Function] = {
+    "where it holds": lambda: torch.where(MASK),
+    "where, with numbers": lambda: (
+        torch.where(MASK, A, 2.0),
+        torch.where(MASK, 2.0, A),
+        torch.where(MASK, 1.0, 2.0),
+    ),
     "where": lambda: torch.where(MASK, A, B) + torch.where(MASK, A, 0.0),
     "masked_fill": lambda: A.masked_fill(MASK, -torch.inf),
     "tril": lambda: SQUARE.tril() + SQUARE.triu(1) + SQUARE.tril(-1),
@@ -205,6 +279,11 @@ SELECTION: dict[str, Function] = {
 }
 
 CREATION: dict[str, Function] = {
+    "filled with whole numbers": lambda: (
+        torch.full((2,), 2.7, dtype=torch.int32),
+        torch.zeros(2, dtype=torch.int64).fill_(-2.7),
+        torch.full((2,), 2, dtype=torch.bool),
+    ),
     "zeros": lambda: torch.zeros(2) + torch.zeros_like(ROW[:2]) + ROW.new_zeros(2),
     "ones": lambda: torch.ones(2) + torch.ones_like(ROW[:2]) + ROW.new_ones(2),
     "full": lambda: torch.full((2,), 3.5) + torch.full_like(ROW[:2], 2) + ROW.new_full((2,), 1),
@@ -322,6 +401,16 @@ WRITING: dict[str, Function] = {
 }
 
 LOSSES: dict[str, Function] = {
+    "smooth_l1_loss": lambda: (
+        F.smooth_l1_loss(A, B, beta=2),
+        F.smooth_l1_loss(A, B, beta=0.0, reduction="none"),
+    ),
+    "huber_loss": lambda: (F.huber_loss(A, B, delta=2), F.huber_loss(A, B, reduction="sum")),
+    "binary_cross_entropy": lambda: (
+        F.binary_cross_entropy(A.sigmoid(), B.sigmoid()),
+        F.binary_cross_entropy(MASK.float(), B.sigmoid(), ROW.abs(), reduction="none"),
+    ),
+    "soft_margin_loss": lambda: F.soft_margin_loss(A, B.sign()),
     "cross_entropy": lambda: F.cross_entropy(A, torch.tensor([2, 0])),
     "cross_entropy, ignored": lambda: F.cross_entropy(A, torch.tensor([-100, 1])),
     "cross_entropy, weighted": lambda: F.cross_entropy(A, torch.tensor([2, 0]), POSITIVE[0]),

@@ -5,27 +5,32 @@ Read in this order: `corpora` (names, checksums, where files are looked for), th
 `order` and `loader` (which examples come when). This package knows no model.
 """
 
-from glassformer.data.batches import (
-    IGNORED,
-    Batch,
-    ClassificationBatch,
-    MaskedBatch,
-    PairBatch,
-    WindowBatch,
-)
-from glassformer.data.chance import Chance
-from glassformer.data.corpora import CORPORA, Corpus, Found, cache_folder, find
-from glassformer.data.examples import (
-    Examples,
-    LabelledTexts,
-    MaskedTexts,
-    SentencePairs,
-    Windows,
-)
-from glassformer.data.loader import Loader, Update, evaluation_batches
-from glassformer.data.order import Order
-from glassformer.data.prepared import key_of, prepared_folder
-from glassformer.data.store import TokenStore, write_store
+from typing import TYPE_CHECKING
+
+from glassformer.lazy import on_first_use
+
+if TYPE_CHECKING:
+    from glassformer.data.batches import (
+        IGNORED,
+        Batch,
+        ClassificationBatch,
+        MaskedBatch,
+        PairBatch,
+        WindowBatch,
+    )
+    from glassformer.data.chance import Chance
+    from glassformer.data.corpora import CORPORA, Corpus, Found, cache_folder, find
+    from glassformer.data.examples import (
+        Examples,
+        LabelledTexts,
+        MaskedTexts,
+        SentencePairs,
+        Windows,
+    )
+    from glassformer.data.loader import Loader, Update, evaluation_batches
+    from glassformer.data.order import Order
+    from glassformer.data.prepared import key_of, prepared_folder
+    from glassformer.data.store import TokenStore, write_store
 
 __all__ = [
     "CORPORA",
@@ -54,3 +59,6 @@ __all__ = [
     "prepared_folder",
     "write_store",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = on_first_use(__name__)

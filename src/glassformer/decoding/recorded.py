@@ -1,8 +1,9 @@
 """Our models as steppers on a GPU: the steps of `models`, recorded as CUDA graphs.
 
 A step of a decoder is some two hundred small kernels, and starting them one by one takes the host
-longer than the GPU takes to run them. The arithmetic is the same, to the bit but for shapes: texts,
-positions and source are rounded up, and what nobody asked for is masked or thrown away.
+longer than the GPU takes to run them. The arithmetic is the same, up to rounding: texts, positions
+and source are rounded up, what nobody asked for is masked or thrown away, and rooms that keep a
+head's keys together let attention be two products instead of a fused kernel (`products_pay`).
 Dims: B texts, R rivals of each, K cached positions, V vocabulary.
 """
 
@@ -103,7 +104,8 @@ class RecordedStepper(ModelStepper):
             inputs,
             _Advance(self.model, length, workspace.source_in(shape)),
             # Positions beyond the model's are worked out anew each time, or refused.
-            record=length <= self.model.config.max_len and not is_watched(self._parts),
+            record=length <= self.model.config.max_len
+            and not (torch_records() or is_watched(self._parts)),
         )
         self._visible = outputs.visible
         self._lengths = self._lengths + 1

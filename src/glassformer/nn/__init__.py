@@ -4,44 +4,49 @@ Read in this order: `attention.functions` (the arithmetic), `attention.multi_hea
 `positions`, `layers`, `blocks`, `models`; `config` and `presets` say what a model is made of.
 """
 
-from glassformer.nn import presets
-from glassformer.nn.attention import (
-    Branches,
-    DecodingCache,
-    MultiHeadAttention,
-    attend_fused,
-    attend_written,
-    attention_weights,
-    basic_self_attention,
-    causal_mask,
-    join_projections,
-    padding_mask,
-    record_attention,
-    set_attention,
-)
-from glassformer.nn.blocks import Block, Stack
-from glassformer.nn.config import (
-    AttentionConfig,
-    BlockConfig,
-    EmbeddingConfig,
-    FeedForwardConfig,
-    ImageConfig,
-    ModelConfig,
-    OutputConfig,
-    PositionConfig,
-)
-from glassformer.nn.describe import count_parameters, describe
-from glassformer.nn.layers import FeedForward, TokenEmbedding
-from glassformer.nn.models import (
-    Classifier,
-    ImageClassifier,
-    LanguageModel,
-    MaskedLanguageModel,
-    MatrixFactorisation,
-    Seq2Seq,
-    TextEncoder,
-    build,
-)
+from typing import TYPE_CHECKING
+
+from glassformer.lazy import on_first_use
+
+if TYPE_CHECKING:
+    from glassformer.nn import presets
+    from glassformer.nn.attention import (
+        Branches,
+        DecodingCache,
+        MultiHeadAttention,
+        attend_fused,
+        attend_written,
+        attention_weights,
+        basic_self_attention,
+        causal_mask,
+        join_projections,
+        padding_mask,
+        record_attention,
+        set_attention,
+    )
+    from glassformer.nn.blocks import Block, Stack
+    from glassformer.nn.config import (
+        AttentionConfig,
+        BlockConfig,
+        EmbeddingConfig,
+        FeedForwardConfig,
+        ImageConfig,
+        ModelConfig,
+        OutputConfig,
+        PositionConfig,
+    )
+    from glassformer.nn.description import count_parameters, describe
+    from glassformer.nn.layers import FeedForward, TokenEmbedding
+    from glassformer.nn.models import (
+        Classifier,
+        ImageClassifier,
+        LanguageModel,
+        MaskedLanguageModel,
+        MatrixFactorisation,
+        Seq2Seq,
+        TextEncoder,
+        build,
+    )
 
 __all__ = [
     "AttentionConfig",
@@ -80,3 +85,6 @@ __all__ = [
     "record_attention",
     "set_attention",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = on_first_use(__name__)

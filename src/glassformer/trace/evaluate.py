@@ -37,6 +37,11 @@ Rounding = Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]]
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 
 
+def _sign(value: Floats) -> Floats:
+    """The sign as torch sees it: that of a NaN is 0."""
+    return np.nan_to_num(np.sign(value), nan=0.0)
+
+
 FUNCTIONS: dict[str, Callable[..., Floats]] = {
     "exp": np.exp,
     "exp2": np.exp2,
@@ -59,7 +64,7 @@ FUNCTIONS: dict[str, Callable[..., Floats]] = {
     "tanh": np.tanh,
     "neg": np.negative,
     "abs": np.abs,
-    "sign": np.sign,
+    "sign": _sign,
     "floor": np.floor,
     "ceil": np.ceil,
     "trunc": np.trunc,

@@ -13,6 +13,7 @@ from torch import Tensor
 from glassformer.errors import TraceError
 from glassformer.trace import rules
 from glassformer.trace.memory import Index, View
+from glassformer.trace.rules.overflow import held
 
 if TYPE_CHECKING:
     from glassformer.trace.calls import Call
@@ -163,7 +164,7 @@ class Step:
         rule = rules.of_call(self.call, self.output) if self.call is not None else None
         if rule is None or self.call is None:
             return None
-        return rule.build(self.call, index)
+        return held(rule.build(self.call, index), self.dtype)
 
     def __getitem__(self, index: int | tuple[int, ...]) -> Cell:
         return self.trace.cell(self, self.full_index(index))

@@ -120,8 +120,10 @@ class Trace:
     def labels_of(self, step: Step) -> AxisLabels:
         """For each axis of a step the labels of its positions, or None."""
         if not self._labels:  # in order, so that each finds its operands' labels known
+            found: dict[int, AxisLabels] = {}
             for known in dict.fromkeys([*self._by_name.values()]):
-                self._labels[id(known)] = find_labels(self, known, self._labels)
+                found[id(known)] = find_labels(self, known, found)
+            self._labels = found
         return self._labels[id(step)]
 
     def is_fixed(self, step: Step) -> bool:

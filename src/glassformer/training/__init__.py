@@ -7,15 +7,20 @@ Read in this order: `recipes` (what is run), `config` (what can be set), `run` (
 model folder), `loop` (updates, looks, saves), then `loss`, `optimiser`, `schedule`, `state`.
 """
 
-from glassformer.training.config import (
-    DataConfig,
-    LoopConfig,
-    OptimiserConfig,
-    RunConfig,
-    ScheduleConfig,
-)
-from glassformer.training.recipes import RECIPES, recipe
-from glassformer.training.run import Result, train
+from typing import TYPE_CHECKING
+
+from glassformer.lazy import on_first_use
+
+if TYPE_CHECKING:
+    from glassformer.training.config import (
+        DataConfig,
+        LoopConfig,
+        OptimiserConfig,
+        RunConfig,
+        ScheduleConfig,
+    )
+    from glassformer.training.recipes import RECIPES, recipe
+    from glassformer.training.run import Result, train
 
 __all__ = [
     "RECIPES",
@@ -28,3 +33,6 @@ __all__ = [
     "recipe",
     "train",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = on_first_use(__name__)

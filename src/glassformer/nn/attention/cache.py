@@ -35,8 +35,8 @@ class KeyValueCache:
     """Keys and values of one attention layer.
 
     Room is doubled when it runs out, so that appending costs the same however long the text has
-    become. It is written in place: decode under `torch.no_grad()`. All heads of a position lie
-    side by side, as the projections give them, so that writing a position is one copy.
+    become. It is written in place: decode under `torch.no_grad()`. In room of its own, all heads of
+    a position lie side by side, as the projections give them: writing one is one copy.
     """
 
     def __init__(self) -> None:

@@ -153,6 +153,8 @@ class ModelConfig(Checked):
 
     def describe(self) -> str:
         """The module tree with its parameter counts, without allocating the parameters."""
-        from glassformer.nn.describe import describe_config  # the models know configs, not we them
+        from glassformer.nn.description import (
+            describe_config,  # the models know configs, not we them
+        )
 
         return describe_config(self)

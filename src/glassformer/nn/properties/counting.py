@@ -13,7 +13,7 @@ from statistics import median
 from torch import nn
 
 from glassformer.nn.config import AttentionConfig, BlockConfig, FeedForwardConfig, ModelConfig
-from glassformer.nn.describe import count_parameters
+from glassformer.nn.description import count_parameters
 
 __all__ = [
     "AttentionCost",

@@ -7,6 +7,7 @@ from functools import cache
 from glassformer.trace.calls import Operator
 from glassformer.trace.rules import (
     activations,
+    compound,
     convolution,
     creation,
     elementwise,
@@ -27,6 +28,7 @@ __all__ = ["Rule", "find", "is_given", "must_decompose", "of_call", "rule", "swa
 
 FAMILIES = (
     activations,
+    compound,
     convolution,
     creation,
     elementwise,

@@ -170,3 +170,30 @@ def glu(call: Call, index: Index) -> Expression:
     second = list(index)
     second[axis] += x.shape[axis] // 2
     return multiply(cell(x, *index), _sigmoid(cell(x, *second)))
+
+
+@rule("threshold")
+def threshold(call: Call, index: Index) -> Expression:
+    """x above the threshold, else the given value."""
+    x = _own(call, index)
+    above = Operation(">", x, Number(call.number_of("threshold")))
+    return Choose(above, x, Number(call.number_of("value")))
+
+
+@rule("hardshrink")
+def hardshrink(call: Call, index: Index) -> Expression:
+    """x, and 0 where |x| ≤ λ."""
+    x = _own(call, index)
+    return Choose(Operation(">", Function("abs", (x,)), _lambda(call)), x, Number(0))
+
+
+@rule("softshrink")
+def softshrink(call: Call, index: Index) -> Expression:
+    """x moved towards 0 by λ, and 0 where |x| ≤ λ."""
+    x, step = _own(call, index), _lambda(call)
+    moved = Choose(Operation(">", x, Number(0)), subtract(x, step), add(x, step))
+    return Choose(Operation(">", Function("abs", (x,)), step), moved, Number(0))
+
+
+def _lambda(call: Call) -> Number:
+    return Number(call.number_of("lambd"))

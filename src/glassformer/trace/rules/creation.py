@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import torch
+
 from glassformer.trace.calls import Call
 from glassformer.trace.expressions import Expression, Number, Scalar
 from glassformer.trace.memory import Index, View
@@ -31,7 +33,16 @@ rule("ones", "ones_like", "new_ones", constant=True)(_constant(1))
 @rule("full", "full_like", "new_full", constant=True)
 def full(call: Call, _index: Index) -> Expression:
     """The fill value."""
-    return Number(call.number_of("fill_value"))
+    return Number(_held(call, call.number_of("fill_value")))
+
+
+def _held(call: Call, value: Scalar) -> Scalar:
+    """A fill value as the tensor holds it: one of whole numbers cuts it."""
+    made = call.outputs[0]
+    assert made is not None
+    if made.dtype.is_floating_point:
+        return value
+    return bool(value) if made.dtype == torch.bool else int(value)
 
 
 @rule("scalar_tensor", constant=True)
@@ -44,7 +55,7 @@ def scalar_tensor(call: Call, _index: Index) -> Expression:
 def fill(call: Call, _index: Index) -> Expression:
     """The fill value: a number, or the one cell of a tensor."""
     value = call.operand("value")
-    return broadcast(value, ()) if isinstance(value, View) else Number(value)
+    return broadcast(value, ()) if isinstance(value, View) else Number(_held(call, value))
 
 
 @rule("arange", constant=True)

@@ -165,12 +165,23 @@ for _operator, _function in {
     **{name: name for name in ["floor", "ceil", "trunc", "isnan", "isinf", "isfinite", "neg"]},
     "negative": "neg",
     "absolute": "abs",
-    "round": "round",
     "logical_not": "not",
     "special_erf": "erf",
     "special_expm1": "expm1",
 }.items():
     rule(_operator)(_unary(_function))
+
+
+@rule("round")
+def rounding(call: Call, index: Index) -> Expression:
+    """a, rounded to whole numbers or to so many decimals; halves to the even neighbour."""
+    value, decimals = _operand(call, "self", index), int(call.bound.get("decimals", 0))
+    if decimals == 0:
+        return Function("round", (value,))
+    shift = float(10 ** abs(decimals))
+    if decimals > 0:
+        return divide(Function("round", (multiply(value, shift),)), shift)
+    return multiply(Function("round", (divide(value, shift),)), shift)
 
 
 def _function_of_two(name: str) -> Callable[[Call, Index], Expression]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from glassformer.trace.calls import Call
 from glassformer.trace.expressions import Convert, Expression, Number
@@ -127,3 +128,29 @@ def pad(call: Call, index: Index) -> Expression:
         at[len(index) - 1 - place] -= amounts[2 * place]
     inside = all(0 <= place < size for place, size in zip(at, source.shape, strict=True))
     return cell(source, *at) if inside else Number(call.number_of("value"))
+
+
+@rule("reflection_pad1d", "reflection_pad2d", "reflection_pad3d")
+def reflection_pad(call: Call, index: Index) -> Expression:
+    """The source's cell; outside it, as far inside as the place is outside."""
+
+    def mirrored(place: int, size: int) -> int:
+        place = abs(place)
+        return place if place < size else 2 * (size - 1) - place
+
+    return _padded(call, index, mirrored)
+
+
+@rule("replication_pad1d", "replication_pad2d", "replication_pad3d")
+def replication_pad(call: Call, index: Index) -> Expression:
+    """The source's cell; outside it, the nearest one."""
+    return _padded(call, index, lambda place, size: min(max(place, 0), size - 1))
+
+
+def _padded(call: Call, index: Index, inside: Callable[[int, int], int]) -> Expression:
+    source, amounts = call.view("self"), call.bound["padding"]
+    at = list(index)
+    for number in range(len(amounts) // 2):
+        axis = len(index) - 1 - number
+        at[axis] = inside(at[axis] - amounts[2 * number], source.shape[axis])
+    return cell(source, *at)

@@ -114,3 +114,50 @@ def binary_cross_entropy_with_logits(call: Call, places: _Places) -> Expression:
         surprise = multiply(add(extra, 1), surprise)
     loss = add(Operation("*", subtract(1, target), x), surprise)
     return loss if weight is None else multiply(loss, broadcast(weight, places))
+
+
+@rule("smooth_l1_loss")
+@_pointwise
+def smooth_l1_loss(call: Call, places: _Places) -> Expression:
+    """(x − t)² / 2β where |x − t| < β, else |x − t| − β/2."""
+    beta, gap = float(call.number_of("beta")), _gap(call, places)
+    size = Function("abs", (gap,))
+    if beta == 0:
+        return size
+    near = divide(power(gap, 2), 2 * beta)
+    return Choose(Operation("<", size, Number(beta)), near, subtract(size, beta / 2))
+
+
+@rule("huber_loss")
+@_pointwise
+def huber_loss(call: Call, places: _Places) -> Expression:
+    """(x − t)² / 2 where |x − t| ≤ δ, else δ · (|x − t| − δ/2)."""
+    delta, gap = float(call.number_of("delta")), _gap(call, places)
+    size = Function("abs", (gap,))
+    far = multiply(delta, subtract(size, delta / 2))
+    return Choose(Operation("≤", size, Number(delta)), divide(power(gap, 2), 2), far)
+
+
+@rule("binary_cross_entropy")
+@_pointwise
+def binary_cross_entropy(call: Call, places: _Places) -> Expression:
+    """−(t · log p + (1 − t) · log(1 − p)), a logarithm no lower than −100."""
+    p, target = cell(call.view("self"), *places), cell(call.view("target"), *places)
+    weight = call.maybe_view("weight")
+
+    def log(value: Expression) -> Expression:
+        return Function("max", (Function("log", (value,)), Number(-100)))
+
+    right = Operation("*", target, log(p))
+    wrong = Operation("*", subtract(1, target), log(subtract(1, p)))
+    loss = Function("neg", (add(right, wrong),))
+    return loss if weight is None else multiply(loss, broadcast(weight, places))
+
+
+@rule("soft_margin_loss")
+@_pointwise
+def soft_margin_loss(call: Call, places: _Places) -> Expression:
+    """log(1 + exp(−t · x))."""
+    x, target = cell(call.view("self"), *places), cell(call.view("target"), *places)
+    against = Function("neg", (Operation("*", target, x),))
+    return Function("log1p", (Function("exp", (against,)),))

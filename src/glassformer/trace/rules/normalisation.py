@@ -25,7 +25,7 @@ from glassformer.trace.expressions import (
     total,
 )
 from glassformer.trace.memory import Index, View
-from glassformer.trace.rules.operands import LETTERS, cell
+from glassformer.trace.rules.operands import LETTERS, cell, row
 from glassformer.trace.rules.registry import rule
 
 __all__: list[str] = []
@@ -168,3 +168,26 @@ def group_norm(call: Call, index: Index) -> Expression:
     root = Function("sqrt", (add(variance, float(call.number_of("eps"))),))
     normed = divide(subtract(cell(x, *index), mean), root)
     return _scaled(normed, call.maybe_view("weight"), call.maybe_view("bias"), (index[1],))
+
+
+@rule("_weight_norm_interface")
+def weight_norm(call: Call, index: Index) -> Expression:
+    """g · v / √(Σ v²), the sum over one slice of v."""
+    v, g = call.view("v"), call.view("g")
+    slices, axis = _slice_length(call, index)
+    direction = divide(cell(v, *index), slices)
+    return multiply(cell(g, *(index[axis] if a == axis else 0 for a in range(g.ndim))), direction)
+
+
+@rule("_weight_norm_interface", output=1)
+def weight_norm_length(call: Call, index: Index) -> Expression:
+    """√(Σ v²) of a slice."""
+    return _slice_length(call, index)[0].body
+
+
+def _slice_length(call: Call, index: Index) -> tuple[Named, int]:
+    """The length of the slice of v that a cell belongs to, and the axis that counts the slices."""
+    v = call.view("v")
+    axis = call.axis("dim", v.ndim)
+    entry, axes = row(v, (index[axis],), tuple(a for a in range(v.ndim) if a != axis), False)
+    return Named("‖v‖", Function("sqrt", (total(power(entry, 2), *axes),))), axis

@@ -2,8 +2,24 @@
 
 from __future__ import annotations
 
+import math
+
 from glassformer.trace.calls import Call
-from glassformer.trace.expressions import Axis, Entry, Expression, Lookup, add, multiply, total
+from glassformer.trace.expressions import (
+    Axis,
+    Entry,
+    Expression,
+    Function,
+    Lookup,
+    Number,
+    Operation,
+    Reduce,
+    add,
+    multiply,
+    power,
+    subtract,
+    total,
+)
 from glassformer.trace.memory import Index, View
 from glassformer.trace.rules.operands import LETTERS, broadcast, cell
 from glassformer.trace.rules.registry import rule
@@ -22,7 +38,7 @@ def linear(call: Call, index: Index) -> Expression:
     return product if bias is None else add(product, cell(bias, *out))
 
 
-@rule("matmul", "mm", "bmm", "mv", "dot", "vdot", "inner")
+@rule("matmul", "mm", "bmm", "mv", "dot", "vdot")
 def matmul(call: Call, index: Index) -> Expression:
     """Σₖ A[β, i, k] · B[β, k, j], the batch axes β broadcast."""
     names = call.operator.parameters
@@ -44,6 +60,17 @@ def _batch(view: View, batch: list[int]) -> list[int]:
     sizes = view.shape[:-2]
     places = batch[len(batch) - len(sizes) :]
     return [0 if size == 1 else place for size, place in zip(sizes, places, strict=True)]
+
+
+@rule("inner")
+def inner(call: Call, index: Index) -> Expression:
+    """Σₖ a[…, k] · b[…, k]; with a number instead of rows, their product."""
+    a, b = call.view("self"), call.view("other")
+    if not a.ndim or not b.ndim:
+        return multiply(broadcast(a, index), broadcast(b, index))
+    k = Axis("k", a.shape[-1])
+    left, right = index[: a.ndim - 1], index[a.ndim - 1 :]
+    return total(multiply(cell(a, *left, k), cell(b, *right, k)), k)
 
 
 @rule("addmm", "addmv", "baddbmm", "addbmm")
@@ -131,3 +158,23 @@ def _letters(equation: str, operands: list[View]) -> tuple[list[list[str]], list
     counts = left.replace(",", "").replace("...", "")
     once = sorted(letter for letter in set(counts) if counts.count(letter) == 1)
     return inputs, [f"…{place}" for place in range(widest)] + once
+
+
+@rule("_cdist_forward")
+def distances(call: Call, index: Index) -> Expression:
+    """The distance of row i of one from row j of the other: (Σₖ |a[i, k] − b[j, k]|ᵖ)^(1/p)."""
+    a, b = call.view("x1"), call.view("x2")
+    k, batch, order = Axis("k", a.shape[-1]), list(index[:-2]), float(call.number_of("p"))
+    gap = subtract(
+        cell(a, *_batch(a, batch), index[-2], k), cell(b, *_batch(b, batch), index[-1], k)
+    )
+    if order == 2:
+        return Function("sqrt", (total(power(gap, 2), k),))
+    size = Function("abs", (gap,))
+    if order == 1:
+        return total(size, k)
+    if math.isinf(order):
+        return Reduce("max", size, (k,))
+    if order == 0:
+        return total(Operation("≠", gap, Number(0)), k)
+    return power(total(power(size, order), k), 1 / order)

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from glassformer.trace.calls import Call
 from glassformer.trace.expressions import (
     Axis,
+    Choose,
+    Convert,
     Entry,
     Expression,
     Function,
@@ -34,12 +36,25 @@ def _gathered(call: Call, index: Index) -> tuple[Expression, tuple[Axis, ...], i
     x = call.view("self")
     name = "dim" if "dim" in call.operator.parameters else "dims"
     entry, axes = row(x, index, call.axes(name, x.ndim), call.flag("keepdim"))
-    return entry, tuple(axes), math.prod(axis.size for axis in axes)
+    return _as_asked(call, entry), tuple(axes), math.prod(axis.size for axis in axes)
+
+
+def _as_asked(call: Call, entry: Entry) -> Expression:
+    """The cells as the call reads them: `dtype=torch.int64` cuts each before it is added."""
+    dtype = call.bound.get("dtype")
+    cuts = dtype is not None and not dtype.is_floating_point
+    return Convert(dtype, entry) if cuts and entry.view.dtype.is_floating_point else entry
+
+
+# What a reduction of no cells gives; torch refuses the other kinds.
+_OF_NOTHING: dict[ReduceKind, int] = {"sum": 0, "product": 1, "any": 0, "all": 1}
 
 
 def _reduction(kind: ReduceKind) -> Build:
     def build(call: Call, index: Index) -> Expression:
-        cells, axes, _ = _gathered(call, index)
+        cells, axes, count = _gathered(call, index)
+        if count == 0:
+            return Number(_OF_NOTHING[kind])
         return Reduce(kind, cells, axes) if axes else _alone(kind, cells)
 
     return build
@@ -76,6 +91,22 @@ def mean(call: Call, index: Index) -> Expression:
     return divide(total(cells, *axes), count) if axes else cells
 
 
+@rule("nansum")
+def nansum(call: Call, index: Index) -> Expression:
+    """The sum of the cells that are numbers."""
+    cells, axes, _ = _gathered(call, index)
+    body = Choose(Function("isnan", (cells,)), Number(0), cells)
+    return total(body, *axes) if axes else body
+
+
+@rule("trace")
+def trace_of_matrix(call: Call, _index: Index) -> Expression:
+    """The sum of the diagonal."""
+    x = call.view("self")
+    k = Axis("k", min(x.shape))
+    return total(Entry(x, (k, k)), k)
+
+
 @rule("logsumexp")
 def logsumexp(call: Call, index: Index) -> Expression:
     """m + log Σ exp(x − m)."""
@@ -103,7 +134,7 @@ def _running(kind: ReduceKind) -> Build:
         k = Axis("k", index[axis] + 1)
         parts: list[int | Axis] = list(index)
         parts[axis] = k
-        return Reduce(kind, Entry(x, tuple(parts)), (k,))
+        return Reduce(kind, _as_asked(call, Entry(x, tuple(parts))), (k,))
 
     return build
 

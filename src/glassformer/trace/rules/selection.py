@@ -11,7 +11,7 @@ from glassformer.trace.rules.registry import Build, rule
 __all__: list[str] = []
 
 
-@rule("where")
+@rule("where.self", "where.ScalarSelf", "where.ScalarOther", "where.Scalar")
 def where(call: Call, index: Index) -> Expression:
     """The first value where the condition holds, else the second."""
     return Choose(

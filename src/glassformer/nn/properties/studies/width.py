@@ -12,7 +12,7 @@ from typing import Literal
 import torch
 import torch.nn.functional as F
 
-from glassformer.nn.describe import count_parameters
+from glassformer.nn.description import count_parameters
 from glassformer.nn.models import Classifier
 from glassformer.nn.presets import bloem_2024
 from glassformer.nn.properties.studies.training import accuracy, fit, seeded

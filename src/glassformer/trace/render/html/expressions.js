@@ -52,7 +52,7 @@ const FUNCTIONS = {
   log10: Math.log10, log1p: Math.log1p, sqrt: Math.sqrt, erf, sin: Math.sin, cos: Math.cos,
   tan: Math.tan, asin: Math.asin, acos: Math.acos, atan: Math.atan, atan2: Math.atan2,
   sinh: Math.sinh, cosh: Math.cosh, tanh: Math.tanh, neg: (x) => -x, abs: Math.abs,
-  sign: Math.sign, floor: Math.floor, ceil: Math.ceil, trunc: Math.trunc, round: roundEven,
+  sign: (x) => Math.sign(x) || 0, floor: Math.floor, ceil: Math.ceil, trunc: Math.trunc, round: roundEven,
   max: Math.max, min: Math.min, not: (x) => Number(!x), isnan: (x) => Number(Number.isNaN(x)),
   isinf: (x) => Number(Math.abs(x) === Infinity), isfinite: (x) => Number(Number.isFinite(x)),
 };

@@ -21,21 +21,19 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from glassformer import __version__
-from glassformer.errors import CheckpointError, GlassformerError, UnknownNameError
+from glassformer.checkpoint.places import CARD, CONFIG, TARGET_TOKENIZER, TOKENIZER, WEIGHTS
+from glassformer.errors import CheckpointError, GlassformerError
 from glassformer.nn import ModelConfig, build, describe, set_attention
 from glassformer.nn.attention import Implementation
 from glassformer.nn.foreign import config_from_hugging_face, load_hugging_face
 from glassformer.nn.foreign.renaming import fill
 from glassformer.text import Tokenizer, load_tokenizer
 
-__all__ = ["Checkpoint", "find", "load", "load_foreign", "save", "shipped"]
+__all__ = ["Checkpoint", "load", "load_foreign", "save"]
 
 T = TypeVar("T")
 
 FORMAT = 1
-CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
-TOKENIZER, TARGET_TOKENIZER = "tokenizer.json", "target_tokenizer.json"
-SHIPPED = Path(__file__).parent / "models"
 
 
 @dataclass(frozen=True)
@@ -83,38 +81,6 @@ def save(
         reason = error.strerror if isinstance(error, OSError) else error
         raise CheckpointError(f"cannot write the model to {target}: {reason}") from error
     return target
-
-
-def shipped() -> list[str]:
-    """The names of the models that ship with the package."""
-    return sorted(folder.name for folder in SHIPPED.iterdir() if (folder / CONFIG).is_file())
-
-
-def find(name_or_folder: str | os.PathLike[str]) -> Path:
-    """The folder of a model: given by itself, by its training run, or by a name that ships."""
-    path, name, names = Path(name_or_folder), str(name_or_folder), shipped()
-    if name in names and not (path / CONFIG).is_file():  # a data folder may be called imdb, too
-        return SHIPPED / name
-    if path.is_dir():
-        of_run = path / "model"
-        is_run = (of_run / CONFIG).is_file() and not (path / WEIGHTS).is_file()
-        if not is_run and (unfinished := _of_unfinished_run(path)):
-            raise CheckpointError(f"{path} holds no model yet{unfinished}")
-        return of_run if is_run else path
-    if os.sep in name or "/" in name:
-        raise CheckpointError(f"there is no model folder {name}{_of_unfinished_run(path.parent)}")
-    raise UnknownNameError("model", name, names)
-
-
-def _of_unfinished_run(folder: Path) -> str:
-    """What to do where a folder holds a training run that has not come to its end."""
-    is_run = (folder / "metrics.jsonl").is_file() and not (folder / WEIGHTS).is_file()
-    if not is_run or (folder / "model").is_dir():
-        return ""
-    return (
-        f": the run in {folder} has not ended; to go on: glassformer train RECIPE --out {folder} "
-        "--resume"
-    )
 
 
 def load(

@@ -1,0 +1,168 @@
+"""Functions of one cell or two that are written out by simpler ones: erfc, hypot, logit, shifts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+
+from glassformer.trace.calls import Call
+from glassformer.trace.expressions import (
+    Choose,
+    Expression,
+    Function,
+    Number,
+    Operation,
+    add,
+    divide,
+    multiply,
+    power,
+    subtract,
+)
+from glassformer.trace.memory import Index, View
+from glassformer.trace.rules.operands import broadcast
+from glassformer.trace.rules.registry import Build, rule
+
+__all__: list[str] = []
+
+
+def _log(value: Expression) -> Expression:
+    return Function("log", (value,))
+
+
+def _of_one(write: Callable[[Expression], Expression]) -> Build:
+    def build(call: Call, index: Index) -> Expression:
+        return write(broadcast(call.operand("self"), index))
+
+    return build
+
+
+def _of_two(write: Callable[[Expression, Expression], Expression]) -> Build:
+    def build(call: Call, index: Index) -> Expression:
+        first, second = call.operator.parameters[:2]
+        return write(broadcast(call.operand(first), index), broadcast(call.operand(second), index))
+
+    return build
+
+
+@rule("erfc", "special_erfc")
+@_of_one
+def erfc(x: Expression) -> Expression:
+    """1 − erf(x)."""
+    return subtract(1, Function("erf", (x,)))
+
+
+@rule("frac")
+@_of_one
+def frac(x: Expression) -> Expression:
+    """What stands after the point."""
+    return subtract(x, Function("trunc", (x,)))
+
+
+@rule("asinh")
+@_of_one
+def asinh(x: Expression) -> Expression:
+    """log(x + √(x² + 1)), of |x| and with its sign, so that nothing cancels."""
+    size = Function("abs", (x,))
+    root = Function("sqrt", (add(power(x, 2), 1),))
+    return Operation("*", Function("sign", (x,)), _log(add(size, root)))
+
+
+@rule("acosh")
+@_of_one
+def acosh(x: Expression) -> Expression:
+    """log(x + √(x² − 1))."""
+    return _log(add(x, Function("sqrt", (subtract(power(x, 2), 1),))))
+
+
+@rule("atanh")
+@_of_one
+def atanh(x: Expression) -> Expression:
+    """log((1 + x) / (1 − x)) / 2."""
+    return divide(_log(divide(add(1, x), subtract(1, x))), 2)
+
+
+@rule("deg2rad")
+@_of_one
+def deg2rad(x: Expression) -> Expression:
+    """x · π/180."""
+    return Operation("*", x, Number(math.pi / 180))
+
+
+@rule("rad2deg")
+@_of_one
+def rad2deg(x: Expression) -> Expression:
+    """x · 180/π."""
+    return Operation("*", x, Number(180 / math.pi))
+
+
+@rule("hypot")
+@_of_two
+def hypot(a: Expression, b: Expression) -> Expression:
+    """√(a² + b²)."""
+    return Function("sqrt", (add(power(a, 2), power(b, 2)),))
+
+
+@rule("logaddexp")
+@_of_two
+def logaddexp(a: Expression, b: Expression) -> Expression:
+    """log(exp(a) + exp(b)), the larger one taken out so that it does not overflow."""
+    gap = Function("neg", (Function("abs", (subtract(a, b),)),))
+    return add(Function("max", (a, b)), Function("log1p", (Function("exp", (gap,)),)))
+
+
+@rule("xlogy", "special_xlogy")
+@_of_two
+def xlogy(a: Expression, b: Expression) -> Expression:
+    """a · log(b), and 0 where a is."""
+    return Choose(Operation("=", a, Number(0)), Number(0), Operation("*", a, _log(b)))
+
+
+@rule("heaviside")
+@_of_two
+def heaviside(x: Expression, at_zero: Expression) -> Expression:
+    """0 below 0, 1 above it, and the given number at 0."""
+    above = Choose(Operation(">", x, Number(0)), Number(1), Number(0))
+    return Choose(Operation("=", x, Number(0)), at_zero, above)
+
+
+@rule("fmod")
+@_of_two
+def fmod(a: Expression, b: Expression) -> Expression:
+    """What is left of a after whole b's; its sign is a's."""
+    return subtract(a, Operation("*", b, Function("trunc", (divide(a, b),))))
+
+
+@rule("logit", "special_logit")
+def logit(call: Call, index: Index) -> Expression:
+    """log(p / (1 − p)), p first moved off 0 and 1 by ε if asked."""
+    p = broadcast(call.operand("self"), index)
+    if call.bound.get("eps") is not None:
+        eps = float(call.bound["eps"])
+        p = Function("min", (Function("max", (p, Number(eps))), Number(1 - eps)))
+    return _log(divide(p, subtract(1, p)))
+
+
+@rule("bitwise_left_shift", "__lshift__")
+@_of_two
+def left_shift(a: Expression, places: Expression) -> Expression:
+    """a · 2ⁿ."""
+    return Operation("*", a, power(2, places))
+
+
+@rule("bitwise_right_shift", "__rshift__")
+@_of_two
+def right_shift(a: Expression, places: Expression) -> Expression:
+    """a / 2ⁿ, rounded down."""
+    return Operation("//", a, power(2, places))
+
+
+@rule("bitwise_xor", "__xor__")
+def bitwise_xor(call: Call, index: Index) -> Expression:
+    """Either a or b; of whole numbers, the bits of one of them that are not in both."""
+    left, right = call.operand("self"), call.operand("other")
+    a, b = broadcast(left, index), broadcast(right, index)
+    if isinstance(left, View) and left.dtype == torch.bool:
+        return Operation("xor", a, b)
+    return subtract(Operation("|", a, b), Operation("&", a, b))
