@@ -140,7 +140,10 @@ PRODUCTS: dict[str, Function] = {
     "linear of a vector": lambda: F.linear(ROW, B, torch.tensor([1.0, 2.0])),
     "inner": lambda: (torch.inner(A, B), torch.inner(CUBE, SQUARE), torch.inner(A, ROW[0])),
     "of nothing": lambda: (NOTHING.mT @ NOTHING, F.linear(NOTHING.mT, NOTHING.mT, ROW)),
-    "distances": lambda: [torch.cdist(CUBE, CUBE.flip(1), p) for p in (0, 1, 2, 3, torch.inf)],
+    "distances": lambda: (
+        [torch.cdist(CUBE, CUBE.flip(1), p) for p in (1, 2, 3, torch.inf)]
+        + [torch.cdist(BYTES[None].float(), SIGNED[None].float(), 0)]
+    ),
     "matmul": lambda: CUBE @ CUBE.mT,
     "matmul, batch broadcast": lambda: CUBE.unsqueeze(1) @ SQUARE,
     "matrix by vector": lambda: A @ ROW,
@@ -201,7 +204,7 @@ REDUCTIONS: dict[str, Function] = {
         A.prod(1, dtype=torch.int64),
         A.cumsum(0, dtype=torch.int64),
     ),
-    "nansum": lambda: (INFINITE.nansum(), INFINITE.nansum(1), INFINITE[0, 0].nansum()),
+    "nansum": lambda: (INFINITE[0].nansum(), INFINITE.nansum(1), INFINITE[0, 0].nansum()),
     "trace": lambda: torch.trace(SQUARE) + torch.trace(A),
     "sum": lambda: (CUBE.sum(), CUBE.sum(1), CUBE.sum((0, 2), keepdim=True), MASK.sum()),
     "prod": lambda: (CUBE.prod(), CUBE.prod(1)),
@@ -219,7 +222,7 @@ REDUCTIONS: dict[str, Function] = {
 
 LAYOUT: dict[str, Function] = {
     "reflection_pad": lambda: (
-        [F.pad(IMAGE[:, :, :3, :4], sides, mode="reflect") for sides in [(2, 1), (1, 3, 2, 1)]]
+        [F.pad(IMAGE[0, :, :3, :4], sides, mode="reflect") for sides in [(2, 1), (1, 3, 2, 1)]]
         + [F.pad(IMAGE[:, :1, None, :2, :3].expand(2, 1, 3, 2, 3), (1,) * 6, mode="reflect")]
     ),
     "replication_pad": lambda: (

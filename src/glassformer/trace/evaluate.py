@@ -269,7 +269,7 @@ class Evaluation:
             case "largest":
                 return np.asarray(np.sort(flat, -1)[..., flat.shape[-1] - 1 - reduce.rank])
             case "place largest" | "place smallest":
-                signed = -flat if reduce.kind == "place largest" else flat
+                signed = -as_floats(flat) if reduce.kind == "place largest" else flat
                 order = np.argsort(signed, -1, kind="stable")
                 return np.asarray(order[..., reduce.rank]).astype(np.float64)
 

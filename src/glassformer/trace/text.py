@@ -172,10 +172,9 @@ class _Symbols(_Writer):
     def reduce(self, reduce: Reduce) -> tuple[str, int]:
         letters = "".join(_SUBSCRIPTS.get(axis.letter, f"_{axis.letter}") for axis in reduce.axes)
         kind = _KINDS.get(reduce.kind, reduce.kind)
-        rank = f" #{reduce.rank + 1}" if "est" in reduce.kind else ""
         if reduce.kind in ("sum", "product"):
             return f"{kind}{letters} {self.write(reduce.body, 3)}", 2
-        return f"{kind}{rank}{letters}({self.write(reduce.body)})", _ATOM
+        return f"{kind}{_rank(reduce)}{letters}({self.write(reduce.body)})", _ATOM
 
     def choose(self, choose: Choose) -> tuple[str, int]:
         condition = self.write(choose.condition)
@@ -184,6 +183,11 @@ class _Symbols(_Writer):
 
     def named(self, part: Named) -> tuple[str, int]:
         return part.symbol, _ATOM
+
+
+def _rank(reduce: Reduce) -> str:
+    """Which of the largest (or smallest) it takes: ` #2`."""
+    return f" #{reduce.rank + 1}" if "est" in reduce.kind else ""
 
 
 class _Numbers(_Writer):
@@ -234,7 +238,7 @@ class _Numbers(_Writer):
         text = joint.join(parts)
         if reduce.kind in ("sum", "product"):
             return text, 2 if len(parts) > 1 else 3
-        return f"{reduce.kind}({text})", _ATOM
+        return f"{reduce.kind}{_rank(reduce)}({text})", _ATOM
 
 
 class _Linked(_Numbers):

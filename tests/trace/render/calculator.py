@@ -271,7 +271,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "INT": _single(math.floor),
     "ISERROR": lambda value: bool(np.isnan(float(value))),
     "LARGE": lambda values, rank: -_small(-_numbers(values), rank),
-    "LN": _single(math.log),
+    "LN": _single(lambda x: math.log(x) if x > 0 else math.nan),
     "LOG": lambda value, base: math.log(float(value), float(base)),
     "LOG10": _single(math.log10),
     "MATCH": lambda value, range_, _: 1 + int(np.flatnonzero(np.ravel(range_.array()) == value)[0]),

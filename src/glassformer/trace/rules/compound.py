@@ -16,7 +16,6 @@ from glassformer.trace.expressions import (
     Operation,
     add,
     divide,
-    multiply,
     power,
     subtract,
 )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import torch
+
 from glassformer.trace.calls import Call
 from glassformer.trace.expressions import (
     Axis,
@@ -13,6 +15,7 @@ from glassformer.trace.expressions import (
     Entry,
     Expression,
     Function,
+    Lookup,
     Named,
     Number,
     Operation,
@@ -41,9 +44,9 @@ def _gathered(call: Call, index: Index) -> tuple[Expression, tuple[Axis, ...], i
 
 def _as_asked(call: Call, entry: Entry) -> Expression:
     """The cells as the call reads them: `dtype=torch.int64` cuts each before it is added."""
-    dtype = call.bound.get("dtype")
-    cuts = dtype is not None and not dtype.is_floating_point
-    return Convert(dtype, entry) if cuts and entry.view.dtype.is_floating_point else entry
+    dtype: torch.dtype = call.bound.get("dtype") or entry.view.dtype
+    cuts = entry.view.dtype.is_floating_point and not dtype.is_floating_point
+    return Convert(dtype, entry) if cuts else entry
 
 
 # What a reduction of no cells gives; torch refuses the other kinds.
@@ -104,7 +107,7 @@ def trace_of_matrix(call: Call, _index: Index) -> Expression:
     """The sum of the diagonal."""
     x = call.view("self")
     k = Axis("k", min(x.shape))
-    return total(Entry(x, (k, k)), k)
+    return total(Lookup(x, (k, k)), k)
 
 
 @rule("logsumexp")

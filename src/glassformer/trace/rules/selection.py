@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
+import torch
+
 from glassformer.trace.calls import Call
-from glassformer.trace.expressions import Axis, Choose, Entry, Expression, Number, Reduce
+from glassformer.trace.expressions import Axis, Choose, Entry, Expression, Number, Operation, Reduce
 from glassformer.trace.memory import Index
-from glassformer.trace.rules.operands import broadcast, cell
+from glassformer.trace.rules.operands import LETTERS, broadcast, cell
 from glassformer.trace.rules.registry import Build, rule
 
 __all__: list[str] = []
@@ -62,6 +66,19 @@ def _ranked(place_of: bool) -> Build:
         return Reduce("largest" if descending else "smallest", Entry(x, tuple(parts)), (j,), rank)
 
     return build
+
+
+@rule("nonzero")
+def nonzero(call: Call, index: Index) -> Expression:
+    """Along one axis, the place of the cell that is the n-th that is not 0."""
+    x, (rank, axis) = call.view("self"), index
+    axes = tuple(Axis(LETTERS[place], size) for place, size in enumerate(x.shape))
+    cells = Entry(x, axes)
+    holds = cells if x.dtype == torch.bool else Operation("≠", cells, Number(0))
+    place: Expression = Reduce("place largest", holds, axes, rank)
+    inner = math.prod(x.shape[axis + 1 :])
+    place = Operation("//", place, Number(inner)) if inner > 1 else place
+    return Operation("%", place, Number(x.shape[axis])) if axis else place
 
 
 rule("topk", "sort")(_ranked(place_of=False))

@@ -7,6 +7,11 @@ const STRENGTH = {
 };
 const SUBSCRIPTS = { k: "ₖ", l: "ₗ", m: "ₘ", n: "ₙ", j: "ⱼ", p: "ₚ", s: "ₛ" };
 
+/** Which of the largest (or smallest) a reduction takes: ` #2`. */
+function rankOf(node) {
+  return node.reduction.includes("est") ? ` #${node.rank + 1}` : "";
+}
+
 /** What both texts share; they differ in how leaves, choices and reductions are written. */
 class Writer {
   constructor(expressions) {
@@ -114,8 +119,7 @@ class SymbolWriter extends Writer {
       const sign = node.reduction === "sum" ? "Σ" : "Π";
       return [[`${sign}${letters} `, ...this.write(node.body, 3, env)], 2];
     }
-    const rank = node.reduction.includes("est") ? ` #${node.rank + 1}` : "";
-    return [[`${node.reduction}${rank}${letters}(`, ...this.write(node.body, 0, env), ")"], ATOM];
+    return [[`${node.reduction}${rankOf(node)}${letters}(`, ...this.write(node.body, 0, env), ")"], ATOM];
   }
 
   choice(node, env) {
@@ -188,6 +192,6 @@ class NumberWriter extends Writer {
     }
     const joined = parts.flatMap((part, place) => (place ? [joint, ...part] : part));
     if (kind === "sum" || kind === "product") return [joined, parts.length > 1 ? 2 : 3];
-    return [[`${kind}(`, ...joined, ")"], ATOM];
+    return [[`${kind}${rankOf(node)}(`, ...joined, ")"], ATOM];
   }
 }

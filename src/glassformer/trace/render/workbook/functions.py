@@ -40,7 +40,6 @@ _PLAIN = {
     "cosh": "COSH",
     "tanh": "TANH",
     "abs": "ABS",
-    "sign": "SIGN",
     "floor": "INT",
     "trunc": "TRUNC",
     "max": "MAX",
@@ -49,6 +48,7 @@ _PLAIN = {
 }
 
 _TEMPLATES = {
+    "sign": ("IFERROR(SIGN({0}),0)", ATOM),  # the sign of what is no number is 0
     "exp2": ("2^({0})", POWER),
     "log1p": ("LN(1+({0}))", ATOM),
     "log2": ("LOG({0},2)", ATOM),
