@@ -28,11 +28,11 @@ ALLOWED: dict[str, set[str]] = {
     "data": {"text"},
     "checkpoint": {"nn", "text"},
     "decoding": {"cuda_graphs", "modes", "nn"},
-    "tasks": {"checkpoint", "text", "decoding", "nn"},
+    "tasks": {"checkpoint", "text", "decoding", "modes", "nn"},
     "passes": {"checkpoint", "text", "decoding", "nn"},
     "training": {"cuda_graphs", "modes", "nn", "text", "data", "decoding", "checkpoint"},
     "lessons": {"nn", "text", "trace", "tasks", "training"},
-    "export": {"nn", "text", "checkpoint", "decoding"},
+    "export": {"nn", "text", "checkpoint", "decoding", "modes"},
     "explorer": {"trace", "lessons", "tasks", "passes", "checkpoint", "decoding", "text"},
     "cli": {
         "nn", "text", "trace", "data", "checkpoint", "decoding", "tasks", "passes", "training",

@@ -64,6 +64,13 @@ def test_a_described_person_minimises_what_is_said(recommender: Model) -> None:
     assert person.grad is not None and person.grad.abs().max() < 1e-5
 
 
+def test_the_arithmetic_is_done_where_the_model_is(recommender: Model) -> None:
+    """A default device stands in for a GPU: what is made beside the model must follow the model."""
+    expected = recommender.recommend(["heat; alien"])
+    with torch.device("meta"):
+        assert recommender.recommend(["heat; alien"]) == expected
+
+
 def test_films_that_were_named_are_not_recommended(recommender: Model) -> None:
     (answer,) = recommender.recommend(["toy story; THE MATRIX ;"])
     assert {film.title for film in answer.films} == set(TITLES[2:])

@@ -71,6 +71,23 @@ def test_classes_come_with_probabilities_and_in_order() -> None:
         assert answer.probability == pytest.approx(alone.probability, abs=1e-6)
 
 
+def test_a_model_in_training_answers_without_dropout_and_goes_on_training() -> None:
+    model = glassformer.load("imdb")
+    expected = model.classify(["a good film"], attention=True)[0]
+    vector = model.embed(["a good film"])[0].vector
+    model.checkpoint.model.train()
+    for part in model.checkpoint.model.modules():
+        if isinstance(part, torch.nn.Dropout):
+            part.p = 0.5
+    found = model.classify(["a good film"], attention=True)[0]
+    assert found.probabilities == expected.probabilities
+    assert found.attention is not None and expected.attention is not None
+    for name, weights in expected.attention.items():
+        assert torch.equal(found.attention[name], weights)
+    assert model.embed(["a good film"])[0].vector == vector
+    assert model.checkpoint.model.training
+
+
 def test_a_long_text_is_cut_and_the_answer_says_so() -> None:
     long = "good film " * 60 + "bad"
     for model in (classifier(), classifier(cut="middle")):

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from glassformer.export import TARGETS, export
 from glassformer.export.fit import traced
 from glassformer.nn import ModelConfig, Seq2Seq, build, presets
 from glassformer.tasks import Model, load
-from glassformer.text import SubwordTokenizer
+from glassformer.text import CharacterTokenizer, SubwordTokenizer
 
 TEXTS = ["a good film", "an awfully bad film", "the dog runs over the lazy fox"]
 
@@ -66,6 +67,27 @@ def test_an_export_is_checked_and_carries_a_card(target: str, kind: str, tmp_pat
     assert all(file in exported.files for file in re.findall(r'"(\w+\.\w+)"', card))
     assert set(exported.files) == {file.name for file in (tmp_path / "out").iterdir()}
     assert [file.name for file in tmp_path.iterdir()] == ["out"], "nothing temporary is left"
+
+
+@pytest.mark.parametrize("target", ["hf", "torch"])
+def test_a_model_in_training_is_exported_without_dropout_and_goes_on_training(
+    target: str, tmp_path: Path
+) -> None:
+    checkpoint = made(presets.gpt2(**SIZES), block__dropout=0.3)
+    checkpoint.model.train()
+    export(checkpoint, target, tmp_path / "out")
+    assert all(part.training for part in checkpoint.model.modules())
+
+
+def of_length(config: ModelConfig, max_len: int) -> Checkpoint:
+    torch.manual_seed(0)
+    config = config.with_(vocab_size=11, max_len=max_len)
+    return Checkpoint(build(config).eval(), config)
+
+
+def test_a_model_that_reads_few_tokens_is_checked_with_so_many(tmp_path: Path) -> None:
+    exported = export(of_length(presets.gpt2(**SIZES), 6), "onnx", tmp_path / "out")
+    assert "the same 6 tokens" in exported.found
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -129,6 +151,16 @@ def test_an_export_that_answers_otherwise_is_not_put_in_place(
             "torch",
             lambda: Checkpoint(build(presets.by_hand_2024()), presets.by_hand_2024()),
             "flattened output layer",
+        ),
+        ("onnx", lambda: of_length(presets.gpt2(**SIZES), 3), "expected max_len 4 or more"),
+        ("hf", lambda: of_length(presets.vaswani_2017_base(**SIZES), 40), "needs a start token"),
+        (
+            "ctranslate2",
+            lambda: replace(
+                of_length(presets.vaswani_2017_base(**SIZES), 40),
+                tokenizer=CharacterTokenizer.build(["abcdefghi"], special=("<pad>", "<unk>")),
+            ),
+            "lacks one",
         ),
     ],
 )

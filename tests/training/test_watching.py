@@ -61,6 +61,16 @@ def test_the_picture_is_what_the_model_attends_to(tmp_path: Path) -> None:
     assert np.allclose(read_attention(tmp_path, 4, "decoder")[0], expected, atol=1e-6)
 
 
+def test_a_look_leaves_every_part_in_its_own_mode(tmp_path: Path) -> None:
+    """A frozen part stays in evaluation while the rest is trained."""
+    trainer = make_trainer(tiny("shakespeare", loop__watch=True), tmp_path)
+    assert trainer.watch is not None
+    trainer.model.train()
+    frozen = trainer.model.get_submodule("decoder.blocks.0").eval()
+    trainer.watch.look(trainer.model, 0)
+    assert trainer.model.training and not any(part.training for part in frozen.modules())
+
+
 def test_metrics_are_read_from_an_offset_and_never_half_a_line(tmp_path: Path) -> None:
     assert read_watch(tmp_path).metrics == []
     metrics = tmp_path / "metrics.jsonl"

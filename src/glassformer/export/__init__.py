@@ -18,6 +18,7 @@ from typing import Any
 from glassformer.checkpoint import TARGET_TOKENIZER, TOKENIZER, Checkpoint
 from glassformer.errors import ExportError, GlassformerError, UnknownNameError
 from glassformer.export.card import card
+from glassformer.modes import evaluating
 
 __all__ = ["TARGETS", "Exported", "export"]
 
@@ -61,8 +62,9 @@ def export(
     except OSError as error:
         raise ExportError(f"cannot write the export to {place}: {error.strerror}") from error
     try:
-        engine.write(checkpoint, work)
-        found = engine.verify(checkpoint, work)
+        with evaluating(checkpoint.model.modules()):  # an engine has no dropout
+            engine.write(checkpoint, work)
+            found = engine.verify(checkpoint, work)
         if target != "hf":  # that one knows which tokenizers its readers can open
             _write_tokenizers(checkpoint, work)
         files = sorted(file.name for file in work.iterdir())

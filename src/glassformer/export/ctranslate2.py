@@ -95,7 +95,10 @@ def _vocabulary(spec: Any, checkpoint: Checkpoint) -> None:
     spec.register_source_vocabulary(_tokens(source))
     spec.register_target_vocabulary(_tokens(target))
     special = target.special
-    assert special.start is not None and special.end is not None
+    if special.start is None or special.end is None or source.special.end is None:
+        raise ExportError(
+            "CTranslate2 needs tokens for start and end; this model's vocabulary lacks one"
+        )
     spec.config.bos_token = spec.config.decoder_start_token = target.token(special.start)
     spec.config.eos_token = target.token(special.end)
     spec.config.unk_token = (

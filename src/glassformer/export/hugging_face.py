@@ -102,6 +102,8 @@ def _translated(checkpoint: Checkpoint) -> tuple[dict[str, Any], dict[str, Tenso
     tokenizer = checkpoint.target_tokenizer or checkpoint.tokenizer
     special = tokenizer.special if tokenizer is not None else SpecialTokens()
     if isinstance(model, Seq2Seq):
+        if special.start is None:
+            raise ExportError("a translator needs a start token; this one's vocabulary has none")
         config = encoder_decoders.hugging_face_config(model.config, special)
         return config, encoder_decoders.hugging_face_state(model)
     if isinstance(model, LanguageModel):

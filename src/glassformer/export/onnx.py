@@ -29,7 +29,8 @@ from glassformer.nn import Classifier, LanguageModel, ModelConfig, Seq2Seq
 
 __all__ = ["check", "verify", "write"]
 
-_STEPS = 12  # tokens that the check decodes for each text
+_STEPS = 12  # tokens that the check decodes for each text, if so many fit
+_SHORTEST = 4  # below, a length is 0 or 1, which torch takes for a constant
 
 
 def check(config: ModelConfig) -> None:
@@ -38,6 +39,11 @@ def check(config: ModelConfig) -> None:
         raise ExportError(f"there is no ONNX export for the architecture {config.architecture}")
     if config.output.flattened:
         raise ExportError("there is no ONNX export for a flattened output layer")
+    if config.max_len < _SHORTEST:
+        raise ExportError(
+            f"an ONNX graph takes texts of any length, and this model reads {config.max_len} "
+            f"tokens at most; expected max_len {_SHORTEST} or more"
+        )
 
 
 def write(checkpoint: Checkpoint, folder: Path) -> None:
@@ -74,24 +80,25 @@ def verify(checkpoint: Checkpoint, folder: Path) -> str:
         return _verify_classifier(model, checkpoint, folder)
     assert isinstance(model, Seq2Seq | LanguageModel)
     texts = probe_ids(checkpoint, 6)
+    n_new = min(_STEPS, checkpoint.config.max_len)  # the graph has no positions beyond
     tokenizer = checkpoint.target_tokenizer or checkpoint.tokenizer
     start = tokenizer.special.start if tokenizer is not None else None
     if isinstance(model, Seq2Seq):
         begun = [[start or 0]] * len(texts)
-        ours = translate(model, texts, start=start or 0, end=None, search=Greedy(), max_new=_STEPS)
+        ours = translate(model, texts, start=start or 0, end=None, search=Greedy(), max_new=n_new)
     else:
-        room = checkpoint.config.max_len - _STEPS
+        room = checkpoint.config.max_len - n_new
         texts = begun = [ids[: max(1, room)] for ids in texts]
-        ours = extend(model, texts, end=None, search=Greedy(), max_new=_STEPS)
+        ours = extend(model, texts, end=None, search=Greedy(), max_new=n_new)
     run = _Runner(model, folder)
     same = 0
     for text, prefix, expected in zip(texts, begun, ours, strict=True):
-        same += run.greedy(text, prefix) == list(expected.best.tokens)
+        same += run.greedy(text, prefix, n_new) == list(expected.best.tokens)
     if same < len(texts):
         raise ExportError(
             f"onnxruntime wrote other texts than the model for {len(texts) - same} of {len(texts)}"
         )
-    return f"onnxruntime wrote the same {_STEPS} tokens as the model for {same} of {same} texts"
+    return f"onnxruntime wrote the same {n_new} tokens as the model for {same} of {same} texts"
 
 
 def _verify_classifier(model: Classifier, checkpoint: Checkpoint, folder: Path) -> str:
@@ -118,7 +125,7 @@ class _Runner:
         self.decoder = _session(folder / "decoder.onnx")
         self.encoder = _session(folder / "encoder.onnx") if isinstance(model, Seq2Seq) else None
 
-    def greedy(self, text: Sequence[int], prefix: Sequence[int]) -> list[int]:
+    def greedy(self, text: Sequence[int], prefix: Sequence[int], n_new: int) -> list[int]:
         state = [tensor.numpy() for tensor in _past(self.model, 1, 0)]
         fixed = []
         if self.encoder is not None:
@@ -129,7 +136,7 @@ class _Runner:
         names = [one.name for one in self.decoder.get_inputs()]
         written: list[int] = []
         queue = list(prefix)
-        while len(written) < _STEPS:
+        while len(written) < n_new:
             token = queue.pop(0) if queue else written[-1]
             inputs = [np.array([[token]], dtype=np.int64), *state, *fixed]
             logits, *state = self.decoder.run(None, dict(zip(names, inputs, strict=True)))

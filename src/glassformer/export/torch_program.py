@@ -39,7 +39,7 @@ def write(checkpoint: Checkpoint, folder: Path) -> None:
         shapes = {"source": shape, "target": target, "source_is_token": shape}
     arguments = _inputs(checkpoint, 3)
     with traced():
-        program = torch.export.export(model.eval(), (), arguments, dynamic_shapes=shapes)
+        program = torch.export.export(model, (), arguments, dynamic_shapes=shapes)
     torch.export.save(program, folder / FILE)
 
 

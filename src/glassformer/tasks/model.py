@@ -28,6 +28,7 @@ from glassformer.decoding.batching import by_length
 from glassformer.decoding.models import pad
 from glassformer.decoding.workers import cores_for, side_by_side
 from glassformer.errors import ConfigError, InputError
+from glassformer.modes import evaluating
 from glassformer.nn import (
     Classifier,
     LanguageModel,
@@ -268,7 +269,7 @@ class Model:
     def _attention(self, *inputs: Sequence[Sequence[int]]) -> Attention:
         """The weights of one pass over one text, by layer."""
         model = self.checkpoint.model
-        with record_attention(model) as recorded:
+        with evaluating(model.modules()), record_attention(model) as recorded:
             model(*(self._batch(one)[0] for one in inputs))
         return {name: weights[0].cpu() for name, weights in recorded.items()}
 
@@ -284,7 +285,9 @@ class Model:
         def run(batch: list[int]) -> Tensor:
             return answer(*self._batch([read[i].ids for i in batch])).cpu()
 
-        answers = side_by_side(run, batches, cores_for(self.checkpoint.model))
+        model = self.checkpoint.model
+        with evaluating(model.modules()):
+            answers = side_by_side(run, batches, cores_for(model))
         pairs = zip(batches, answers, strict=True)
         return {i: row for batch, rows in pairs for i, row in zip(batch, rows, strict=True)}
 

@@ -14,6 +14,7 @@ import torch
 
 from glassformer.errors import ConfigError, InputError, UnknownNameError
 from glassformer.nn import MatrixFactorisation
+from glassformer.nn.devices import device_with_double
 from glassformer.nn.shapes import Float, Tensor
 from glassformer.tasks.results import Recommendation, Recommended
 
@@ -104,13 +105,16 @@ def describe_person(
     Minimises Σ (5 − mean − habit of film − habit − vector · film)² + stiffness · (|vector|² +
     habit²) over both: a system of D + 1 equations.
     """
-    films = torch.tensor(liked)
-    vectors = model.films.weight[films].double()
-    inputs = torch.cat([vectors, torch.ones(len(films), 1).double()], dim=-1)
-    missing = _BEST - model.mean.double() - model.of_film.weight[films].squeeze(-1).double()
-    stiff = _STIFFNESS * torch.eye(inputs.size(-1)).double()
+    table = model.films.weight
+    device = device_with_double(table.device)
+    films = torch.tensor(liked, device=table.device)
+    vectors = table[films].to(device).double()
+    inputs = torch.cat([vectors, vectors.new_ones(len(liked), 1)], dim=-1)
+    mean, habits = (x.to(device).double() for x in (model.mean, model.of_film.weight[films]))
+    missing = _BEST - mean - habits.squeeze(-1)
+    stiff = _STIFFNESS * torch.eye(inputs.size(-1), dtype=inputs.dtype, device=device)
     solved = torch.linalg.solve(inputs.T @ inputs + stiff, inputs.T @ missing)
-    return solved[:-1].to(model.films.weight.dtype), float(solved[-1])
+    return solved[:-1].to(table), float(solved[-1])
 
 
 def expected_stars(model: MatrixFactorisation, person: Person) -> Float[Tensor, " F"]:

@@ -26,9 +26,10 @@ from torch import Tensor, nn
 
 from glassformer.data import Chance
 from glassformer.errors import TrainingError
+from glassformer.modes import evaluating
 from glassformer.nn import MultiHeadAttention, record_attention
 from glassformer.training.problems import Problem
-from glassformer.training.state import write_whole
+from glassformer.training.writing import write_whole
 
 __all__ = ["Sample", "Watch", "Watched", "announced", "read_attention", "read_watch"]
 
@@ -99,14 +100,9 @@ class Watch:
             isinstance(part, MultiHeadAttention) for part in model.modules()
         ):
             return
-        was_training = model.training
-        model.eval()
         device = next(model.parameters()).device
-        try:
-            with record_attention(model) as recorded:
-                model(*(x.to(device) for x in self._inputs))
-        finally:
-            model.train(was_training)
+        with evaluating(model.modules()), record_attention(model) as recorded:
+            model(*(x.to(device) for x in self._inputs))
         weights = _by_kind({name: calls[0][0] for name, calls in recorded.items()})
         sample = Sample(self._recipe, self._total, self._attending(weights))
         _write(self.folder / "sample.json", json.dumps(asdict(sample), ensure_ascii=False).encode())

@@ -129,7 +129,7 @@ def _multi30k(found: Found) -> _Parts:
 
 def _tatoeba(found: Found) -> _Parts:
     pairs = read_tatoeba(found)
-    # One sentence in fifty to report, one in a hundred to choose by, and not more than needed.
+    # One sentence in 25 to report, one in fifty to choose by, and not more than needed.
     n_sentences = len({pair.source for pair in pairs})
     splits = split_by_source(
         pairs, n_valid=min(1000, n_sentences // 50), n_test=min(2000, n_sentences // 25)
