@@ -43,6 +43,13 @@ def glassformer(as_users_run_it: None, capsys: pytest.CaptureFixture[str]) -> Co
         (["recipes", "imdb"], 0),
         (["data"], 0),
         (["models"], 0),
+        (["train", "imdbb"], 2),
+        (["train", "imdb", "--loop.epoch", "3"], 2),
+        (["run", "imdbb", "fine"], 2),
+        (["trace", "imdbb", "fine"], 2),
+        (["explain", "imdbb", "fine", "--at", "logits"], 2),
+        (["export", "imdbb", "--to", "onnx", "-o", "nowhere"], 2),
+        (["evaluate", "imdbb"], 2),
     ],
 )
 def test_help_lists_and_typing_mistakes_do_not_import_torch(

@@ -35,9 +35,12 @@ def evaluate(
         Write one JSON object a part: {"model", "split", "scores", "signatures"}.
     """
     from glassformer import checkpoint
+
+    folder = checkpoint.find(model)  # a wrong name is answered without waiting for torch
+
     from glassformer.training.assess import assess
 
-    loaded = checkpoint.load(checkpoint.find(model))
+    loaded = checkpoint.load(folder)
     for part, scores in assess(loaded, split, data=data, device=device).items():
         row = {
             "model": model,

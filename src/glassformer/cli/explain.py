@@ -40,6 +40,10 @@ def explain(
     as_json:
         Write the cell as JSON.
     """
+    from glassformer.checkpoint import find
+
+    find(model)  # a wrong name is answered without waiting for torch
+
     from glassformer.cli.tracing import trace_text
     from glassformer.trace.address import find_cell
     from glassformer.trace.cells import MOST_LISTED

@@ -28,9 +28,11 @@ def export(
         The folder to write; it must not exist yet, or be empty.
     """
     from glassformer import checkpoint
+
+    folder = checkpoint.find(model)  # a wrong name is answered without waiting for torch
+
     from glassformer.export import export as write
 
-    folder = checkpoint.find(model)
     exported = write(checkpoint.load(folder), to, out, name=folder.name)
     sys.stderr.write(f"checked: {exported.found}\n")
     for file in exported.files:

@@ -45,6 +45,10 @@ def run(
     weights:
         float32, int8 (smaller, a little less exact) or bfloat16 (where the machine has it).
     """
+    from glassformer.checkpoint import find
+
+    find(model)  # a wrong name is answered without waiting for torch
+
     from glassformer.tasks import load
 
     loaded = load(model, weights=weights)  # type: ignore[arg-type]  # checked there

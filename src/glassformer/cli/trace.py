@@ -43,6 +43,10 @@ def trace(
     lang:
         English or Chinese.
     """
+    from glassformer.checkpoint import find
+
+    find(model)  # a wrong name is answered without waiting for torch
+
     from glassformer.cli.tracing import trace_text
     from glassformer.trace.render import render, terminal_text
 

@@ -24,10 +24,8 @@ from glassformer.errors import ConfigError, GlassformerError, UnknownNameError
 from glassformer.training.config import RunConfig
 from glassformer.training.folder import RunFolder
 from glassformer.training.plot import check_drawing, plot_run
-from glassformer.training.processes import Processes
 from glassformer.training.progress import make_reporter
 from glassformer.training.recipes import RECIPES, recipe
-from glassformer.training.run import train
 from glassformer.training.settings import changed, from_arguments, from_file
 
 __all__ = ["configure", "execute", "main"]
@@ -104,6 +102,10 @@ def execute(arguments: Sequence[str], watcher: Watcher | None = None) -> None:
         settings=[*request.settings, *(["--loop.watch=true"] if watched else [])],
         resume_from=folder if resume else None,
     )
+    # Not before: a mistake in the settings is answered without waiting for torch.
+    from glassformer.training.processes import Processes
+    from glassformer.training.run import train
+
     show = watcher(folder) if watcher and watched else nullcontext()
     try:
         with show:

@@ -17,7 +17,7 @@ from glassformer.data.holding import hold
 from glassformer.errors import ConfigError, TrainingError
 from glassformer.training.config import RunConfig
 from glassformer.training.settings import restored, to_json
-from glassformer.training.state import remove_half_written, write_whole
+from glassformer.training.writing import remove_half_written, write_whole
 
 __all__ = ["RunFolder"]
 

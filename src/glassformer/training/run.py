@@ -33,8 +33,8 @@ from glassformer.training.problems import Problem, prepare
 from glassformer.training.processes import Processes, choose_device
 from glassformer.training.progress import Reporter
 from glassformer.training.reference import command_of
-from glassformer.training.state import write_whole
 from glassformer.training.watching import announced
+from glassformer.training.writing import write_whole
 
 __all__ = ["Result", "train"]
 

@@ -9,7 +9,6 @@ reported and the one before it used. Nothing here is a pickle, and nothing knows
 
 import hashlib
 import json
-import os
 import random
 from collections.abc import Callable
 from contextlib import suppress
@@ -24,15 +23,14 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from glassformer.errors import TrainingError
+from glassformer.training.writing import write_whole
 
 __all__ = [
     "State",
     "capture_random",
     "newest_state",
-    "remove_half_written",
     "restore_random",
     "save_state",
-    "write_whole",
 ]
 
 
@@ -98,27 +96,6 @@ def newest_state(folder: Path, report: Callable[[str], None]) -> State | None:
     if damaged:
         raise TrainingError(f"all {damaged} states in {folder} are damaged: start the run again")
     return None
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file under another name, force it to the disk, then rename it."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("wb") as opened:
-            opened.write(data)
-            opened.flush()
-            os.fsync(opened.fileno())
-        temporary.replace(path)
-    finally:
-        with suppress(FileNotFoundError):  # renamed already
-            temporary.unlink()
-
-
-def remove_half_written(folder: Path) -> None:
-    """Remove what `write_whole` was killed over; nobody may be writing there now."""
-    for left in folder.glob(".*.tmp"):
-        with suppress(OSError):
-            left.unlink()
 
 
 def capture_random(device: torch.device) -> tuple[dict[str, Tensor], dict[str, Any]]:
