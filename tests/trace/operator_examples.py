@@ -165,7 +165,16 @@ PRODUCTS: dict[str, Function] = {
     "einsum, outer sum": lambda: torch.einsum("i,j->", ROW, ROW),
 }
 
+
+def _running_statistics() -> tuple[Tensor, ...]:
+    """Batch norm writes to its statistics and does not return them."""
+    mean, variance = torch.zeros(3), torch.ones(3)
+    normed = F.batch_norm(CUBE, mean, variance, training=True, momentum=0.3)
+    return normed, mean * 2, variance * 2
+
+
 NORMS: dict[str, Function] = {
+    "batch_norm in training": lambda: _running_statistics(),
     "weight_norm": lambda: (
         torch._weight_norm(A, POSITIVE[:, :1], 0),
         torch._weight_norm(CUBE, POSITIVE[:1, None, :].mT, 1),

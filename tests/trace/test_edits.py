@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
@@ -203,3 +204,38 @@ def test_any_edit_equals_the_models_own_arithmetic(name: str, place: int, value:
     if name == "last":
         last[place] = value
     torch.testing.assert_close(edited.outputs["output"].value, last)
+
+
+def test_running_statistics_move_once_and_an_edit_leaves_the_model_alone() -> None:
+    """Batch norm writes to them, and its schema does not say so."""
+
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm = nn.BatchNorm1d(2, momentum=0.5)
+
+        def forward(self, x: Tensor) -> Tensor:
+            mean, variance = self.norm.running_mean, self.norm.running_var
+            y = F.batch_norm(x, mean, variance, training=True, momentum=0.5)
+            assert mean is not None
+            return y + mean
+
+    model, x = Model(), torch.tensor([[1.0, 2.0], [3.0, 6.0]])
+    traced = trace(model, x)
+    after = model.norm.running_mean
+    assert after is not None
+    assert traced["norm.running_mean"].value.tolist() == [0, 0]
+    assert traced["running_mean"].value.tolist() == after.tolist() == [1, 2]
+    assert traced["running_mean"][1].formula == "0.5·norm.running_mean[1] + 0.5·μ"
+    assert traced["running_var"].value.tolist() == [1.5, 4.5]
+    assert traced.outputs["output"][0, 1].operands[1] == traced["running_mean"][1]
+    assert traced.verify().ok
+    edited = traced.edit({("x", (0, 0)): 7.0})
+    assert edited["running_mean"].value.tolist() == [2.5, 2]
+    assert edited.verify().ok
+    assert after.tolist() == [1, 2]
+    assert [d.step.name for d in traced["x"][0, 0].dependents()] == [
+        "y",
+        "running_mean",
+        "running_var",
+    ]

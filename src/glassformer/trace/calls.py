@@ -5,7 +5,7 @@ Rules read the arguments through the typed accessors here, by the names of the o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +42,20 @@ class Operator:
         """Whether it writes to an argument."""
         return bool(self.written)
 
+    def writes_to(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[tuple[int, str], ...]:
+        """The arguments that a call of it writes to.
+
+        Batch norm in training moves its running statistics, of which its schema says nothing.
+        """
+        if self.name != "batch_norm":
+            return self.written
+        given = {**dict(zip(self.parameters, args, strict=False)), **kwargs}
+        if not given["training"] or given["running_mean"] is None:
+            return ()
+        return _RUNNING
+
+
+_RUNNING = ((3, "running_mean"), (4, "running_var"))
 
 _OPERATORS: dict[int, Operator] = {}  # by identity: each keeps its function alive
 
@@ -85,7 +99,8 @@ class Call:
     kwargs: dict[str, Any]
     origin: Origin
     outputs: tuple[View | None, ...] = ()
-    """The tensors it returned; None for those that only alias an argument."""
+    """The tensors it returned, None for those that only alias an argument; then what it wrote to
+    without returning it."""
     writes: tuple[tuple[Version, Version], ...] = ()
     """The versions it overwrote, each with the version it made."""
     result: Scalar | None = None
@@ -94,6 +109,8 @@ class Call:
     """Whether the trace wrote out a fused operator here."""
     without_onednn: bool = False
     """Whether it ran inside a larger operator's decomposition, where the oneDNN kernels are off."""
+    unreturned: tuple[str, ...] = ()
+    """The arguments that the last of its outputs are: written to, and not returned."""
     steps: tuple[Step, ...] = ()
     _bound: dict[str, Any] | None = field(default=None, repr=False)
 
@@ -104,6 +121,20 @@ class Call:
             given = dict(zip(self.operator.parameters, self.args, strict=False))
             self._bound = {**self.operator.defaults, **given, **self.kwargs}
         return self._bound
+
+    def add_unreturned(self) -> None:
+        """Count what it wrote to and did not return among its outputs, as it is now."""
+        newest = {id(old): new for old, new in self.writes}
+        returned = {id(view.version) for view in self.outputs if view is not None}
+        if not returned:
+            self.outputs = ()
+        for _, name in self.operator.writes_to(self.args, self.kwargs):
+            target = self.bound[name]
+            for view in target if isinstance(target, list) else [target]:
+                new = newest.get(id(view.version)) if isinstance(view, View) else None
+                if new is not None and id(new) not in returned:
+                    self.outputs += (view.on(new),)
+                    self.unreturned += (name,)
 
     def view(self, name: str) -> View:
         """A tensor argument."""

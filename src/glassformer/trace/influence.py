@@ -144,12 +144,15 @@ def _run_poisoned(
         return value
 
     args, kwargs = given(call.args), {key: given(part) for key, part in call.kwargs.items()}
+    written = call.operator.writes_to(args, kwargs) if call.unreturned else ()
     try:
         with torch.no_grad():
             result = call.operator.func(*args, **kwargs)
     except (IndexError, RuntimeError):  # an id beyond the table: the other poison will do
         return None
-    return list(result) if isinstance(result, list | tuple) else [result]
+    returned = list(result) if isinstance(result, list | tuple) else [result]
+    unreturned = [args[at] if at < len(args) else kwargs[name] for at, name in written]
+    return returned + unreturned if len(call.outputs) > len(call.unreturned) else unreturned
 
 
 def _shifted(own: Tensor, poison: float) -> Tensor:

@@ -42,11 +42,22 @@ def name_calls(calls: Iterable[Call]) -> list[tuple[list[str], str]]:
     """
     calls = list(calls)
     last = {call.origin.visit: call for call in calls}
-    return [_wanted(call, is_result=last[call.origin.visit] is call) for call in calls]
+    wanted = [_wanted(call, is_result=last[call.origin.visit] is call) for call in calls]
+    return [
+        (names[: _returned(call)] + [join(module, name) for name in call.unreturned], module)
+        if _returned(call)
+        else (names, module)
+        for call, (names, module) in zip(calls, wanted, strict=True)
+    ]
+
+
+def _returned(call: Call) -> int:
+    """How many of a call's outputs it returned."""
+    return len(call.outputs) - len(call.unreturned)
 
 
 def _wanted(call: Call, is_result: bool) -> tuple[list[str], str]:
-    origin, outputs = call.origin, max(1, len(call.outputs))
+    origin, outputs = call.origin, max(1, _returned(call))
     owner = origin.owner
     if origin.forced is not None:
         return [join(owner, origin.forced)], owner
@@ -65,6 +76,6 @@ def _wanted(call: Call, is_result: bool) -> tuple[list[str], str]:
 def _numbered(call: Call, name: str) -> list[str]:
     """One name for each output: the schema's words for them (`values`, `indices`) where it has."""
     words = [item.name for item in call.operator.func._schema.returns]
-    if len(call.outputs) < 2 or len(words) != len(call.outputs):
+    if _returned(call) < 2 or len(words) != _returned(call):
         return [name] * max(1, len(call.outputs))
     return [f"{name}.{word}" if word else name for word in words]

@@ -165,7 +165,7 @@ class Recorder(TorchDispatchMode):
                 found.literal = True
         if self.replaced:
             args, kwargs = self._substitute(args), self._substitute(kwargs)
-        if operator.written and operator.name not in LAYOUT_ALONE:
+        if operator.name not in LAYOUT_ALONE:
             call.writes = self._renew(operator, args, kwargs)
         result = operator.func(*args, **kwargs)
         self._note_result(call, result)
@@ -177,8 +177,11 @@ class Recorder(TorchDispatchMode):
         self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Version, Version], ...]:
         """New versions of the storages that the operator will overwrite; the old ones copied."""
+        written = operator.writes_to(args, kwargs)
+        if not written:
+            return ()
         renewed: dict[int, tuple[Version, Version]] = {}
-        for position, name in operator.written:
+        for position, name in written:
             target = args[position] if position < len(args) else kwargs.get(name)
             for tensor in target if isinstance(target, _SEQUENCES) else [target]:
                 if isinstance(tensor, Tensor) and self._key(tensor) not in renewed:
@@ -220,8 +223,8 @@ class Recorder(TorchDispatchMode):
         call.outputs = tuple(
             [view if view is not None and view.version in new else None for view in returned]
         )
-        if not any(call.outputs):  # an operator that writes and returns nothing
-            call.outputs = _written_views(call)
+        if call.writes:
+            call.add_unreturned()
         self.calls.append(call)
 
     def _override(self, call: Call, result: Any) -> None:
@@ -286,13 +289,3 @@ class Recorder(TorchDispatchMode):
             self._last = (callee, line)
         owner, module = self.paths.at(depth), self.paths.at(0)
         return Origin(line, targets, owner, module, self._visit, output, self._forced)
-
-
-def _written_views(call: Call) -> tuple[View, ...]:
-    """What an operator wrote to, as it is now."""
-    targets = [call.bound[name] for _, name in call.operator.written]
-    views = [
-        view for target in targets for view in (target if isinstance(target, list) else [target])
-    ]
-    newest = {id(old): new for old, new in call.writes}
-    return tuple(view.on(newest[id(view.version)]) for view in views)

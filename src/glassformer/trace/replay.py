@@ -310,6 +310,8 @@ def _override(edits: list[_Edit], applied: list[_Edit]) -> Callable[[str, list[T
 
     def apply(operator: str, outputs: list[Tensor]) -> None:
         for item in edits:
+            if item.step.output >= len(outputs):  # written to, and not returned
+                continue
             output = outputs[item.step.output]
             if operator == item.step.op and tuple(output.shape) == item.step.shape:
                 output[item.index] = item.value

@@ -142,19 +142,44 @@ def rms_norm(call: Call, index: Index) -> Expression:
 @rule("batch_norm")
 def batch_norm(call: Call, index: Index) -> Expression:
     """(x − μ) / √(σ² + ε) · γ + β with the channel's μ and σ²: running, or of the batch."""
-    x = call.view("input")
-    channel = index[1]
+    x, channel = call.view("input"), index[1]
     mean: Expression
     variance: Expression
     running_mean, running_variance = call.maybe_view("running_mean"), call.maybe_view("running_var")
     if call.flag("training") or running_mean is None or running_variance is None:
-        axes = tuple(Axis(LETTERS[axis], size) for axis, size in enumerate(x.shape) if axis != 1)
-        mean, variance = _moments(Entry(x, (axes[0], channel, *axes[1:])), axes)
+        mean, variance = _moments_of_channel(x, channel)
     else:
         mean, variance = cell(running_mean, channel), cell(running_variance, channel)
     root = Function("sqrt", (add(variance, float(call.number_of("eps"))),))
     normed = divide(subtract(cell(x, *index), mean), root)
     return _scaled(normed, call.maybe_view("weight"), call.maybe_view("bias"), (channel,))
+
+
+def _moments_of_channel(x: View, channel: int) -> tuple[Named, Named]:
+    axes = tuple(Axis(LETTERS[axis], size) for axis, size in enumerate(x.shape) if axis != 1)
+    return _moments(Entry(x, (axes[0], channel, *axes[1:])), axes)
+
+
+@rule("batch_norm", output=1)
+def running_mean(call: Call, index: Index) -> Expression:
+    """(1 − momentum) · what it was + momentum · μ of the batch."""
+    mean, _ = _moments_of_channel(call.view("input"), index[0])
+    return _moved(call, cell(call.view("running_mean"), *index), mean)
+
+
+@rule("batch_norm", output=2)
+def running_variance(call: Call, index: Index) -> Expression:
+    """(1 − momentum) · what it was + momentum · σ² of the batch, over n − 1."""
+    x = call.view("input")
+    _, variance = _moments_of_channel(x, index[0])
+    count = x.numel // x.shape[1]
+    unbiased = divide(multiply(variance, count), count - 1)
+    return _moved(call, cell(call.view("running_var"), *index), unbiased)
+
+
+def _moved(call: Call, old: Expression, new: Expression) -> Expression:
+    momentum = float(call.number_of("momentum"))
+    return add(multiply(1 - momentum, old), Operation("*", Number(momentum), new))
 
 
 @rule("group_norm")

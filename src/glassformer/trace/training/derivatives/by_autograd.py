@@ -66,7 +66,7 @@ def by_autograd(forward: Forward, gradients: list[Tensor | None]) -> Iterator[tu
 def _run_again(forward: Forward, leaves: dict[str, Tensor]) -> list[Any]:
     """The operator on the same operands, the wanted ones replaced by leaves of a new graph."""
     call = forward.call
-    written = {name for _, name in call.operator.written}
+    written = {name for _, name in call.operator.writes_to(call.args, call.kwargs)}
 
     def tensor(name: str, value: Any) -> Any:
         if isinstance(value, View):
