@@ -16,7 +16,8 @@ def test_one_claim_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert err == ""
 
 
-def test_chinese(capsys: pytest.CaptureFixture[str]) -> None:
+def test_chinese(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")  # so that no line ends inside a word
     assert run(["claims", "C11", "C05", "--lang", "zh"]) == 0
     out = capsys.readouterr().out
     assert "成立" in out and "不成立" in out and "加权和" in out

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from glassformer.lessons.auditing.results import Audit, Verdict
 from glassformer.lessons.example import Language
 from glassformer.lessons.findings import Cell, Grid, counted, grids, rows
+from glassformer.lessons.prose import Prose
 from glassformer.lessons.wording import MARKS, VERDICT_MEANINGS, VERDICT_NAMES, WORDS
 
 if TYPE_CHECKING:
@@ -36,8 +37,8 @@ def to_terminal(audit: Audit, language: Language) -> RenderableType:
         table.add_column(WORDS[name].say(language), overflow="fold")
     for row in rows(audit, language):
         verdict = Text(f"{MARKS[row.verdict]} {row.verdict_name}", _STYLES[row.verdict])
-        table.add_row(Text(row.id), Text(row.title), verdict, Text(row.finding))
-    parts: list[RenderableType] = [table, Text(counted(audit, language), "bold")]
+        table.add_row(Text(row.id), Prose(row.title), verdict, Prose(row.finding))
+    parts: list[RenderableType] = [table, Prose(counted(audit, language), "bold")]
     for grid in grids(audit, language):
         inner = Table(title=Text(f"\n{grid.row.id} = {grid.row.formula}"), box=None)
         inner.title_justify = "left"

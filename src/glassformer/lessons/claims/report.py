@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from glassformer.lessons.claims.catalogue import GROUPS, PROPERTIES
 from glassformer.lessons.claims.claim import Outcome, Verdict
 from glassformer.lessons.example import Bilingual, Language
+from glassformer.lessons.prose import Prose
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -110,14 +111,14 @@ def to_terminal(outcomes: Sequence[Outcome], language: Language) -> RenderableTy
         for outcome in members:
             table.add_row(
                 Text(outcome.claim.id),
-                Text(outcome.claim.says.say(language)),
+                Prose(outcome.claim.says.say(language)),
                 Text(" ".join(outcome.claim.texts)),
                 Text(_verdict(outcome, language), _STYLES[outcome.verdict]),
-                Text(outcome.sentence(language)),
+                Prose(outcome.sentence(language)),
             )
         parts.append(table)
     counts, texts = counted(outcomes, language), _TEXTS.say(language)
-    return Group(*parts, Text(counts, "bold"), Text(texts, "dim"))
+    return Group(*parts, Prose(counts, "bold"), Prose(texts, "dim"))
 
 
 def to_markdown(outcomes: Sequence[Outcome], language: Language) -> str:

@@ -196,6 +196,7 @@ WORDS: Phrases = {
     "contents": Bilingual("Steps", "步骤"),
     "where": Bilingual("where", "其中"),
     "in the text": Bilingual("In the text", "原文"),
+    "in the text:": Bilingual("In the text: ", "原文："),
     "more columns": Bilingual("… {count} more columns", "……另有 {count} 列"),
     "lessons": Bilingual("Lessons", "课程"),
     "given vectors": Bilingual("vectors, {shape}", "向量，{shape}"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from glassformer.lessons.prose import Prose
 from glassformer.lessons.walks.lesson import (
     Formula,
     HeatMap,
@@ -36,9 +37,9 @@ def to_terminal(lesson: Lesson, width: int = 100) -> RenderableType:
 
     say = Speaker(lesson.language)
     shown: list[RenderableType] = [
-        Text(f"{lesson.title}\n", "bold"),
-        Text(f"{lesson.summary}\n"),
-        Text(say("how to read"), "dim"),
+        Prose(f"{lesson.title}\n", "bold"),
+        Prose(f"{lesson.summary}\n"),
+        Prose(say("how to read"), "dim"),
     ]
     for number, step in enumerate(lesson.steps, start=1):
         shown += ["", Rule(Text(f"{number}. {step.title}", "bold"), align="left", style="dim"), ""]
@@ -51,11 +52,11 @@ def _part(part: PlainPart, say: Speaker, width: int) -> RenderableType:
 
     match part:
         case Paragraph(text=said):
-            return Text(f"{said}\n")
+            return Prose(f"{said}\n")
         case Remark(verdict=verdict, text=said):
             mark = MARKS[verdict]
             style = _REMARK_STYLES.get(verdict, "dim")
-            return Text(f"{mark} {say('in the text')}: {said}\n", style)
+            return Prose(f"{mark} {say('in the text:')}{said}\n", style)
         case Formula():
             return Text("\n".join(f"  {line}" for line in formula_lines(part, say)) + "\n", "cyan")
         case HeatMap():

@@ -102,7 +102,7 @@ class _ReadingSheet:
             case Paragraph(text=said):
                 self._text(said)
             case Remark(text=said):
-                self._text(f"{self.say('in the text')}: {said}")
+                self._text(self.say("in the text:") + said)
             case Formula():
                 for line in formula_lines(part, self.say):
                     self._line(line, self.formula)
