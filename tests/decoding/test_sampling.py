@@ -203,7 +203,7 @@ def test_a_stream_gives_out_what_extend_collects() -> None:
         ("repetition_penalty", 0.0, "repetition_penalty must be from 0.001 to 1000, got 0.0"),
         ("repetition_penalty", 1e39, "repetition_penalty must be from 0.001 to 1000"),
         ("repetition_penalty", math.nan, "repetition_penalty must be from 0.001 to 1000"),
-        ("n_samples", 0, "n_samples must be at least 1"),
+        ("n_samples", 0, "n_samples must be from 1 to 1,024"),
         ("seed", 2**70, "seed must be from 0 to"),
     ],
 )

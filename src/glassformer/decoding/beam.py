@@ -27,14 +27,13 @@ from glassformer.decoding.candidates import Candidates, best_continuations
 from glassformer.decoding.endings import Ended, Endings
 from glassformer.decoding.ledger import Candidate, Fate, Ledger, LedgerStep
 from glassformer.decoding.results import Decoded, Hypothesis, Stop
-from glassformer.decoding.stepper import Stepper
+from glassformer.decoding.stepper import MOST_RIVALS, Stepper
 from glassformer.decoding.trail import Trail
 from glassformer.errors import ConfigError
 from glassformer.nn.shapes import Int, Tensor
 
 __all__ = ["Beam", "beam_search"]
 
-_LARGEST = 1_024  # each continuation has a cache of its own: more would only fill the memory
 _STRONGEST = 10.0  # a length to this power, or one over it, is a float for any text there can be
 
 
@@ -55,9 +54,9 @@ class Beam:
     them ended, or when none that is open can win any more. The first is the fastest."""
 
     def __post_init__(self) -> None:
-        if not 1 <= self.size <= _LARGEST:
+        if not 1 <= self.size <= MOST_RIVALS:
             raise ConfigError(
-                f"the beam must hold from 1 to {_LARGEST:,} continuations, got {self.size:,}"
+                f"the beam must hold from 1 to {MOST_RIVALS:,} continuations, got {self.size:,}"
             )
         if not 1 <= self.n_best <= self.size:
             raise ConfigError(

@@ -58,6 +58,8 @@ class Stop:
         short = [n for n in self.max_new if n < 1]
         if short:
             raise ConfigError(f"at least one token must be produced, got max_new {short[0]}")
+        if max(self.max_new, default=1) >= 2**63:  # lengths are compared as integers of 64 bits
+            raise ConfigError(f"max_new must be below 2**63, got {max(self.max_new)}")
 
     @classmethod
     def after(cls, end: int | None, max_new: int | Sequence[int], n_texts: int) -> "Stop":

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 
 from glassformer.decoding.filters import keep_min_p, keep_top_k, keep_top_p, penalise_repetition
+from glassformer.decoding.stepper import MOST_RIVALS
 from glassformer.decoding.walk import Choice
 from glassformer.errors import ConfigError
 from glassformer.nn.devices import device_with_double
@@ -50,7 +51,8 @@ class Sampling:
         # Beyond these, logits times or over it need not be numbers.
         sensible = 0.001 <= self.repetition_penalty <= 1000
         self._require(sensible, "repetition_penalty", "from 0.001 to 1000")
-        self._require(self.n_samples >= 1, "n_samples", "at least 1")
+        few = 1 <= self.n_samples <= MOST_RIVALS
+        self._require(few, "n_samples", f"from 1 to {MOST_RIVALS:,} (for more, another seed)")
         self._require(0 <= self.seed < 2**62, "seed", "from 0 to 2**62 - 1")  # streams count on
 
     def _require(self, holds: bool, name: str, what: str) -> None:

@@ -9,7 +9,10 @@ from typing import Protocol
 
 from glassformer.nn.shapes import Float, Int, Tensor
 
-__all__ = ["Stepper"]
+__all__ = ["MOST_RIVALS", "Stepper"]
+
+MOST_RIVALS = 1_024
+"""Continuations of a text at once: each caches positions of its own, more would fill the memory."""
 
 
 class Stepper(Protocol):
