@@ -53,6 +53,17 @@ def test_odd_lines_are_translated_like_any_other(
     assert answers[-1]["text"] == alone.text
 
 
+def test_a_text_of_which_the_model_knows_nothing_is_named(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert cli.run(["run", "imdb", "这部电影很好看", "好 film", ""]) == 0
+    shown = capsys.readouterr()
+    assert len(shown.out.splitlines()) == 3
+    assert shown.err == (
+        "glassformer: imdb knows no word or letter of text 1: its answer means nothing\n"
+    )
+
+
 def test_of_a_line_without_end_only_both_ends_are_kept(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

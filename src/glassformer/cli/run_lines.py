@@ -25,7 +25,7 @@ def answer_each(
     show: Callable[[str, Any], str],
     batch_size: int,
 ) -> None:
-    """Answer lines in their order; say on stderr which were cut, and how far we are."""
+    """Answer lines in their order; say on stderr which were not read well, and how far we are."""
     from glassformer.cli.counting import Counter
     from glassformer.tasks.lines import answer_lines
 
@@ -36,6 +36,11 @@ def answer_each(
             write(show(line, answered) + "\n")
             if answered is not None and answered.cut:
                 counter.note(f"glassformer: text {number} is longer than the model reads: cut")
+            if answered is not None and model.knows_nothing_of(line):
+                counter.note(
+                    f"glassformer: {model.name} knows no word or letter of text {number}: "
+                    "its answer means nothing"
+                )
             counter.count()
 
 

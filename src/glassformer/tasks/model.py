@@ -41,6 +41,7 @@ from glassformer.nn import (
 from glassformer.nn.models import pool
 from glassformer.tasks.reading import (
     Read,
+    all_unknown,
     has_tokens,
     read_prompt,
     read_sources,
@@ -102,6 +103,10 @@ class Model:
         if self.task == "recommend":  # names, not tokens
             return bool(text.strip(" ;"))
         return has_tokens(self.checkpoint, text)
+
+    def knows_nothing_of(self, text: str) -> bool:
+        """Whether all of a text is unknown to the model, so that its answer means nothing."""
+        return self.task != "recommend" and all_unknown(self.checkpoint, text)
 
     @torch.inference_mode()
     def classify(

@@ -14,6 +14,7 @@ from glassformer.text.cutting import Cut, cut_ids
 
 __all__ = [
     "Read",
+    "all_unknown",
     "has_tokens",
     "read_prompt",
     "read_sources",
@@ -51,6 +52,12 @@ def tokenizer_of(checkpoint: Checkpoint) -> Tokenizer:
 def has_tokens(checkpoint: Checkpoint, text: str) -> bool:
     """Whether there is anything to read: spaces are nothing, and to some vocabularies emoji too."""
     return bool(text.strip() and tokenizer_of(checkpoint).encode(text))
+
+
+def all_unknown(checkpoint: Checkpoint, text: str) -> bool:
+    """Whether the vocabulary knows no token of a text, as with another language's letters."""
+    tokenizer = tokenizer_of(checkpoint)
+    return set(tokenizer.encode(text)) == {tokenizer.special.unknown}
 
 
 def read_texts(checkpoint: Checkpoint, texts: Sequence[str]) -> list[Read]:
