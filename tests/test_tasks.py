@@ -88,6 +88,11 @@ def test_a_model_in_training_answers_without_dropout_and_goes_on_training() -> N
     assert model.checkpoint.model.training
 
 
+def test_what_is_no_list_is_named() -> None:
+    with pytest.raises(InputError, match="expected a list of texts, received NoneType"):
+        load("toy").classify(None)  # type: ignore[arg-type]
+
+
 def test_a_long_text_is_cut_and_the_answer_says_so() -> None:
     long = "good film " * 60 + "bad"
     for model in (classifier(), classifier(cut="middle")):

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.cli import run
+from glassformer.errors import UnknownNameError
 from glassformer.lessons.walks import LESSONS, Lesson, make_lesson
 from glassformer.lessons.walks.rendering import FORMATS, lesson_text, to_workbook, write_lesson
 from tests.lessons.made_once import lesson
@@ -103,6 +104,17 @@ def test_the_terminal_frames_the_chosen_number(lessons: dict[str, Lesson]) -> No
 
 
 # --- the command ---
+
+
+def test_a_notebook_shows_the_lesson_and_a_prompt_its_name(lessons: dict[str, Lesson]) -> None:
+    made = lessons["illustrated"]
+    assert made._repr_markdown_() == lesson_text(made, "md")
+    assert repr(made).startswith("<lesson illustrated (") and len(repr(made)) < 80
+
+
+def test_a_third_language_is_refused() -> None:
+    with pytest.raises(UnknownNameError, match="unknown language 'fr'; there are en, zh"):
+        make_lesson("illustrated", "fr")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])

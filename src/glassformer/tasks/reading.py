@@ -35,6 +35,8 @@ def texts_of(texts: Iterable[str]) -> list[str]:
     """Several texts; one string would pass for a list of its characters."""
     if isinstance(texts, str):
         raise InputError("expected several texts, received one string; put it in a list")
+    if not isinstance(texts, Iterable):
+        raise InputError(f"expected a list of texts, received {type(texts).__name__}")
     given = list(texts)
     for number, text in enumerate(given):
         if not isinstance(text, str):

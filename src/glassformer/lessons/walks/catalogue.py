@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import get_args
 
 from glassformer.errors import UnknownNameError
 from glassformer.lessons.example import Bilingual, Language
@@ -59,4 +60,6 @@ def make_lesson(name: str, language: Language = "en") -> Lesson:
     """A lesson in English or Chinese."""
     if name not in LESSONS:
         raise UnknownNameError("lesson", name, LESSONS)
+    if language not in get_args(Language):
+        raise UnknownNameError("language", language, get_args(Language))
     return LESSONS[name].make(language)

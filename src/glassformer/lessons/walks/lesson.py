@@ -198,6 +198,15 @@ class Lesson:
     language: Language
     steps: tuple[LessonStep, ...]
 
+    def __repr__(self) -> str:
+        return f"<lesson {self.name} ({self.language}): {self.title}, {len(self.steps)} steps>"
+
+    def _repr_markdown_(self) -> str:
+        """What a notebook shows: prose, tables, and formulas set in TeX."""
+        from glassformer.lessons.walks.rendering.markdown import to_markdown
+
+        return to_markdown(self)
+
     def to_dict(self) -> dict[str, Any]:
         """As data, for the explorer and for tests."""
         return {
