@@ -180,17 +180,15 @@ def test_the_pieces_of_the_arithmetic_are_its_text(client: TestClient, translate
     assert any(piece["cell"] for piece in told["pieces"])
 
 
-def test_complex_numbers_are_refused_in_one_line(held: State, client: TestClient) -> None:
-    """They have no card; what was made of them and is real again has one."""
+def test_complex_numbers_are_pairs_with_cards_of_their_own(held: State, client: TestClient) -> None:
     recorded = trace_of(lambda x: torch.fft.fft(x).abs() * 2, torch.ones(2, 2))
     opened = held.store.add(OpenTrace(recorded, "waves", "module"))
     _, spectrum, size, doubled = opened.steps
-    address = f"/api/traces/{opened.id}"
-    for step in (spectrum, size):
-        for kind in ("cell", "cell/terms", "cell/dependents"):
-            answer = client.get(f"{address}/{kind}", params={"step": step.number, "index": "0,0"})
-            assert answer.status_code == 400 and "complex" in answer.json()["detail"]
-    card(client, {"id": opened.id}, doubled.number, 0, 0)
-    asked = {"edits": [{"step": spectrum.name, "index": [0, 0], "value": 1.0}]}
-    answer = client.post(f"{address}/edits", json=asked)
-    assert answer.status_code == 400 and "complex" in answer.json()["detail"]
+    told = {"id": opened.id}
+    assert values(client, told, spectrum.number, lead="0").tolist() == [[2, 0], [0, 0]]
+    assert card(client, told, spectrum.number, 0, 0, 0)["cell"]["value"] == 2
+    assert card(client, told, size.number, 0, 0)["cell"]["value"] == 2
+    asked = {"edits": [{"step": spectrum.name, "index": [0, 0, 1], "value": 1.5}]}
+    answer = client.post(f"/api/traces/{opened.id}/edits", json=asked)
+    assert answer.status_code == 201, answer.text
+    assert card(client, answer.json(), doubled.number, 0, 0)["cell"]["value"] == 5

@@ -161,3 +161,17 @@ def test_the_factor_and_the_rounding_of_an_operator_are_written(
     plain = found["tex"].partition(" = ")[2].replace(r"\mathrm{x}", "x").replace(r"\mathrm{y}", "y")
     assert plain == tex
     assert [part for part in found["parts"] if isinstance(part, str)] == signs
+
+
+def test_an_operand_that_two_steps_wrote(held: State, client: TestClient) -> None:
+    """Its corners are one step's; the cell beside the first was written by itself."""
+
+    def function(x: Tensor) -> Tensor:
+        y = x * 2
+        y[0, 1] = 5
+        return y + 1
+
+    recorded = trace_of(function, torch.ones(3, 3))
+    opened = held.store.add(OpenTrace(recorded, "mixed", "module"))
+    for step in opened.steps:
+        get(client, f"/api/traces/{opened.id}/steps/{step.number}/equation")

@@ -19,6 +19,7 @@ WHOLE = torch.tensor([[7, -3, 12], [5, 8, -9]])
 BYTES = torch.tensor([200, 100, 255], dtype=torch.uint8)
 SIGNED = torch.tensor([100, -100, -128], dtype=torch.int8)
 NOTHING = torch.empty(0, 3)
+TURNS = torch.complex(A, B)
 MASK = torch.tensor([[True, False, True], [False, True, True]])
 CUBE = torch.linspace(-2, 3, 24).reshape(2, 3, 4).sin() * 3
 INFINITE = torch.tensor([[float("nan"), float("inf"), 1.0], [float("-inf"), 0.0, -1.0]])
@@ -101,6 +102,38 @@ ELEMENTWISE: dict[str, Function] = {
         torch.xlogy(A.relu(), POSITIVE) + torch.special.xlogy(A.relu(), 2.0),
     ),
     "nan_to_num": lambda: (INFINITE.nan_to_num(), INFINITE.nan_to_num(1.0, 2.0, 3.0)),
+}
+
+COMPLEX: dict[str, Function] = {
+    "arithmetic": lambda: (
+        TURNS + A,
+        torch.sub(TURNS, TURNS.mT.mT.clone(), alpha=2),
+        -TURNS,
+        1 + TURNS,
+        A - TURNS,
+        TURNS * TURNS[:1],
+        TURNS * 2,
+        TURNS * (1 + 2j),
+        A * TURNS,
+        TURNS * A,
+        torch.negative(TURNS),
+        TURNS / 2,
+        TURNS / (TURNS + 3),
+        A / (TURNS + 3),
+        TURNS.exp(),
+    ),
+    "parts": lambda: (TURNS.real * 2, TURNS.imag * 2, torch.view_as_real(TURNS) * 2),
+    "sizes": lambda: (TURNS.abs(), TURNS.angle(), torch.complex(A, B), torch.polar(POSITIVE, B)),
+    "conjugates": lambda: (TURNS.conj() * TURNS, TURNS.conj_physical(), TURNS.conj().imag * 2),
+    "copies": lambda: (
+        TURNS.clone(),
+        TURNS.mT.contiguous(),
+        TURNS.mT.reshape(6),
+        TURNS.mT.flatten(),
+    ),
+    "rotary positions": lambda: torch.view_as_real(
+        torch.view_as_complex(CUBE.view(2, 3, 2, 2)) * torch.polar(torch.ones(3, 2), B.mT)
+    ).flatten(2),
 }
 
 ACTIVATIONS: dict[str, Function] = {
@@ -476,6 +509,7 @@ ATTENTION: dict[str, Function] = {
 FAMILIES: dict[str, dict[str, Function]] = {
     "elementwise": ELEMENTWISE,
     "activations": ACTIVATIONS,
+    "complex": COMPLEX,
     "products": PRODUCTS,
     "norms": NORMS,
     "reductions": REDUCTIONS,

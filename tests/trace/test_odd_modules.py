@@ -167,3 +167,32 @@ def test_written_and_fused_attention_agree(attention: str) -> None:
     traced = trace(model, **inputs)
     assert traced.verify(sample=3_000).ok
     torch.testing.assert_close(traced.outputs["logits"].value, expected, rtol=0, atol=1e-6)
+
+
+def test_complex_numbers_are_pairs_of_real_ones() -> None:
+    def rotated(x: Tensor, turns: Tensor) -> Tensor:
+        pairs = torch.view_as_complex(x)
+        turned = pairs * turns
+        return torch.view_as_real(turned)
+
+    turns = torch.polar(torch.ones(2), torch.tensor([0.0, 1.0]))
+    x = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+    traced = trace(rotated, x, turns)
+    step = traced["turned"]
+    assert step.shape == (2, 2)
+    assert step.labels[-1] == ("re", "im")
+    assert step[1, 0].formula == "x[1, 0]·turns[1, 0] − x[1, 1]·turns[1, 1]"
+    assert step[1, 1].formula == "x[1, 0]·turns[1, 1] + x[1, 1]·turns[1, 0]"
+    assert traced.outputs["output"] is step
+    assert [d.count for d in traced["x"][1, 0].dependents()] == [2]
+    edited = traced.edit({("turns", (1, 1)): 0.0})
+    assert edited["turned"][1, 0].value == pytest.approx(3 * float(turns[1].real))
+    assert edited.verify().ok
+    assert traced.verify().opaque == []
+
+
+def test_an_operator_without_a_rule_for_complex_numbers_says_so() -> None:
+    traced = trace(lambda x: torch.fft.fft(x).abs(), torch.arange(4.0))
+    assert traced.verify().ok
+    assert [traced[name].op for name in traced.verify().opaque] == ["_fft_r2c"]
+    assert "no rule for _fft_r2c; made from x" in traced.steps[0][1, 0].explain()

@@ -29,8 +29,6 @@ _SOURCE_AROUND = 3
 def find_cell(opened: OpenTrace, step: int, index: tuple[int, ...], operand: int | None) -> Cell:
     """A cell of a step, or the one that its k-th operand has in a place."""
     found = opened.step(step)
-    if any(view.dtype.is_complex for view in (found.view, *(o.view for o in found.operands))):
-        raise InputError(f"{found.name} has to do with complex numbers: only real ones have cards")
     if operand is None:
         return found[index]
     view = operand_of(found, operand).view

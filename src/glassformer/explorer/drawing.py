@@ -104,7 +104,9 @@ def _axis_of(view: View, axis: int) -> int | None:
     if axis < 0 or view.shape[axis] < 2 or view.strides[axis] == 0:
         return None
     owner, first = view.owner((0,) * len(view.shape))
-    _, moved = view.owner(tuple(int(a == axis) for a in range(len(view.shape))))
+    other, moved = view.owner(tuple(int(a == axis) for a in range(len(view.shape))))
+    if other is not owner:
+        return None
     changed = [a for a, (x, y) in enumerate(zip(first, moved, strict=True)) if x != y]
     whole = len(changed) == 1 and owner.shape[changed[0]] == view.shape[axis]
     return changed[0] if whole else None

@@ -12,12 +12,7 @@ __all__ = ["parse_index", "parse_numbers", "parse_range", "plain", "unplain"]
 
 def plain(number: float) -> Number:
     """A number; the three that JSON lacks as strings."""
-    try:
-        value = float(number)
-    except TypeError:
-        raise InputError(
-            f"{number:.6g} is a complex number: only real ones have cards and edits"
-        ) from None
+    value = float(number)
     if math.isfinite(value):
         return value
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

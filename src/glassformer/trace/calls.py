@@ -42,6 +42,11 @@ class Operator:
         """Whether it writes to an argument."""
         return bool(self.written)
 
+    def run(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """What it gives. A view that would negate when it is read is a copy: a cell is stored."""
+        result = self.func(*args, **kwargs)
+        return result.resolve_conj().resolve_neg() if self.name in _LAZY else result
+
     def writes_to(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[tuple[int, str], ...]:
         """The arguments that a call of it writes to.
 
@@ -55,6 +60,7 @@ class Operator:
         return _RUNNING
 
 
+_LAZY = frozenset(["_conj", "_neg_view"])
 _RUNNING = ((3, "running_mean"), (4, "running_var"))
 
 _OPERATORS: dict[int, Operator] = {}  # by identity: each keeps its function alive
@@ -113,6 +119,7 @@ class Call:
     """The arguments that the last of its outputs are: written to, and not returned."""
     steps: tuple[Step, ...] = ()
     _bound: dict[str, Any] | None = field(default=None, repr=False)
+    _complex: bool | None = field(default=None, repr=False)
 
     @property
     def bound(self) -> dict[str, Any]:
@@ -181,6 +188,14 @@ class Call:
             return tuple(range(ndim))
         given = [value] if isinstance(value, int) else value
         return tuple(sorted(axis + ndim if axis < 0 else axis for axis in given))
+
+    @property
+    def is_complex(self) -> bool:
+        """Whether complex numbers have a part in it."""
+        if self._complex is None:
+            views = (*self.inputs(), *self.outputs)
+            self._complex = any(view is not None and view.pairs for view in views)
+        return self._complex
 
     def inputs(self) -> list[View]:
         """Every tensor among the arguments."""

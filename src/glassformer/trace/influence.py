@@ -27,7 +27,7 @@ from glassformer.trace.expressions import (
     children,
     fix,
 )
-from glassformer.trace.memory import Version, View
+from glassformer.trace.memory import Version, View, as_real
 
 if TYPE_CHECKING:
     from glassformer.trace.steps import Step
@@ -94,7 +94,7 @@ def _reached(call: Call, living: set[int], address: int, dtype: torch.dtype) -> 
         if outputs is None:
             continue
         for step in call.steps:
-            before, after = step.view.tensor(), outputs[step.output]
+            before, after = step.view.tensor(), as_real(outputs[step.output])
             changed = _differs(before, after)
             masks[step.output] = masks.get(step.output, torch.zeros_like(changed)) | changed
     for step in call.steps:
@@ -138,7 +138,7 @@ def _run_poisoned(
                 )
                 own = tensor[places]
                 tensor[places] = ~own if poison == "not" else _shifted(own, poison)
-            return tensor
+            return value.given(tensor)
         if isinstance(value, list | tuple):
             return type(value)(given(part) for part in value)
         return value
@@ -147,7 +147,7 @@ def _run_poisoned(
     written = call.operator.writes_to(args, kwargs) if call.unreturned else ()
     try:
         with torch.no_grad():
-            result = call.operator.func(*args, **kwargs)
+            result = call.operator.run(args, kwargs)
     except (IndexError, RuntimeError):  # an id beyond the table: the other poison will do
         return None
     returned = list(result) if isinstance(result, list | tuple) else [result]

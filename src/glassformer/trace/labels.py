@@ -59,6 +59,8 @@ def find_labels(trace: Trace, step: Step, known: dict[int, AxisLabels]) -> AxisL
     found = [_along(step, axis, known) for axis in range(len(step.shape))]
     if len(found) == 4 and found[1] is None and (step.expanded or step.op in _ATTENTION):
         found[1] = tuple(Head(number) for number in range(step.shape[1]))
+    if step.view.pairs:
+        found[-1] = ("re", "im")
     return tuple(found)
 
 

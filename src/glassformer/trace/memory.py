@@ -19,7 +19,7 @@ from glassformer.errors import TraceError
 if TYPE_CHECKING:
     from glassformer.trace.steps import Step
 
-__all__ = ["Array", "Index", "Version", "View", "as_floats"]
+__all__ = ["Array", "Index", "Version", "View", "as_floats", "as_real"]
 
 Index = tuple[int, ...]
 Array = npt.NDArray[np.generic]
@@ -32,6 +32,11 @@ def as_floats(values: Array | np.generic) -> npt.NDArray[np.float64]:
     """
     with np.errstate(invalid="ignore"):
         return np.asarray(values, dtype=np.float64)
+
+
+def as_real(tensor: Tensor) -> Tensor:
+    """A tensor as a `View` shows it: complex numbers as pairs of real ones."""
+    return torch.view_as_real(tensor) if tensor.is_complex() else tensor
 
 
 class Version:
@@ -71,9 +76,13 @@ class Version:
 
 
 class View:
-    """A tensor as a window (shape, strides, offset, dtype) on one version of a storage."""
+    """A tensor as a window (shape, strides, offset, dtype) on one version of a storage.
 
-    __slots__ = ("_array", "_digits", "dtype", "offset", "shape", "strides", "version")
+    Of complex numbers (`pairs`) the window shows the two real ones that each is stored as, along a
+    last axis of their own: a cell is always one real number.
+    """
+
+    __slots__ = ("_array", "_digits", "dtype", "offset", "pairs", "shape", "strides", "version")
 
     def __init__(
         self,
@@ -82,7 +91,9 @@ class View:
         strides: Index,
         offset: int,
         dtype: torch.dtype,
+        pairs: bool = False,
     ) -> None:
+        self.pairs = pairs
         self.version = version
         self.shape = shape
         self.strides = strides
@@ -95,11 +106,15 @@ class View:
     def of(cls, tensor: Tensor, version: Version) -> View:
         """The window through which `tensor` sees its storage."""
         shape, strides = tuple(tensor.shape), tensor.stride()
+        if tensor.dtype.is_complex:
+            spread = tuple(2 * stride for stride in strides)
+            place, real = 2 * int(tensor.storage_offset()), tensor.dtype.to_real()
+            return cls(version, (*shape, 2), (*spread, 1), place, real, pairs=True)
         return cls(version, shape, strides, int(tensor.storage_offset()), tensor.dtype)
 
     def on(self, version: Version) -> View:
         """The same window on another version."""
-        return View(version, self.shape, self.strides, self.offset, self.dtype)
+        return View(version, self.shape, self.strides, self.offset, self.dtype, self.pairs)
 
     @property
     def ndim(self) -> int:
@@ -119,6 +134,11 @@ class View:
         self.version.check()
         empty = torch.empty(0, dtype=self.dtype)
         return empty.set_(self.version.storage, self.offset, self.shape, self.strides)
+
+    def given(self, tensor: Tensor | None = None) -> Tensor:
+        """The numbers (or others in their place) as an operator takes them: pairs as complex."""
+        real = self.tensor() if tensor is None else tensor
+        return torch.view_as_complex(real) if self.pairs else real
 
     @property
     def array(self) -> Array:

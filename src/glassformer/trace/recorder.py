@@ -167,7 +167,7 @@ class Recorder(TorchDispatchMode):
             args, kwargs = self._substitute(args), self._substitute(kwargs)
         if operator.name not in LAYOUT_ALONE:
             call.writes = self._renew(operator, args, kwargs)
-        result = operator.func(*args, **kwargs)
+        result = operator.run(args, kwargs)
         self._note_result(call, result)
         if self.overrides and self.calls and self.calls[-1] is call:
             self._override(call, result)

@@ -21,7 +21,7 @@ from glassformer.trace import rules
 from glassformer.trace.calls import Call
 from glassformer.trace.cells import Cell
 from glassformer.trace.expressions import Scalar
-from glassformer.trace.memory import Index, Version, View
+from glassformer.trace.memory import Index, Version, View, as_real
 from glassformer.trace.notes import Note
 from glassformer.trace.recorder import Found, Recorder
 from glassformer.trace.recording import Recording, Source
@@ -225,13 +225,13 @@ class _Replay:
 
         def tensor(view: View) -> Tensor:
             if id(view.version) in targets:
-                return view.on(Version(targets[id(view.version)][1])).tensor()
-            return self._view(view).tensor()
+                return view.on(Version(targets[id(view.version)][1])).given()
+            return self._view(view).given()
 
         args = self._map(call.args, tensor)
         kwargs = {key: self._map(part, tensor) for key, part in call.kwargs.items()}
         with without_onednn(call.without_onednn):
-            result = call.operator.func(*args, **kwargs)
+            result = call.operator.run(args, kwargs)
         if call.result is not None:
             _check_guard(call, result)
             return
@@ -258,9 +258,11 @@ def _check_guard(call: Call, result: Any) -> None:
 
 
 def _check_layout(call: Call, view: View, made: Tensor) -> None:
-    now = (tuple(made.shape), made.stride(), made.storage_offset(), made.dtype)
-    if now != (view.shape, view.strides, view.offset, view.dtype):
-        said = {"place": _place(call), "before": view.shape, "after": now[0]}
+    now = View.of(made, view.version)
+    if (now.shape, now.strides, now.offset, now.dtype) != (
+        view.shape, view.strides, view.offset, view.dtype
+    ):  # fmt: skip
+        said = {"place": _place(call), "before": view.shape, "after": now.shape}
         raise _ControlFlowChangedError(Note("another shape", **said))
 
 
@@ -312,7 +314,7 @@ def _override(edits: list[_Edit], applied: list[_Edit]) -> Callable[[str, list[T
         for item in edits:
             if item.step.output >= len(outputs):  # written to, and not returned
                 continue
-            output = outputs[item.step.output]
+            output = as_real(outputs[item.step.output])
             if operator == item.step.op and tuple(output.shape) == item.step.shape:
                 output[item.index] = item.value
                 applied.append(item)

@@ -156,9 +156,7 @@ def _tensor(step: Step, names: Sequence[str]) -> dict[str, Any]:
 def encode(tensor: Tensor) -> dict[str, Any]:
     """A tensor's numbers: few finite ones as a list, others as base64 of their bytes."""
     flat = tensor.detach().contiguous().reshape(-1)
-    plain = flat.dtype in (torch.bool, torch.float32, torch.float64) or not (
-        flat.dtype.is_floating_point or flat.dtype.is_complex
-    )
+    plain = flat.dtype in (torch.float32, torch.float64) or not flat.dtype.is_floating_point
     if plain and flat.numel() <= _LISTED and bool(flat.isfinite().all()):
         return {"encoding": "list", "data": flat.tolist()}
     return {"encoding": "base64", "data": base64.b64encode(little_endian(flat)).decode("ascii")}

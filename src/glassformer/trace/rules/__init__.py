@@ -7,6 +7,7 @@ from functools import cache
 from glassformer.trace.calls import Operator
 from glassformer.trace.rules import (
     activations,
+    complex_numbers,
     compound,
     convolution,
     creation,
@@ -28,6 +29,7 @@ __all__ = ["Rule", "find", "is_given", "must_decompose", "of_call", "rule", "swa
 
 FAMILIES = (
     activations,
+    complex_numbers,
     compound,
     convolution,
     creation,

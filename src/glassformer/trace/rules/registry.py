@@ -14,7 +14,18 @@ from glassformer.trace.calls import Call, Operator
 from glassformer.trace.expressions import Expression
 from glassformer.trace.memory import Index
 
-__all__ = ["Build", "Rule", "find", "given", "is_given", "of_call", "rule", "rules", "swapped"]
+__all__ = [
+    "Build",
+    "Rule",
+    "complex_rule",
+    "find",
+    "given",
+    "is_given",
+    "of_call",
+    "rule",
+    "rules",
+    "swapped",
+]
 
 Build = Callable[[Call, Index], Expression]
 
@@ -31,6 +42,7 @@ class Rule:
 
 _RULES: dict[tuple[str, int], Rule] = {}
 _GIVEN: set[str] = set()
+_COMPLEX = "complex "
 
 
 def rule(*operators: str, output: int = 0, constant: bool = False) -> Callable[[Build], Build]:
@@ -45,6 +57,14 @@ def rule(*operators: str, output: int = 0, constant: bool = False) -> Callable[[
     return register
 
 
+def complex_rule(*operators: str) -> Callable[[Build], Build]:
+    """Register a function as the rule of these operators on complex numbers.
+
+    Its index and its operands have a last axis of two: the real part, the imaginary part.
+    """
+    return rule(*(f"{_COMPLEX}{operator}" for operator in operators))
+
+
 def given(*operators: str) -> None:
     """Register operators whose numbers come from nowhere: uninitialised or from Python."""
     _GIVEN.update(operators)
@@ -57,6 +77,8 @@ def find(operator: Operator, output: int = 0) -> Rule | None:
 
 def of_call(call: Call, output: int) -> Rule | None:
     """The rule of a call's output, if there is one."""
+    if call.is_complex:
+        return _RULES.get((f"{_COMPLEX}{call.operator.name}", output))
     return find(call.operator, output)
 
 

@@ -24,7 +24,7 @@ class TrainingRecorder(Recorder):
     def tensor_of(self, view: View) -> Tensor:
         """A recorded tensor again, for an operator that the trace itself runs."""
         with _disable_current_modes():
-            tensor = view.tensor()
+            tensor = view.given()
         self._versions.setdefault(int(tensor.untyped_storage()._cdata), view.version)
         return tensor
 
