@@ -56,6 +56,17 @@ def test_widths_are_padded_up_to_a_multiple(tmp_path: Path) -> None:
     assert texts.batch(np.array([1]), CHANCE).ids.shape == (1, 8)
 
 
+def test_no_width_is_padded_beyond_what_the_model_reads(tmp_path: Path) -> None:
+    long = store(tmp_path, "t", [[5] * 9])
+    one, labels = np.array([0]), np.array([0])
+    kept = {"pad_id": PAD, "pad_multiple": 8}
+    texts = LabelledTexts(long, labels, max_len=10, **kept)
+    masked = MaskedTexts(long, mask_id=MASK, special_ids=frozenset(range(5)), max_len=10, **kept)
+    pair = SentencePairs(long, long, max_len=9, **kept).batch(one, CHANCE)
+    assert texts.batch(one, CHANCE).ids.shape == masked.batch(one, CHANCE).ids.shape == (1, 10)
+    assert (pair.source.shape, pair.target.shape) == ((1, 9), (1, 8))
+
+
 def test_targets_are_padded_to_a_multiple_after_the_shift(tmp_path: Path) -> None:
     side = store(tmp_path, "s", [[START, 20, 21, 22, END]])
     batch = SentencePairs(side, side, pad_id=PAD, pad_multiple=4).batch(np.array([0]), CHANCE)

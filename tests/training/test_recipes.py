@@ -106,3 +106,10 @@ def test_a_small_text_is_learnt_from_in_many_updates(tmp_path: Path) -> None:
     lines = (tmp_path / "run/metrics.jsonl").read_text(encoding="utf-8").splitlines()
     evaluated = [row["step"] for row in map(json.loads, lines) if "valid_loss" in row]
     assert evaluated == [20, 40]
+
+
+@pytest.mark.parametrize("name", ["imdb", "multi30k"])
+def test_the_longest_text_need_not_be_a_multiple_of_the_padding(name: str, tmp_path: Path) -> None:
+    """As with `train imdb --data.max_len 500`: learned positions end there."""
+    settings = {"data__max_len": 10, "data__pad_multiple": 16, "model__positions__kind": "learned"}
+    assert train(tiny(name, **settings), tmp_path).steps == 4

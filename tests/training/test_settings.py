@@ -117,6 +117,7 @@ def test_a_typing_mistake_in_a_file_names_the_file_and_the_nearest_key(tmp_path:
         ("schedule.kind", "cosin", "schedule.kind must be 'constant' or 'linear'"),
         ("loop.epochs", "0", "loop.epochs must be above 0"),
         ("loop.keep", "0", "loop.keep must be at least 1"),
+        ("data.bucket_width", "9" * 20, "data.bucket_width must be below 2,147,483,648"),
         ("loop.average", "1", "loop.average must be in"),
         ("loop.seed", "-1", "loop.seed must be from 0"),
         ("loop.seed", str(2**63), "loop.seed must be from 0"),

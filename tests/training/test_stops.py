@@ -51,6 +51,12 @@ def test_a_loss_that_is_no_number_stops_with_the_last_good_state(
     assert_same_bits(tmp_path / "whole", tmp_path / "run")
 
 
+def test_a_loss_that_is_no_number_from_the_start_leaves_no_state(tmp_path: Path) -> None:
+    config = tiny("shakespeare", optimiser__lr=1e30, loop__steps=6)
+    with pytest.raises(TrainingError, match="not a number at step 2; no state is kept"):
+        train(config, tmp_path / "run")
+
+
 def test_a_full_disk_stops_with_the_states_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -50,8 +50,24 @@ class Examples(ABC, Generic[B]):
         return len(self.lengths)
 
 
+class _Padded:
+    """How the texts of a batch become rows of one width."""
+
+    pad_id: int
+    pad_multiple: int
+    max_len: int | None
+
+    def _padded(self, store: TokenStore, indices: Ids, at_least: int, *, ahead: int = 0) -> Ids:
+        """Rows of ids; `ahead` of the width is cut off later, and does not count for the rest."""
+        longest = max(int(store.lengths[indices].max()) - ahead, at_least)
+        width = -(-longest // self.pad_multiple) * self.pad_multiple
+        if self.max_len is not None:
+            width = max(longest, min(width, self.max_len))
+        return store.padded(indices, pad_id=self.pad_id, width=width + ahead)
+
+
 @dataclass(frozen=True)
-class LabelledTexts(Examples[ClassificationBatch]):
+class LabelledTexts(_Padded, Examples[ClassificationBatch]):
     """Texts with one class each."""
 
     store: TokenStore
@@ -59,6 +75,8 @@ class LabelledTexts(Examples[ClassificationBatch]):
     pad_id: int
     pad_multiple: int = 1
     """Lengths are padded up to a multiple of this: few shapes where a compiler wants few."""
+    max_len: int | None = None
+    """What the model reads at most: no multiple goes beyond."""
     word_dropout: float = 0.0
     """Share of words replaced by `unknown_id`, so that no single word is relied on."""
     unknown_id: int | None = None
@@ -70,7 +88,7 @@ class LabelledTexts(Examples[ClassificationBatch]):
 
     def batch(self, indices: Ids, chance: Chance, width: int = 0) -> ClassificationBatch:
         """Texts and their classes."""
-        ids = _padded(self.store, indices, self.pad_id, self.pad_multiple, width)
+        ids = self._padded(self.store, indices, width)
         is_token = ids != self.pad_id
         if self.word_dropout:
             assert self.unknown_id is not None
@@ -85,13 +103,14 @@ class LabelledTexts(Examples[ClassificationBatch]):
 
 
 @dataclass(frozen=True)
-class SentencePairs(Examples[PairBatch]):
+class SentencePairs(_Padded, Examples[PairBatch]):
     """Source and target sentences; the target store holds start and end tokens."""
 
     source: TokenStore
     target: TokenStore
     pad_id: int
     pad_multiple: int = 1
+    max_len: int | None = None
 
     @property
     def lengths(self) -> Ids:
@@ -100,8 +119,8 @@ class SentencePairs(Examples[PairBatch]):
 
     def batch(self, indices: Ids, chance: Chance, width: int = 0) -> PairBatch:  # noqa: ARG002  no luck in it
         """Each side padded for itself; the target is split into input and answer."""
-        source = _padded(self.source, indices, self.pad_id, self.pad_multiple, width)
-        target = _padded(self.target, indices, self.pad_id, self.pad_multiple, width, ahead=1)
+        source = self._padded(self.source, indices, width)
+        target = self._padded(self.target, indices, width, ahead=1)
         answers = target[:, 1:]
         is_answer = answers != self.pad_id
         n_scored = int(is_answer.sum())
@@ -157,7 +176,7 @@ class Windows(Examples[WindowBatch]):
 
 
 @dataclass(frozen=True)
-class MaskedTexts(Examples[MaskedBatch]):
+class MaskedTexts(_Padded, Examples[MaskedBatch]):
     """Texts in which words are hidden, to be guessed from the words around (Devlin et al. 2018).
 
     Of the chosen words, 80 % are replaced by the mask token, 10 % by a random word, and 10 %
@@ -170,6 +189,7 @@ class MaskedTexts(Examples[MaskedBatch]):
     special_ids: frozenset[int]
     share: float = 0.15
     pad_multiple: int = 1
+    max_len: int | None = None
 
     @property
     def lengths(self) -> Ids:
@@ -178,7 +198,7 @@ class MaskedTexts(Examples[MaskedBatch]):
 
     def batch(self, indices: Ids, chance: Chance, width: int = 0) -> MaskedBatch:
         """Texts with hidden words."""
-        ids = _padded(self.store, indices, self.pad_id, self.pad_multiple, width)
+        ids = self._padded(self.store, indices, width)
         may_hide = ~np.isin(ids, list(self.special_ids))
         draw, fate, pick = (chance.uniform(indices, ids.shape[1], stream) for stream in range(3))
         chosen = may_hide & (draw < self.share)
@@ -197,12 +217,3 @@ class MaskedTexts(Examples[MaskedBatch]):
             ids=torch.from_numpy(np.where(chosen, replaced, ids)),
             at=torch.from_numpy(at),
         )
-
-
-def _padded(
-    store: TokenStore, indices: Ids, pad_id: int, multiple: int, at_least: int, *, ahead: int = 0
-) -> Ids:
-    """Rows of ids; `ahead` of the width is cut off later, and does not count for the multiple."""
-    longest = max(int(store.lengths[indices].max()) - ahead, at_least)
-    width = -(-longest // multiple) * multiple + ahead
-    return store.padded(indices, pad_id=pad_id, width=width)

@@ -46,6 +46,7 @@ Switch = Literal["auto", "on", "off"]
 
 AttentionKernel = Literal["auto", "cudnn", "flash", "efficient"]
 
+_TOO_LARGE = 2**31  # whatever is counted, nobody means so many, and not all code takes more
 _LEAST_BETWEEN = 20  # updates: after fewer, a score says little, and patience is soon at an end
 
 
@@ -84,7 +85,7 @@ class DataConfig:
     bucket_width: int = 16
     """Texts whose lengths differ by less than this share a batch."""
     pad_multiple: int = 1
-    """Lengths are padded up to a multiple of this."""
+    """Lengths are padded up to a multiple of this, or to max_len."""
     word_dropout: float = 0.0
     """Share of words hidden from a classifier in training."""
     hidden: float = 0.15
@@ -276,3 +277,5 @@ def _at_least_one(config: object, section: str, *names: str) -> None:
         value = getattr(config, name)
         if value is not None and value < 1:
             raise ConfigError(f"{section}.{name} must be at least 1, got {value}")
+        if value is not None and value >= _TOO_LARGE:
+            raise ConfigError(f"{section}.{name} must be below {_TOO_LARGE:,}, got {value:,}")

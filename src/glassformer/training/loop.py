@@ -244,10 +244,11 @@ class Trainer:
             raise self._diverged("the loss or its gradient", step)
 
     def _diverged(self, what: str, step: int) -> TrainingError:
+        states = self.folder.states
+        kept = f"the last good state is kept in {states}" if states.is_dir() else "no state is kept"
         return TrainingError(
-            f"{what} is not a number at step {step}; the last good state is kept in "
-            f"{self.folder.states}. Try a lower optimiser.lr, a longer schedule.warmup or "
-            "optimiser.clip"
+            f"{what} is not a number at step {step}; {kept}. Try a lower optimiser.lr, a longer "
+            "schedule.warmup or optimiser.clip"
         )
 
     def _report(self, tally: Tally, epoch: int) -> None:

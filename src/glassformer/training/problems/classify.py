@@ -135,6 +135,7 @@ def _examples(
         np.load(folder / f"{name}.labels.npy"),
         pad_id=pad_id,
         pad_multiple=data.pad_multiple,
+        max_len=data.max_len,
         word_dropout=dropped,
         unknown_id=tokenizer.special.unknown,
     )

@@ -84,4 +84,5 @@ def _examples(
         special_ids=special.ids,
         share=data.hidden,
         pad_multiple=data.pad_multiple,
+        max_len=data.max_len,
     )

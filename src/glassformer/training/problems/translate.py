@@ -191,6 +191,7 @@ def _examples(folder: Path, name: str, key: str, data: DataConfig, pad_id: int) 
         TokenStore(folder, f"{name}.target", key=key),
         pad_id=pad_id,
         pad_multiple=data.pad_multiple,
+        max_len=data.max_len,
     )
 
 
