@@ -9,7 +9,13 @@ import pytest
 
 from glassformer.data import Chance, Order, corpora, find
 from glassformer.data.imdb import Review, read_reviews, split_by_film, texts_for_pretraining
-from glassformer.data.parallel import Pair, read_multi30k, read_tatoeba, split_by_source
+from glassformer.data.parallel import (
+    Pair,
+    read_multi30k,
+    read_pairs,
+    read_tatoeba,
+    split_by_source,
+)
 from glassformer.data.plain import read_shakespeare, read_text_file, read_wikitext2
 from glassformer.data.table import read_table, split_by_text
 from glassformer.errors import ConfigError, DataError
@@ -99,6 +105,13 @@ def test_a_sentence_without_a_tab_is_named(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setitem(corpora.CORPORA, "tatoeba-zh", registered(tmp_path)["tatoeba-zh"])
     with pytest.raises(DataError, match="line 2: expected a text, a tab and its translation"):
         read_tatoeba(find("tatoeba-zh", tmp_path))
+
+
+def test_a_file_without_pairs_is_named(tmp_path: Path) -> None:
+    empty = tmp_path / "mine.tsv"
+    empty.write_bytes(b"")
+    with pytest.raises(DataError, match=r"mine\.tsv holds no pairs: it is empty"):
+        read_pairs(empty)
 
 
 def test_running_texts_have_their_usual_parts() -> None:

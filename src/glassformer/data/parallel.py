@@ -66,6 +66,8 @@ def read_pairs(path: Path) -> list[Pair]:
         if len(columns) < 2 or not columns[0].strip() or not columns[1].strip():
             raise DataError(f"{path}, line {number}: expected a text, a tab and its translation")
         pairs[Pair(columns[0].strip(), columns[1].strip())] = None
+    if not pairs:
+        raise DataError(f"{path} holds no pairs: it is empty")
     return list(pairs)
 
 
