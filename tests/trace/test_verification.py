@@ -178,6 +178,7 @@ def test_a_sample_is_spread_over_all_steps_and_repeatable() -> None:
     assert {name: rule.cells for name, rule in report.rules.items()} == {"linear": 109, "relu": 91}
     assert str(report) == str(traced.verify(sample=200, seed=3))
     assert traced.verify().cells == sum(step.view.numel for step in traced.steps)
+    assert traced.verify(sample=2).cells == 2  # fewer than there are steps
 
 
 def test_the_measure_is_relative_to_what_was_added() -> None:

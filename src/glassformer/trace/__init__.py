@@ -22,8 +22,8 @@ The files, in reading order: `memory` (storages, versions, views), `calls` (one 
 and `recorder` (the dispatch mode), `forecast` and `budget` (its memory), `source`, `syntax` and
 `names` (what a step is called), `expressions` and `rules/` (the arithmetic of a cell), `evaluate`
 and `text` (walks over it), `steps`, `cells`, `trace`, then what is asked of them: `verification`,
-`replay`, `difference`, `influence`, `labels`, `precision`, `explanation`; and `training/`. Nothing
-here knows any model.
+`replay`, `difference`, `influence`, `labels`, `precision`, `explanation`, `notebooks`; and
+`training/`. Nothing here knows any model.
 """
 
 # (`explanation` is imported by `Cell.explain`; loaded here, it does not delay the first one.)

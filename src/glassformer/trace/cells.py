@@ -26,6 +26,7 @@ from glassformer.trace.expressions import (
     walk,
 )
 from glassformer.trace.memory import Index, View
+from glassformer.trace.notebooks import Explanation
 
 if TYPE_CHECKING:
     from glassformer.trace.influence import Dependent
@@ -223,11 +224,11 @@ class Cell:
 
         return at_precisions(self, decimals)
 
-    def explain(self, depth: int = 1, terms: int = text.MOST_TERMS, digits: int = 4) -> str:
+    def explain(self, depth: int = 1, terms: int = text.MOST_TERMS, digits: int = 4) -> Explanation:
         """The arithmetic as plain text; `depth` levels of operands below it."""
         from glassformer.trace.explanation import explain
 
-        return explain(self, depth, terms, digits)
+        return Explanation(explain(self, depth, terms, digits))
 
     def to_dict(self, depth: int = 1, terms: int | None = MOST_LISTED) -> dict[str, Any]:
         """Everything about the cell as data; of a sum with more terms, the largest. None: all."""

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from glassformer.trace.cells import Cell
+from glassformer.trace.notebooks import ShownAsText
 from glassformer.trace.steps import Step
 from glassformer.trace.trace import Trace
 
@@ -39,7 +40,7 @@ class StepDifference:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(ShownAsText):
     """The steps that differ, in order, and those that only one trace has (or has in that shape)."""
 
     steps: list[StepDifference]

@@ -11,6 +11,7 @@ import torch
 
 from glassformer.trace.evaluate import Rounding, evaluate
 from glassformer.trace.expressions import Scalar
+from glassformer.trace.notebooks import ShownAsText
 
 if TYPE_CHECKING:
     from glassformer.trace.cells import Cell
@@ -19,7 +20,7 @@ __all__ = ["Precisions", "at_precisions"]
 
 
 @dataclass(frozen=True, slots=True)
-class Precisions:
+class Precisions(ShownAsText):
     """The cell as stored, and recomputed from operands at each precision, the result rounded too.
 
     `rounded` is what a reader gets who works with the digits that an article prints.

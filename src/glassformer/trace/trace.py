@@ -88,7 +88,8 @@ class Trace:
         if not self._by_name:
             raise TraceError(f"{name!r} cannot be shown: this trace was closed")
         if name not in self._by_name:
-            raise UnknownNameError("step", name, self._by_name)
+            longer = [known for known in self._by_name if known.endswith(f".{name}")]
+            raise UnknownNameError("step", name, longer or self._by_name)
         return self._by_name[name]
 
     def __repr__(self) -> str:
@@ -96,6 +97,12 @@ class Trace:
         steps = "1 step" if n_steps == 1 else f"{n_steps} steps"
         parameters = "1 parameter" if n_parameters == 1 else f"{n_parameters} parameters"
         return f"<trace of {steps}, {parameters}>"
+
+    def _repr_markdown_(self) -> str:
+        """How a notebook shows it: its notes, and a table of its steps."""
+        from glassformer.trace.render.markdown import index_text
+
+        return index_text(self)
 
     def cell(self, step: Step, index: Index) -> Cell:
         """A cell; of a view, the cell that it shows."""

@@ -17,6 +17,7 @@ import torch
 from glassformer.cancelling import stop_if_cancelled
 from glassformer.trace.evaluate import Evaluation
 from glassformer.trace.memory import Index
+from glassformer.trace.notebooks import ShownAsText
 from glassformer.trace.steps import Step
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class RuleReport:
 
 
 @dataclass(slots=True)
-class Report:
+class Report(ShownAsText):
     """What a verification found."""
 
     rules: dict[str, RuleReport] = field(default_factory=dict)
@@ -100,7 +101,8 @@ def verify(trace: Trace, sample: int | None, seed: int) -> Report:
     chance = random.Random(seed)  # noqa: S311 - a sample, not a secret
     for step, count in zip(steps, _shares([s.view.numel for s in steps], sample), strict=True):
         stop_if_cancelled()
-        _check(step, count, chance, report)
+        if count:
+            _check(step, count, chance, report)
     return report
 
 

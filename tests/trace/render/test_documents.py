@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from glassformer.trace import trace
+from glassformer.trace import diff, trace
 from glassformer.trace.render import latex_text, markdown_text
 from glassformer.trace.render.latex_math import escaped, math_number
 from tests.trace.operator_examples import EXAMPLES
@@ -52,6 +52,29 @@ def test_a_notebook_shows_steps_and_cells_set_in_tex() -> None:
     for thing in (step, step[1, 2]):
         assert thing._repr_markdown_() == markdown_text(thing, tex=True)
         assert "$" in thing._repr_markdown_()
+
+
+def test_a_notebook_shows_a_trace_as_a_table_of_its_steps() -> None:
+    def many(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(70):
+            x = x + 1
+        return x
+
+    t = trace(many, torch.zeros(2))
+    shown = t._repr_markdown_().splitlines()
+    assert sum(line.startswith("| `x") for line in shown) == 60
+    assert shown[-1] == "*… 10 more rows*"
+    assert t._repr_markdown_().count("more rows") == 1
+    assert "more rows" not in trace(torch.nn.Linear(2, 2), torch.ones(1, 2))._repr_markdown_()
+
+
+def test_a_notebook_shows_text_line_by_line() -> None:
+    t = trace(lambda x: x + 1, torch.zeros(2))
+    explanation = t.steps[0][1].explain()
+    assert isinstance(explanation, str)
+    changed = diff(t, t.edit({("x", (0,)): 3.0}))
+    for thing in (explanation, t.verify(), changed, t.steps[0][1].at_precisions()):
+        assert thing._repr_markdown_() == f"```text\n{thing}\n```\n"
 
 
 def test_latex_numbers() -> None:

@@ -16,8 +16,9 @@ from glassformer.trace.render.words import Words, meaning, note_in, phrases_in, 
 from glassformer.trace.steps import Step
 from glassformer.trace.trace import Trace
 
-__all__ = ["markdown_text"]
+__all__ = ["index_text", "markdown_text"]
 
+MOST_STEPS = 60
 MOST_ROWS, MOST_COLUMNS, MOST_SLICES = 16, 12, 8
 
 
@@ -46,6 +47,12 @@ def markdown_text(
     return "\n\n".join(parts) + "\n"
 
 
+def index_text(trace: Trace, *, lang: str = "en", most: int = MOST_STEPS) -> str:
+    """The notes of a trace and a table of its first steps, without their numbers."""
+    words = words_in(lang)
+    return _Writer(words, 4, text.MOST_TERMS, tex=False).index(trace, most) + "\n"
+
+
 def _escaped(plain: str) -> str:
     """Text that Markdown shows as it is, in tables too."""
     marked = re.sub(r"([\\`*_{}\[\]#|~$])", r"\\\1", " ".join(plain.split("\n")))
@@ -71,8 +78,8 @@ class _Writer:
         self._terms = terms
         self._tex = tex
 
-    def index(self, trace: Trace) -> str:
-        """The table of steps."""
+    def index(self, trace: Trace, most: int | None = None) -> str:
+        """The table of steps, or of the first so many."""
         words = self._words
         heads = [words[key] for key in ("step", "shape", "operator", "source")]
         rows = [
@@ -82,10 +89,12 @@ class _Writer:
                 _code(step.op),
                 _escaped(source_place(step.line)),
             ]
-            for step in trace.steps
+            for step in trace.steps[:most]
         ]
+        left = len(trace.steps) - len(rows)
+        more = f"\n\n*{_escaped(words['more rows'].format(count=left))}*" if left else ""
         notes = "".join(f"\n\n> {_escaped(note_in(words, note))}" for note in trace.notes)
-        return f"# {_escaped(words['title'])}{notes}\n\n{_table(heads, rows, 'llll')}"
+        return f"# {_escaped(words['title'])}{notes}\n\n{_table(heads, rows, 'llll')}{more}"
 
     def step(self, step: Step) -> str:
         """Heading, source line, every slice, and the arithmetic of the first cell."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from glassformer.errors import UnknownNameError
 from glassformer.trace.cells import Cell
+from glassformer.trace.notebooks import ShownAsText
 from glassformer.trace.text import number
 from glassformer.trace.trace import Trace
 
@@ -23,7 +24,7 @@ _REMEMBERED = ("velocity", "first_moment", "second_moment")
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class Move(ShownAsText):
     """One weight before and after a step, and the cells that explain it."""
 
     before: Cell

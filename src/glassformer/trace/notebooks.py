@@ -1,0 +1,26 @@
+"""How a notebook shows what is plain text: as it stands, and not as the source of a string."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["Explanation", "ShownAsText"]
+
+
+class ShownAsText:
+    """Whatever `str` makes of it, in a block of its own."""
+
+    __slots__ = ()
+
+    def _repr_markdown_(self) -> str:
+        """The text, fenced by more backticks than it holds."""
+        plain = str(self)
+        longest = max((len(run) for run in re.findall(r"`+", plain)), default=0)
+        fence = "`" * max(3, longest + 1)
+        return f"{fence}text\n{plain}\n{fence}\n"
+
+
+class Explanation(ShownAsText, str):
+    """The arithmetic of a cell as text: a string, which a notebook shows line by line."""
+
+    __slots__ = ()
