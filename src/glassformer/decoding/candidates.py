@@ -70,7 +70,7 @@ def _chunks(x: Float[Tensor, "B R V"]) -> Float[Tensor, "B R C W"]:
 
 
 def _some_rows_at_a_time(logits: Float[Tensor, "B R V"], precision: torch.dtype) -> _Chunked:
-    """For a CPU: no more than maxima and normalisers is ever written to memory."""
+    """For a CPU: of single precision, no more than maxima and normalisers is ever written."""
     logits = logits.to(precision)
     return _Chunked(logits, *_maxima_and_normalisers(logits, _CHUNK))
 

@@ -10,7 +10,8 @@ are imported by the module of their name and by nothing else.
 import os
 import shutil
 import tempfile
-from dataclasses import dataclass
+from copy import deepcopy
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,7 @@ def export(
     """Write a model for another engine and check it there; the folder must be new or empty."""
     if target not in TARGETS:
         raise UnknownNameError("export target", target, TARGETS)
+    checkpoint = _on_cpu(checkpoint)
     engine: Any = import_module(f"glassformer.export.{TARGETS[target]}")
     engine.check(checkpoint.config)
     place = Path(folder)
@@ -83,6 +85,14 @@ def export(
     finally:
         shutil.rmtree(work, ignore_errors=True)
     return Exported(place, target, found, (*files, "README.md"))
+
+
+def _on_cpu(checkpoint: Checkpoint) -> Checkpoint:
+    """Where engines are asked; a model that is elsewhere stays there, a copy of it comes."""
+    model = checkpoint.model
+    if all(parameter.is_cpu for parameter in model.parameters()):
+        return checkpoint
+    return replace(checkpoint, model=deepcopy(model).cpu())
 
 
 def _write_tokenizers(checkpoint: Checkpoint, folder: Path) -> None:

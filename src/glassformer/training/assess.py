@@ -42,9 +42,13 @@ def assess(
     # A CPU is the reference, in float32, whatever the model was trained in elsewhere.
     asked = "float32" if where.type == "cpu" else config.loop.precision
     evaluator = Evaluator(problem, where, Processes(), precision(asked, where), max_tokens=_AT_ONCE)
-    moved = model.model.to(where)
     beam = Beam(size=config.loop.beam, length_penalty=config.loop.length_penalty)
-    return {name: evaluator(moved, parts[name], beam=beam) for name in wanted}
+    home = next(model.model.parameters()).device
+    moved = model.model.to(where)
+    try:
+        return {name: evaluator(moved, parts[name], beam=beam) for name in wanted}
+    finally:
+        model.model.to(home)
 
 
 def _check_same_data(model: Checkpoint, problem: Problem) -> None:

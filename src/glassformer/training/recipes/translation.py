@@ -90,7 +90,7 @@ def pairs() -> RunConfig:
     return RunConfig(
         recipe="pairs",
         data=DataConfig(
-            problem="translate-file", vocab_size=4000, max_len=128, max_tokens=4096, bucket_width=4
+            problem="translate-file", vocab_size=None, max_len=128, max_tokens=4096, bucket_width=4
         ),
         model=_translator(d_model=128, n_heads=4, n_layers=3, d_ff=256, dropout=0.1),
         optimiser=OptimiserConfig(lr=3e-3, label_smoothing=0.1, clip=1.0),
