@@ -1,6 +1,7 @@
 """Every recipe, tiny, from made corpora to a model folder that loads and answers."""
 
 import json
+import random
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import torch
 from glassformer import checkpoint
 from glassformer.errors import UnknownNameError
 from glassformer.training import RECIPES, recipe, train
+from glassformer.training.problems import prepare
 from glassformer.training.problems.problem import teachable_vocab_size
 from glassformer.training.settings import restored, to_json
 from tests.training.made import tiny
@@ -94,6 +96,20 @@ def test_a_small_text_is_given_few_tokens() -> None:
     assert teachable_vocab_size(["x" * 99_999, "y"]) == 500
     assert teachable_vocab_size(["x" * 100_000, "天地玄黄", "天地"]) == 500 + 2
     assert teachable_vocab_size(["x" * 10_000_000]) == 4000
+
+
+def test_few_pairs_are_not_read_by_whole_phrases(tmp_path: Path) -> None:
+    """A phrase that is one token teaches nothing about another that shares its letters."""
+    rng = random.Random(0)
+    numerals = "零一二三四五六七八九"
+    rows = ["".join(rng.choices("0123456789", k=4)) for _ in range(300)]
+    file = tmp_path / "pairs.tsv"
+    lines = [f"{row}\t{''.join(numerals[int(digit)] for digit in row)}\n" for row in rows]
+    file.write_text("".join(lines), encoding="utf-8")
+    size = recipe("pairs").data.vocab_size
+    tokenizer = prepare(tiny("pairs", data__file=str(file), data__vocab_size=size)).tokenizer
+    assert tokenizer is not None
+    assert min(len(tokenizer.encode(line.split("\t")[1].strip())) for line in lines) >= 2
 
 
 def test_a_small_text_is_learnt_from_in_many_updates(tmp_path: Path) -> None:
