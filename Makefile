@@ -17,6 +17,7 @@ setup: $(STAMP)  ## make .venv and install everything, pinned
 # Half of pip's time would go into byte code, most of it for modules that nobody imports.
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
+	@echo "installing PyTorch and what goes with it into $(VENV): once, and it may take minutes"
 	$(BIN)/python -m pip install --quiet --upgrade pip==26.3
 	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable ".[explorer,workbook,metrics,plots,onnx,ctranslate2,hf]" --group dev
 	@touch $@
