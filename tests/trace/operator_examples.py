@@ -19,6 +19,7 @@ WHOLE = torch.tensor([[7, -3, 12], [5, 8, -9]])
 BYTES = torch.tensor([200, 100, 255], dtype=torch.uint8)
 SIGNED = torch.tensor([100, -100, -128], dtype=torch.int8)
 NOTHING = torch.empty(0, 3)
+TIES = torch.arange(40) * 7 % 3
 TURNS = torch.complex(A, B)
 MASK = torch.tensor([[True, False, True], [False, True, True]])
 CUBE = torch.linspace(-2, 3, 24).reshape(2, 3, 4).sin() * 3
@@ -125,6 +126,11 @@ COMPLEX: dict[str, Function] = {
     "parts": lambda: (TURNS.real * 2, TURNS.imag * 2, torch.view_as_real(TURNS) * 2),
     "sizes": lambda: (TURNS.abs(), TURNS.angle(), torch.complex(A, B), torch.polar(POSITIVE, B)),
     "conjugates": lambda: (TURNS.conj() * TURNS, TURNS.conj_physical(), TURNS.conj().imag * 2),
+    "casts": lambda: (
+        A.to(torch.complex64),
+        TURNS.to(torch.complex128),
+        torch.ops.aten._to_copy(A, dtype=torch.complex64),
+    ),
     "copies": lambda: (
         TURNS.clone(),
         TURNS.mT.contiguous(),
@@ -173,6 +179,9 @@ PRODUCTS: dict[str, Function] = {
     "linear of a vector": lambda: F.linear(ROW, B, torch.tensor([1.0, 2.0])),
     "inner": lambda: (torch.inner(A, B), torch.inner(CUBE, SQUARE), torch.inner(A, ROW[0])),
     "of nothing": lambda: (NOTHING.mT @ NOTHING, F.linear(NOTHING.mT, NOTHING.mT, ROW)),
+    "grouped": lambda: F.grouped_mm(
+        SQUARE, SQUARE.repeat(3, 1, 1) * A.mT[:, :1, None], offs=torch.tensor([1, 1, 4]).int()
+    ),
     "distances": lambda: (
         [torch.cdist(CUBE, CUBE.flip(1), p) for p in (1, 2, 3, torch.inf)]
         + [torch.cdist(BYTES[None].float(), SIGNED[None].float(), 0)]
@@ -247,6 +256,7 @@ REDUCTIONS: dict[str, Function] = {
         A.cumsum(0, dtype=torch.int64),
     ),
     "nansum": lambda: (INFINITE[0].nansum(), INFINITE.nansum(1), INFINITE[0, 0].nansum()),
+    "histc": lambda: (CUBE.histc(5, -2, 2), A.histc(4), WHOLE.float().histc(6, 0, 12)),
     "trace": lambda: torch.trace(SQUARE) + torch.trace(A),
     "sum": lambda: (CUBE.sum(), CUBE.sum(1), CUBE.sum((0, 2), keepdim=True), MASK.sum()),
     "prod": lambda: (CUBE.prod(), CUBE.prod(1)),
@@ -294,6 +304,13 @@ LAYOUT: dict[str, Function] = {
 }
 
 SELECTION: dict[str, Function] = {
+    "sort, of many equals": lambda: (
+        torch.sort(TIES),
+        torch.sort(TIES, descending=True),
+        torch.argsort(TIES),
+        TIES.topk(9),
+        torch.sort(TIES, stable=True),
+    ),
     "where it holds": lambda: torch.where(MASK),
     "where, with numbers": lambda: (
         torch.where(MASK, A, 2.0),

@@ -131,6 +131,15 @@ def pairing(call: Call, index: Index) -> Expression:
     return broadcast(call.view("imag" if index[-1] else "real"), index[:-1])
 
 
+@complex_rule("to", "_to_copy")
+def cast(call: Call, index: Index) -> Expression:
+    """The same number; what was real has no imaginary part."""
+    source = call.view("self")
+    if source.pairs:
+        return broadcast(source, index)
+    return Number(0) if index[-1] else broadcast(source, index[:-1])
+
+
 # Of numbers that are only copied, the pairs are one axis more.
 complex_rule("clone", "contiguous")(copy)
 complex_rule("reshape", "flatten")(reshape)

@@ -90,6 +90,17 @@ def _summed_product(a: View, b: View, index: Index) -> Expression:
     return total(multiply(cell(a, batch, index[0], k), cell(b, batch, k, index[1])), batch, k)
 
 
+@rule("_grouped_mm")
+def grouped(call: Call, index: Index) -> Expression:
+    """Σₖ a[i, k] · B[g, k, j], g the group of row i: how many groups end before it (experts)."""
+    a, b, ends = call.view("self"), call.view("mat2"), call.maybe_view("offs")
+    if ends is None or (a.ndim, b.ndim) != (2, 3):
+        return _product(a, b, index)
+    k, g = Axis("k", a.shape[-1]), Axis("g", ends.shape[0])
+    group = total(Operation("≤", cell(ends, g), Number(index[0])), g)
+    return total(multiply(cell(a, index[0], k), Lookup(b, (group, k, index[1]))), k)
+
+
 @rule("outer", "ger")
 def outer(call: Call, index: Index) -> Expression:
     """a[i] · b[j]."""

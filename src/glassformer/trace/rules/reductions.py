@@ -23,12 +23,13 @@ from glassformer.trace.expressions import (
     ReduceKind,
     add,
     divide,
+    multiply,
     power,
     subtract,
     total,
 )
 from glassformer.trace.memory import Index
-from glassformer.trace.rules.operands import row
+from glassformer.trace.rules.operands import LETTERS, row
 from glassformer.trace.rules.registry import Build, rule
 
 __all__: list[str] = []
@@ -126,6 +127,22 @@ def count_nonzero(call: Call, index: Index) -> Expression:
     cells, axes, _ = _gathered(call, index)
     body = Operation("≠", cells, Number(0))
     return total(body, *axes) if axes else body
+
+
+@rule("histc")
+def histogram(call: Call, index: Index) -> Expression:
+    """How many cells fall into a bin; the last one takes its upper end too."""
+    x, bins = call.view("self"), call.integer("bins")
+    axes = tuple(Axis(LETTERS[place], size) for place, size in enumerate(x.shape))
+    cells: Expression = Entry(x, axes)
+    low, high = (Number(call.number_of(name)) for name in ("min", "max"))
+    ends: tuple[Expression, Expression] = (low, high)
+    if low == high:  # no range was asked for: that of the cells
+        ends = (Named("low", Reduce("min", cells, axes)), Named("high", Reduce("max", cells, axes)))
+    place = divide(multiply(subtract(cells, ends[0]), bins), subtract(ends[1], ends[0]))
+    whole = Function("min", (Function("floor", (place,)), Number(bins - 1)))
+    below = Operation("≤", cells, ends[1])
+    return total(Operation("and", Operation("=", whole, Number(index[0])), below), *axes)
 
 
 def _running(kind: ReduceKind) -> Build:

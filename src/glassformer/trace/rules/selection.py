@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import torch
 
 from glassformer.trace.calls import Call
 from glassformer.trace.expressions import Axis, Choose, Entry, Expression, Number, Operation, Reduce
-from glassformer.trace.memory import Index
+from glassformer.trace.memory import Index, as_floats
 from glassformer.trace.rules.operands import LETTERS, broadcast, cell
 from glassformer.trace.rules.registry import Build, rule
 
@@ -43,6 +44,21 @@ def triangle(call: Call, index: Index) -> Expression:
     return cell(call.view("self"), *index) if keeps else Number(0)
 
 
+def _rank_taken(call: Call, index: Index, axis: int, descending: bool) -> int:
+    """The rank of the cell that stands in a place, equal ones counted in their order.
+
+    Of equal cells the kernel takes whichever it likes, unless it was asked to be stable: then the
+    one it took has another rank than its place says.
+    """
+    x, made = call.view("self"), call.outputs[-1]
+    assert made is not None
+    row = as_floats(np.moveaxis(x.array, axis, -1)[(*index[:axis], *index[axis + 1 :])])
+    order = np.argsort(-row if descending else row, kind="stable")
+    taken, rank = int(made.array[index]), index[axis]
+    is_tie = bool(row[taken] == row[order[rank]])
+    return int(np.flatnonzero(order == taken)[0]) if is_tie else rank
+
+
 def _ranked(place_of: bool) -> Build:
     """The value of a given rank along an axis, or the place where it stands."""
 
@@ -61,7 +77,7 @@ def _ranked(place_of: bool) -> Build:
                 "place largest" if descending else "place smallest",
                 Entry(x, tuple(parts)),
                 (j,),
-                rank,
+                _rank_taken(call, index, axis, descending),
             )
         return Reduce("largest" if descending else "smallest", Entry(x, tuple(parts)), (j,), rank)
 
