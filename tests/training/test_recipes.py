@@ -2,6 +2,7 @@
 
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from glassformer import checkpoint
 from glassformer.errors import UnknownNameError
 from glassformer.training import RECIPES, recipe, train
 from glassformer.training.problems import prepare
-from glassformer.training.problems.problem import teachable_vocab_size
+from glassformer.training.problems.problem import learn_tokenizer, teachable_vocab_size
 from glassformer.training.settings import restored, to_json
 from tests.training.made import tiny
 
@@ -110,6 +111,26 @@ def test_few_pairs_are_not_read_by_whole_phrases(tmp_path: Path) -> None:
     tokenizer = prepare(tiny("pairs", data__file=str(file), data__vocab_size=size)).tokenizer
     assert tokenizer is not None
     assert min(len(tokenizer.encode(line.split("\t")[1].strip())) for line in lines) >= 2
+
+
+def test_a_small_table_is_not_read_by_whole_phrases(tmp_path: Path) -> None:
+    rng = random.Random(0)
+    rows = ["".join(rng.choices("天地玄黄宇宙洪荒", k=4)) + rng.choice("我他") for _ in range(300)]
+    file = tmp_path / "table.csv"
+    file.write_text("text,who\n" + "".join(f"{row},{row[-1]}\n" for row in rows), encoding="utf-8")
+    columns = {"data__text_column": "text", "data__label_column": "who"}
+    size = recipe("csv").data.vocab_size
+    config = tiny("csv", data__file=str(file), data__vocab_size=size, **columns)
+    tokenizer = prepare(config).tokenizer
+    assert tokenizer is not None
+    assert min(len(tokenizer.encode(row)) for row in rows) >= 2
+
+
+def test_a_model_that_only_reads_may_know_more_tokens() -> None:
+    texts = ["".join(chr(0x4E00 + i % 20_000) for i in range(40_000))]
+    for name, most in (("csv", 8000), ("pairs", 4000)):
+        data = replace(recipe(name).data, tokenizer="words")
+        assert learn_tokenizer([f"{i}" for i in range(9_000)] + texts * 9, data).vocab_size == most
 
 
 def test_a_small_text_is_learnt_from_in_many_updates(tmp_path: Path) -> None:

@@ -49,6 +49,7 @@ SPECIAL = ("<pad>", "<unknown>", "<start>", "<end>")
 # (Tatoeba), 500, 1,500 and 4,000 come to 2.15, 2.10 and 2.23.
 _BYTES_A_TOKEN = 200
 _FEWEST_TOKENS, _MOST_TOKENS = 300, 4000
+_MOST_TOKENS_READ = 8000  # of a model that writes none: more cost it nothing
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,8 @@ def learn_tokenizer(
     vocab_size = config.vocab_size
     if vocab_size is None:
         texts = list(texts)
-        vocab_size = teachable_vocab_size(texts)
+        only_reads = config.problem.startswith("classify")
+        vocab_size = teachable_vocab_size(texts, _MOST_TOKENS_READ if only_reads else _MOST_TOKENS)
     if config.tokenizer == "subwords":
         return SubwordTokenizer.train(texts, vocab_size=vocab_size, special=special)
     return WordTokenizer.build(
@@ -141,7 +143,7 @@ def learn_tokenizer(
     )
 
 
-def teachable_vocab_size(texts: Iterable[str]) -> int:
+def teachable_vocab_size(texts: Iterable[str], most: int = _MOST_TOKENS) -> int:
     """How many tokens texts can teach a model: a word met twice is better read as its letters.
 
     Letters that are several bytes, such as Chinese ones, come on top: each may become a token.
@@ -149,7 +151,7 @@ def teachable_vocab_size(texts: Iterable[str]) -> int:
     letters = Counter(chain.from_iterable(texts))
     n_bytes = sum(len(letter.encode()) * count for letter, count in letters.items())
     n_wide = sum(len(letter.encode()) > 1 for letter, count in letters.items() if count > 1)
-    return min(max(_FEWEST_TOKENS, n_bytes // _BYTES_A_TOKEN + n_wide), _MOST_TOKENS)
+    return min(max(_FEWEST_TOKENS, n_bytes // _BYTES_A_TOKEN + n_wide), most)
 
 
 def cut_texts(tokenizer: Tokenizer, texts: Iterable[str], data: DataConfig) -> Iterator[list[int]]:

@@ -153,7 +153,7 @@ def csv() -> RunConfig:
         recipe="csv",
         data=DataConfig(
             problem="classify-csv",
-            vocab_size=8000,
+            vocab_size=None,
             max_len=256,
             cut="middle",
             batch_size=32,
