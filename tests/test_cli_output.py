@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from glassformer.cli import run
+from glassformer.cli.output import show_size
 from glassformer.cli.run_lines import as_one_line, lines_of
 
 
@@ -91,3 +92,14 @@ def test_an_error_of_ours_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("glassformer.cli.app", fail)
     with pytest.raises(RuntimeError, match="a bug"):
         run(["models"])
+
+
+@pytest.mark.parametrize(
+    ("n_bytes", "shown"),
+    [
+        (0, "0 bytes"), (1023, "1023 bytes"), (1024, "1.0 KiB"), (18_800, "18.4 KiB"),
+        (1_023_947, "999.9 KiB"), (1_023_950, "1.0 MiB"), (9 * 2**20, "9.0 MiB"),
+    ],
+)  # fmt: skip
+def test_a_size_has_a_digit_before_its_point(n_bytes: int, shown: str) -> None:
+    assert show_size(n_bytes) == shown

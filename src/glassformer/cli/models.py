@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from glassformer.cli.output import show_size
+
 __all__ = ["models"]
 
 _TASKS = {
@@ -31,7 +33,7 @@ def models(*, as_json: Annotated[bool, Parameter(name="--json", negative=())] = 
 
     for name in shipped():
         row = _row(SHIPPED / name)
-        text = f"{name:<13}{row['task']:<11}{row['bytes'] / 2**20:5.1f} MiB  {row['metric']}"
+        text = f"{name:<13}{row['task']:<11}{show_size(row['bytes']):>9}  {row['metric']}"
         sys.stdout.write(f"{json.dumps(row, ensure_ascii=False) if as_json else text}\n")
 
 

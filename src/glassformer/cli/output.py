@@ -11,7 +11,7 @@ from glassformer.errors import ConfigError
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-__all__ = ["check_place", "print_tables", "write_text"]
+__all__ = ["check_place", "print_tables", "show_size", "write_text"]
 
 
 def check_place(output: Path | None) -> None:
@@ -22,6 +22,14 @@ def check_place(output: Path | None) -> None:
         raise ConfigError(f"cannot write {output}: it is a folder; name a file in it")
     if not output.parent.is_dir():
         raise ConfigError(f"cannot write {output}: there is no folder {output.parent}")
+
+
+def show_size(n_bytes: int) -> str:
+    """A file's size in the unit that leaves something before the point."""
+    if n_bytes < 1024:
+        return f"{n_bytes} bytes"
+    kib = n_bytes / 1024
+    return f"{kib:.1f} KiB" if kib < 999.95 else f"{kib / 1024:.1f} MiB"
 
 
 def write_text(text: str, output: Path | None) -> None:

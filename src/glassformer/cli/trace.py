@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from glassformer.cli.output import check_place
+from glassformer.cli.output import check_place, show_size
 
 if TYPE_CHECKING:
     from glassformer.trace import Step, Trace
@@ -59,5 +59,5 @@ def trace(
             sys.stdout.write(f"{terminal_text(part, lang=lang)}\n")
         return
     render(chosen or recorded, path=output, lang=lang)
-    size = output.stat().st_size
-    sys.stderr.write(f"{output}: {len(recorded.steps)} steps, {size / 1e6:.1f} MB\n")
+    size = show_size(output.stat().st_size)
+    sys.stderr.write(f"{output}: {len(recorded.steps)} steps, {size}\n")
