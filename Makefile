@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+TO_USE := $(VENV)/.usable
 MAKEFLAGS += --jobs=2  # what does not wait for one another runs at once: pip and apt, mypy and npm
 
 .PHONY: help setup demo test coverage browser check-slow lint lint-web bench web constraints clean
@@ -15,14 +16,21 @@ help:  ## list the targets
 setup: $(STAMP)  ## make .venv and install everything, pinned
 
 # Half of pip's time would go into byte code, most of it for modules that nobody imports.
-$(STAMP): pyproject.toml constraints.txt
+INSTALL := $(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt
+
+# What a user needs comes first: the demo does not wait for other engines and for our tools.
+$(TO_USE): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	@echo "installing PyTorch and what goes with it into $(VENV): once, and it may take minutes"
 	$(BIN)/python -m pip install --quiet --upgrade pip==26.3
-	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable ".[explorer,workbook,metrics,plots,onnx,ctranslate2,hf]" --group dev
+	$(INSTALL) --editable ".[explorer,workbook,metrics,plots]"
 	@touch $@
 
-demo: setup  ## look: the explorer on the shipped models, a page on which any number can be clicked
+$(STAMP): $(TO_USE)
+	$(INSTALL) --editable ".[explorer,workbook,metrics,plots,onnx,ctranslate2,hf]" --group dev
+	@touch $@
+
+demo: $(TO_USE)  ## look: the explorer on the shipped models, a page on which any number can be clicked
 	$(BIN)/glassformer explore
 
 test: setup lint lint-web browser  ## check: lint, types, every test (the page's in Chromium)
