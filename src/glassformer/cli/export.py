@@ -33,7 +33,9 @@ def export(
 
     from glassformer.export import export as write
 
-    exported = write(checkpoint.load(folder), to, out, name=folder.name)
+    is_of_run = folder.name == "model"  # as every run calls it: its own name tells more
+    name = folder.resolve().parent.name if is_of_run else folder.name
+    exported = write(checkpoint.load(folder), to, out, name=name)
     sys.stderr.write(f"checked: {exported.found}\n")
     for file in exported.files:
         sys.stdout.write(f"{exported.folder / file}\n")

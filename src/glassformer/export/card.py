@@ -51,7 +51,9 @@ def card(checkpoint: Checkpoint, name: str, target: str, found: str) -> str:
     architecture = checkpoint.config.architecture
     opener = _OPENERS.get(architecture, "AutoModel")
     use = _USE[target].format(onnx=_ONNX.get(architecture), opener=opener)
-    known = {k: v for k, v in checkpoint.about.items() if isinstance(v, str | int | float)}
+    known = {
+        k: v for k, v in checkpoint.about.items() if isinstance(v, str | int | float) and v != ""
+    }
     if checkpoint.tokenizer is not None:
         known |= {"special tokens": _special(checkpoint.target_tokenizer or checkpoint.tokenizer)}
     if isinstance(checkpoint.tokenizer, SubwordTokenizer):
