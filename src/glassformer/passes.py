@@ -16,7 +16,22 @@ from glassformer.errors import InputError
 from glassformer.nn import ImageClassifier, MultiHeadAttention, Seq2Seq
 from glassformer.text import Tokenizer
 
-__all__ = ["Pass", "forward_pass"]
+__all__ = ["EmptyTextError", "Pass", "TooLongError", "forward_pass"]
+
+
+class EmptyTextError(InputError):
+    """A text without a token that the model could read."""
+
+
+class TooLongError(InputError):
+    """A text of more tokens than the model has positions for."""
+
+    def __init__(self, tokens: int, most: int) -> None:
+        super().__init__(
+            f"the text has {tokens} tokens, the model reads at most {most}; take a shorter one"
+        )
+        self.tokens = tokens
+        self.most = most
 
 
 @dataclass(frozen=True)
@@ -74,11 +89,9 @@ def _encode(
     """The ids of a text that must leave room for `before` tokens in front of it."""
     words = tokenizer.encode(text)
     if not words:
-        raise InputError("the text is empty: a model needs at least one token")
+        raise EmptyTextError("the text is empty: a model needs at least one token")
     ids = tokenizer.wrap(words, end=end)
     longest = checkpoint.config.max_len - before
     if len(ids) > longest:
-        raise InputError(
-            f"the text has {len(ids)} tokens, the model reads at most {longest}; take a shorter one"
-        )
+        raise TooLongError(len(ids), longest)
     return ids

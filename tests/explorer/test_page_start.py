@@ -91,3 +91,19 @@ def test_a_text_that_is_too_long_gets_one_clear_line(
     page.get_by_role("button", name="Dismiss").click()
     expect(alert).to_have_count(0)
     expect(page.get_by_role("article", name="Toy")).to_be_visible()
+
+
+@pytest.mark.browser_context_args(locale="zh-CN")
+def test_a_refusal_is_said_in_the_pages_language(
+    visit: Visit, expected_problems: list[str]
+) -> None:
+    expected_problems.append("the server responded with a status of 4")
+    page = visit("")
+    card = page.locator("article[aria-labelledby='model-imdb']")
+    card.get_by_role("textbox").fill("good " * 1_200)
+    card.get_by_role("button", name="运行", exact=True).click()
+    expect(page.get_by_role("alert")).to_have_text("文本有 6000 个字符，最多 4000 个：请缩短文本。")
+    card.get_by_role("textbox").fill("这部电影很好看")
+    card.get_by_role("button", name="运行", exact=True).click()
+    expect(page.get_by_role("region", name="答案")).to_contain_text("它的答案没有意义")
+    expect(page).to_have_title("这部电影很好看 · Glassformer")

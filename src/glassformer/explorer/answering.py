@@ -15,6 +15,7 @@ from glassformer.explorer.opened import OpenTrace
 from glassformer.explorer.references import cell_ref
 from glassformer.explorer.schemas import Answer, AnswerPosition, Choice
 from glassformer.tasks import Model
+from glassformer.tasks.reading import count_unknown
 from glassformer.text import Tokenizer
 from glassformer.trace import Step
 from glassformer.trace.render.matrices import shape_text
@@ -42,9 +43,9 @@ def _answer(opened: OpenTrace) -> Answer:
     if model is None or opened.task == "module":
         shapes = [shape_text(step.shape) for step in opened.trace.outputs.values()]
         return Answer(task="module", text=", ".join(shapes), output=output.number)
-    if opened.task == "classify":
-        return _class(model, output)
-    return _written(opened, model, output)
+    said = _class(model, output) if opened.task == "classify" else _written(opened, model, output)
+    unknown, total = count_unknown(model.checkpoint, opened.text)
+    return said.model_copy(update={"n_tokens": total, "n_unknown": unknown})
 
 
 def _class(model: Model, output: Step) -> Answer:

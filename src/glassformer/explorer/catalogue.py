@@ -38,7 +38,7 @@ _SHIPPED: dict[str, _Words] = {
         Bilingual(en="Toy", zh="玩具模型"),
         Bilingual(
             en="Happy or sad? One block, every parameter set by hand; it understands “not”.",
-            zh="高兴还是难过？只有一个模块，每个参数都由人手设定；它懂得“not”的含义。",
+            zh="高兴还是难过？只有一个块，每个参数都由人手设定；它懂得“not”的含义。",
         ),
         ("I am not happy", "you are very happy", "we are not sad"),
     ),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from glassformer.decoding import Beam, Greedy, Ledger, Sampling
-from glassformer.errors import InputError
 from glassformer.explorer.running import Models
 from glassformer.explorer.schemas import CandidateInfo, DecodeAnswer, DecodeRequest, DecodeStep
+from glassformer.passes import EmptyTextError
 from glassformer.tasks import Model, Translated
+from glassformer.tasks.reading import count_unknown
 from glassformer.text import Tokenizer
 
 __all__ = ["decode"]
@@ -21,12 +22,15 @@ def decode(models: Models, wanted: DecodeRequest) -> DecodeAnswer:
     tokenizer = model.checkpoint.target_tokenizer or model.checkpoint.tokenizer
     assert tokenizer is not None
     assert found.ledger is not None
+    unknown, total = count_unknown(model.checkpoint, wanted.text)
     return DecodeAnswer(
         model=wanted.model,
         text=wanted.text,
         results=[(one.text, one.score) for one in found.alternatives],
         steps=_steps(found.ledger, tokenizer),
         cut=found.cut,
+        n_tokens=total,
+        n_unknown=unknown,
     )
 
 
@@ -35,7 +39,7 @@ def _search(model: Model, wanted: DecodeRequest) -> Translated:
     if model.task == "generate":
         return model.generate(wanted.text, max_new=wanted.max_new, search=search, ledger=True)
     if model.task == "translate" and not model.can_read(wanted.text):
-        raise InputError("the text is empty: there is nothing to translate")
+        raise EmptyTextError("the text is empty: there is nothing to translate")
     return model.translate([wanted.text], search=search, max_new=wanted.max_new, ledger=True)[0]
 
 

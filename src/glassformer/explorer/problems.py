@@ -13,8 +13,9 @@ from starlette.exceptions import HTTPException
 from glassformer.errors import CancelledError, GlassformerError, UnknownNameError
 from glassformer.explorer.opened import NoStepError
 from glassformer.explorer.runs import RETRY_AFTER_S, BusyError
-from glassformer.explorer.schemas import Problem
+from glassformer.explorer.schemas import Problem, ProblemCode
 from glassformer.explorer.store import DroppedError
+from glassformer.passes import EmptyTextError, TooLongError
 
 __all__ = ["PROBLEMS", "answer_problems"]
 
@@ -50,22 +51,52 @@ def answer_problems(app: FastAPI) -> None:
     app.add_exception_handler(Exception, _unexpected)
 
 
-def problem(status: int, detail: str, headers: dict[str, str] | None = None) -> JSONResponse:
-    """One clear line."""
-    line = " ".join(detail.split())
-    return JSONResponse(Problem(detail=line).model_dump(), status, headers)
+def problem(
+    status: int,
+    detail: str,
+    headers: dict[str, str] | None = None,
+    code: ProblemCode | None = None,
+    **figures: int | str,
+) -> JSONResponse:
+    """One clear line, and for the usual refusals what another language has to know."""
+    told = Problem(detail=" ".join(detail.split()), code=code, figures=figures)
+    return JSONResponse(told.model_dump(), status, headers)
 
 
 def _ours(_request: Request, error: Exception) -> JSONResponse:
     status = next((status for kind, status in _STATUS if isinstance(error, kind)), 400)
     headers = {"Retry-After": str(RETRY_AFTER_S)} if status == 429 else None
-    return problem(status, str(error), headers)
+    code, figures = _code(error)
+    return problem(status, str(error), headers, code, **figures)
+
+
+def _code(error: Exception) -> tuple[ProblemCode | None, dict[str, int | str]]:
+    """What sort of refusal an error is, and the figures that its sentence names."""
+    match error:
+        case TooLongError(tokens=tokens, most=most):
+            return "too_long", {"tokens": tokens, "most": most}
+        case EmptyTextError():
+            return "empty", {}
+        case UnknownNameError(what="model", name=name):
+            return "unknown_model", {"name": name}
+        case UnknownNameError(what="lesson", name=name):
+            return "unknown_lesson", {"name": name}
+        case DroppedError():
+            return "dropped", {}
+        case BusyError():
+            return "busy", {}
+        case _:
+            return None, {}
 
 
 def _invalid(_request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     place = ".".join(str(part) for part in first["loc"][1:]) or str(first["loc"][0])
+    if first["type"] == "string_too_long" and isinstance(first["input"], str):
+        given, most = len(first["input"]), int(first["ctx"]["max_length"])
+        line = f"the {place} has {given} characters, at most {most} are read; take a shorter one"
+        return problem(422, line, code="too_many_characters", characters=given, most=most)
     return problem(422, f"{place}: {first['msg']}")
 
 
@@ -76,4 +107,4 @@ def _of_http(_request: Request, error: Exception) -> JSONResponse:
 
 def _unexpected(request: Request, error: Exception) -> JSONResponse:
     _LOG.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    return problem(500, "the server could not do this; its log says why")
+    return problem(500, "the server could not do this; its log says why", code="fault")

@@ -15,6 +15,7 @@ from glassformer.text.cutting import Cut, cut_ids
 __all__ = [
     "Read",
     "all_unknown",
+    "count_unknown",
     "has_tokens",
     "read_prompt",
     "read_sources",
@@ -58,8 +59,15 @@ def has_tokens(checkpoint: Checkpoint, text: str) -> bool:
 
 def all_unknown(checkpoint: Checkpoint, text: str) -> bool:
     """Whether the vocabulary knows no token of a text, as with another language's letters."""
+    unknown, total = count_unknown(checkpoint, text)
+    return 0 < unknown == total
+
+
+def count_unknown(checkpoint: Checkpoint, text: str) -> tuple[int, int]:
+    """How many tokens of a text the vocabulary does not know, and how many there are."""
     tokenizer = tokenizer_of(checkpoint)
-    return set(tokenizer.encode(text)) == {tokenizer.special.unknown}
+    ids = tokenizer.encode(text)
+    return sum(id_ == tokenizer.special.unknown for id_ in ids), len(ids)
 
 
 def read_texts(checkpoint: Checkpoint, texts: Sequence[str]) -> list[Read]:

@@ -9,7 +9,7 @@ import { getJson, part, postJson, query, send, type Query } from './asking';
 import type * as schema from './schema';
 import { setting } from './setting.svelte';
 
-export { describe, onDropped, Refused, sayUnreachable } from './asking';
+export { describe, onDropped, Refused } from './asking';
 
 export type * from './schema';
 export type { EditOutput as Edit } from './schema';

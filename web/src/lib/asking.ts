@@ -1,31 +1,27 @@
 /**
  * How the server is asked: addresses, JSON, refusals, and what to do about a trace it has dropped.
  *
- * A request that the server refuses throws `Refused` with the server's one clear line.
+ * A request that the server refuses throws `Refused` with what the server said about it.
  */
+
+import { refusal, t } from './i18n';
+import type { Problem } from './schema';
 
 /** The server's answer to a request that it does not fulfil. */
 export class Refused extends Error {
   constructor(
     readonly status: number,
-    message: string,
+    readonly problem: Problem,
   ) {
-    super(message);
+    super(problem.detail);
   }
 }
 
-/** One line that says what went wrong. */
+/** One line that says what went wrong, in the page's language where it knows how. */
 export function describe(error: unknown): string {
-  if (error instanceof Refused) return error.message;
-  if (error instanceof TypeError) return unreachable;
+  if (error instanceof Refused) return refusal(error.problem);
+  if (error instanceof TypeError) return t('page.unreachable');
   return error instanceof Error ? error.message : String(error);
-}
-
-let unreachable = 'the server does not answer';
-
-/** What to say where there is no server; the page's language decides. */
-export function sayUnreachable(line: string): void {
-  unreachable = line;
 }
 
 export type Query = Record<string, string | number | null | undefined>;
@@ -71,7 +67,7 @@ export async function send(address: string, options: RequestInit): Promise<Respo
       answer = await fetch(`api/${address.replace(dropped, part(id))}`, options);
     }
   }
-  if (!answer.ok) throw new Refused(answer.status, await detail(answer));
+  if (!answer.ok) throw new Refused(answer.status, await problemOf(answer));
   return answer;
 }
 
@@ -82,12 +78,13 @@ export function onDropped(handler: (id: string) => Promise<string | null>): void
   revive = handler;
 }
 
-async function detail(answer: Response): Promise<string> {
+async function problemOf(answer: Response): Promise<Problem> {
+  const told = { detail: `${answer.status} ${answer.statusText}`.trim(), code: null, figures: {} };
   try {
-    const problem = (await answer.json()) as { detail?: unknown };
-    if (typeof problem.detail === 'string') return problem.detail;
+    const problem = (await answer.json()) as Partial<Problem>;
+    if (typeof problem.detail === 'string') return { ...told, ...problem };
   } catch {
     // no JSON: the status has to do
   }
-  return `${answer.status} ${answer.statusText}`.trim();
+  return told;
 }

@@ -418,6 +418,16 @@ export interface components {
             positions: components["schemas"]["AnswerPosition"][];
             /** Output */
             output: number | null;
+            /**
+             * N Tokens
+             * @default 0
+             */
+            n_tokens: number;
+            /**
+             * N Unknown
+             * @default 0
+             */
+            n_unknown: number;
         };
         /**
          * AnswerPosition
@@ -601,6 +611,10 @@ export interface components {
             steps: components["schemas"]["DecodeStep"][];
             /** Cut */
             cut: boolean;
+            /** N Tokens */
+            n_tokens: number;
+            /** N Unknown */
+            n_unknown: number;
         };
         /**
          * DecodeRequest
@@ -916,11 +930,20 @@ export interface components {
         };
         /**
          * Problem
-         * @description Why a request was not answered: one clear line.
+         * @description Why a request was not answered: one clear line, in English.
          */
         Problem: {
             /** Detail */
             detail: string;
+            /** Code */
+            code: ("too_long" | "too_many_characters" | "empty" | "unknown_model" | "unknown_lesson" | "dropped" | "busy" | "fault") | null;
+            /**
+             * Figures
+             * @default {}
+             */
+            figures: {
+                [key: string]: number | string;
+            };
         };
         /**
          * Region

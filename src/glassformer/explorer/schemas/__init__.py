@@ -18,6 +18,7 @@ from glassformer.explorer.schemas.base import (
     Message,
     Number,
     Problem,
+    ProblemCode,
     Task,
 )
 from glassformer.explorer.schemas.cells import (
@@ -102,6 +103,7 @@ __all__ = [
     "Piece",
     "PrecisionInfo",
     "Problem",
+    "ProblemCode",
     "Region",
     "ScaleInfo",
     "SourceInfo",

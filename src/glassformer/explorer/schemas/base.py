@@ -6,11 +6,30 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-__all__ = ["MOST_CHARACTERS", "Bilingual", "Language", "Message", "Number", "Problem", "Task"]
+__all__ = [
+    "MOST_CHARACTERS",
+    "Bilingual",
+    "Language",
+    "Message",
+    "Number",
+    "Problem",
+    "ProblemCode",
+    "Task",
+]
 
 Language = Literal["en", "zh"]
 Number = float | Literal["NaN", "Infinity", "-Infinity"]
 Task = Literal["classify", "translate", "generate", "module"]
+ProblemCode = Literal[
+    "too_long",
+    "too_many_characters",
+    "empty",
+    "unknown_model",
+    "unknown_lesson",
+    "dropped",
+    "busy",
+    "fault",
+]
 MOST_CHARACTERS = 4_000
 """The longest text that a request may hold."""
 
@@ -27,9 +46,13 @@ class Message(BaseModel):
 
 
 class Problem(Message):
-    """Why a request was not answered: one clear line."""
+    """Why a request was not answered: one clear line, in English."""
 
     detail: str
+    code: ProblemCode | None = None
+    """What sort of refusal it is, for a page to say in its own language; None for rare ones."""
+    figures: dict[str, int | str] = {}
+    """What such a sentence has to name: `tokens` and `most`, or a `name`."""
 
 
 class Bilingual(Message):

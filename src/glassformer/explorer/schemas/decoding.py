@@ -56,3 +56,7 @@ class DecodeAnswer(Message):
     """Texts with scores, best first."""
     steps: list[DecodeStep]
     cut: bool
+    n_tokens: int
+    """How many tokens the text has."""
+    n_unknown: int
+    """How many of them the model's vocabulary does not know."""

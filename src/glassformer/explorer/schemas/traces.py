@@ -175,6 +175,10 @@ class Answer(Message):
     positions: list[AnswerPosition] = Field(default=[])
     output: int | None = None
     """The number of the step with the outputs."""
+    n_tokens: int = 0
+    """How many tokens the text has; 0 where there is no text."""
+    n_unknown: int = 0
+    """How many of them the model's vocabulary does not know: if all, the answer means nothing."""
 
 
 class Edit(Message):

@@ -6,6 +6,7 @@
  * two areas must not use the same key (prefix them: `map.search`).
  */
 
+import type { Problem } from '../schema';
 import { setting } from '../setting.svelte';
 import { attentionEn } from './attention.en';
 import { attentionZh } from './attention.zh';
@@ -21,6 +22,7 @@ import { exportingEn } from './exporting.en';
 import { exportingZh } from './exporting.zh';
 import { pageEn } from './page.en';
 import { pageZh } from './page.zh';
+import { problemsZh } from './problems.zh';
 import { trainingEn } from './training.en';
 import { trainingZh } from './training.zh';
 import { walkEn } from './walk.en';
@@ -54,7 +56,16 @@ const zh: Record<Key, string> = {
 
 /** A string of the page in its language; `{name}` is replaced by `values.name`. */
 export function t(key: Key, values: Record<string, string | number> = {}): string {
-  const text = (setting.language === 'zh' ? zh : en)[key];
+  return filled((setting.language === 'zh' ? zh : en)[key], values);
+}
+
+/** A refusal of the server in the page's language: its own line is English, and says the rest. */
+export function refusal({ detail, code, figures }: Problem): string {
+  if (setting.language === 'en' || !code) return detail;
+  return filled(problemsZh[code], figures);
+}
+
+function filled(text: string, values: Record<string, string | number>): string {
   return text.replace(/\{(\w+)\}/g, (whole, name: string) => String(values[name] ?? whole));
 }
 

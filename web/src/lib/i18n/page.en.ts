@@ -46,7 +46,8 @@ export const pageEn = {
     'Live: how much each word of “{text}” looks at each other one, in the toy model. Click a number.',
   'start.liveCell': '{row}, {column}: {value}',
   'start.models': 'Models',
-  'start.modelsLead': 'They run on this machine, on any text you type.',
+  'start.modelsLead':
+    'They run on this machine, on the text you type; words that a model does not know are pointed out.',
   'start.textFor': 'Text for {model}',
   'start.try': 'Try',
   'start.parameters': '{n} parameters',
@@ -79,6 +80,8 @@ export const pageEn = {
   'answer.candidates': 'What could come after “{after}”',
   'answer.after': 'after “{token}”',
   'answer.toLogit': 'Open its logit, {name}',
+  'answer.allUnknown': 'The model knows no word or letter of this text: its answer means nothing.',
+  'answer.someUnknown': '{unknown} of {total} tokens are unknown to this model.',
   'answer.reran': 'The edit changed which way the program took, so the model ran anew.',
 
   'keys.move': 'Move among numbers or steps',

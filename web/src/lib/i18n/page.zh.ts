@@ -46,7 +46,7 @@ export const pageZh: Record<keyof typeof pageEn, string> = {
   'start.live': '实时：在玩具模型中，“{text}”里每个词对其他各词的注意力分数。点击任意一个数。',
   'start.liveCell': '{row}，{column}：{value}',
   'start.models': '模型',
-  'start.modelsLead': '全部在本机运行，可以输入任何文本。',
+  'start.modelsLead': '全部在本机运行，文本由你输入；模型不认识的词会加以说明。',
   'start.textFor': '给“{model}”的文本',
   'start.try': '试试',
   'start.parameters': '{n} 个参数',
@@ -78,6 +78,8 @@ export const pageZh: Record<keyof typeof pageEn, string> = {
   'answer.candidates': '“{after}”之后可能出现的词元',
   'answer.after': '“{token}”之后',
   'answer.toLogit': '打开它的 logit：{name}',
+  'answer.allUnknown': '模型不认识这段文本中的任何词或字：它的答案没有意义。',
+  'answer.someUnknown': '{total} 个词元中有 {unknown} 个是该模型不认识的。',
   'answer.reran': '这次编辑改变了程序的走向，因此模型重新运行了一遍。',
 
   'keys.move': '在数或步骤之间移动',
