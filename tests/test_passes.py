@@ -65,6 +65,8 @@ def test_a_data_folder_does_not_hide_a_shipped_model(
     (tmp_path / "imdb").mkdir()
     monkeypatch.chdir(tmp_path)
     assert checkpoint.find("imdb") == checkpoint.SHIPPED / "imdb"
+    with pytest.raises(CheckpointError, match="by its name or its folder, got int"):
+        checkpoint.find(3)  # type: ignore[arg-type]  # that is the point
 
 
 def test_shipped_models_stay_under_20_mib_together() -> None:

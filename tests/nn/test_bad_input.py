@@ -306,6 +306,14 @@ def test_unknown_implementations() -> None:
         refuses(ConfigError, call, "'written' or 'fused'", "'quick'")
 
 
+def test_what_is_no_tensor_or_no_config_is_named() -> None:
+    model = build(presets.gpt2(vocab_size=9, d_model=8, n_heads=2, n_layers=1))
+    with pytest.raises(InputError, match=r"must be a tensor, got list: write torch\.tensor"):
+        model([[1, 2, 3]])
+    with pytest.raises(ConfigError, match=r"such as presets\.gpt2\(\), got 'gpt2'"):
+        build("gpt2")  # type: ignore[arg-type]  # that is the point
+
+
 def test_every_error_is_ours_and_one_that_others_would_catch() -> None:
     for error, builtin in (
         (ConfigError, ValueError),

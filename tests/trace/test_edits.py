@@ -239,3 +239,14 @@ def test_running_statistics_move_once_and_an_edit_leaves_the_model_alone() -> No
         "running_mean",
         "running_var",
     ]
+
+
+def test_what_cannot_be_set_or_compared_is_named() -> None:
+    seen = trace(Branching(), torch.ones(3))
+    cell = seen["hidden"][0]
+    with pytest.raises(TraceError, match="set to a number, got 'a'"):
+        seen.edit({cell: "a"})  # type: ignore[dict-item]  # that is the point
+    with pytest.raises(TraceError, match=r"expected a cell, or .*, got 'hidden'"):
+        seen.edit({"hidden": 1})  # type: ignore[type-var]
+    with pytest.raises(TraceError, match="two traces are compared, got NoneType"):
+        diff(seen, None)  # type: ignore[arg-type]

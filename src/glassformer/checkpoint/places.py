@@ -28,6 +28,10 @@ def shipped() -> list[str]:
 
 def find(name_or_folder: str | os.PathLike[str]) -> Path:
     """The folder of a model: given by itself, by its training run, or by a name that ships."""
+    if not isinstance(name_or_folder, str | os.PathLike):
+        raise CheckpointError(
+            f"a model is given by its name or its folder, got {type(name_or_folder).__name__}"
+        )
     path, name, names = Path(name_or_folder), str(name_or_folder), shipped()
     if name in names and not (path / CONFIG).is_file():  # a data folder may be called imdb, too
         return SHIPPED / name

@@ -153,6 +153,11 @@ class TokenEmbedding(nn.Module):
         return scaled
 
     def _look_up(self, ids: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
+        if not isinstance(ids, Tensor):
+            raise InputError(
+                f"{self.what} ids must be a tensor, got {type(ids).__name__}: "
+                "write torch.tensor(ids)"
+            )
         if ids.dim() != 2 or ids.dtype not in (torch.int64, torch.int32):
             raise InputError(
                 f"{self.what} ids must be whole numbers (int64 or int32) of shape "

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from glassformer.errors import TraceError
 from glassformer.trace.cells import Cell
 from glassformer.trace.notebooks import ShownAsText
 from glassformer.trace.steps import Step
@@ -60,6 +61,9 @@ class Difference(ShownAsText):
 
 def diff(before: Trace, after: Trace) -> Difference:
     """Compare two traces step by step, by name: parameters, inputs and everything computed."""
+    for one in (before, after):
+        if not isinstance(one, Trace):
+            raise TraceError(f"two traces are compared, got {type(one).__name__}")
     first, second = _tensors(before), _tensors(after)
     shared = [n for n, step in second.items() if n in first and first[n].shape == step.shape]
     known = set(shared)

@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -104,6 +106,7 @@ def replay(trace: Trace) -> Trace:
 
 def _resolve(trace: Trace, where: Cell | tuple[str, int | tuple[int, ...]], value: Scalar) -> _Edit:
     """The step that wrote the cell, in this trace."""
+    _check_edit(where, value)
     if isinstance(where, Cell):
         cell = where if where.step.trace is trace else trace[where.step.name][where.index]
     else:
@@ -112,6 +115,13 @@ def _resolve(trace: Trace, where: Cell | tuple[str, int | tuple[int, ...]], valu
     if not cell.step.dtype.is_floating_point and value != int(value):
         raise TraceError(f"{cell.name} is {cell.step.dtype}: {value} is no whole number")
     return _Edit(cell.step, cell.index, value)
+
+
+def _check_edit(where: object, value: object) -> None:
+    if not isinstance(where, Cell) and not (isinstance(where, tuple) and len(where) == 2):
+        raise TraceError(f"expected a cell, or (name of a step, index), to be set, got {where!r}")
+    if not isinstance(value, Real | np.bool_ | Tensor):
+        raise TraceError(f"a cell is set to a number, got {value!r}")
 
 
 class _Replay:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from torch import nn
 
+from glassformer.errors import ConfigError
 from glassformer.nn.attention import Implementation, MultiHeadAttention, set_attention
 from glassformer.nn.config import Architecture, ModelConfig
 from glassformer.nn.layers import initialise
@@ -54,4 +55,8 @@ def build(config: ModelConfig, attention: Implementation = "fused") -> nn.Module
     `attention` chooses between the written-out arithmetic and the fused kernel; it can be changed
     later with `set_attention`.
     """
+    if not isinstance(config, ModelConfig):
+        raise ConfigError(
+            f"a model is built from a ModelConfig, such as presets.gpt2(), got {config!r}"
+        )
     return set_attention(_BUILDERS[config.architecture](config), attention)
