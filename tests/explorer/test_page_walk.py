@@ -29,7 +29,7 @@ def test_the_list_leads_to_a_lesson_and_back(visit: Visit) -> None:
     expect(page.locator("article h3")).to_have_text(f"1{LESSON.steps[0].title}")
     expect(page).to_have_url(re.compile(r"#/lesson/illustrated/1"))
     page.get_by_role("button", name="All lessons").click()
-    expect(page.get_by_role("heading", name="Lessons")).to_be_visible()
+    expect(page.get_by_role("heading", name="Lessons", exact=True)).to_be_visible()
 
 
 def test_no_heading_is_empty_while_a_lesson_is_being_made(
