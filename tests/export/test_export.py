@@ -1,15 +1,20 @@
 """Exports: each is opened by the engine it is for and answers as the model does."""
 
+import ast
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import onnxruntime
 import pytest
 import torch
 
+from glassformer import checkpoint
 from glassformer.checkpoint import Checkpoint
 from glassformer.decoding import Beam, translate
 from glassformer.errors import ExportError, UnknownNameError
@@ -69,6 +74,35 @@ def test_an_export_is_checked_and_carries_a_card(target: str, kind: str, tmp_pat
     assert [file.name for file in tmp_path.iterdir()] == ["out"], "nothing temporary is left"
 
 
+def said_by_example(folder: Path) -> str:
+    """What the lines of an export's README print, run as they stand."""
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    (lines,) = re.findall(r"```python\n(.*?)```", card, re.DOTALL)
+    done = subprocess.run(
+        [sys.executable, "-c", lines], cwd=folder, capture_output=True, check=True, text=True
+    )
+    return done.stdout.strip()
+
+
+def test_the_example_of_a_classifier_names_its_classes(tmp_path: Path) -> None:
+    toy = checkpoint.load(checkpoint.find("toy"))
+    export(toy, "onnx", tmp_path / "out")
+    (ours,) = load("toy").classify(["You win or you die."])
+    found = ast.literal_eval(said_by_example(tmp_path / "out"))
+    assert list(found) == list(toy.labels)
+    assert found == pytest.approx(ours.probabilities, abs=1e-5)
+    session = onnxruntime.InferenceSession(str(tmp_path / "out" / "model.onnx"))
+    told = session.get_modelmeta().custom_metadata_map
+    assert json.loads(told["labels"]) == list(toy.labels)
+    assert told["tokenizer"] == "tokenizer.json" and "pad" in told["special tokens"]
+
+
+def test_the_example_of_a_translator_translates(tmp_path: Path) -> None:
+    export(checkpoint.load(checkpoint.find("en-de")), "ctranslate2", tmp_path / "out")
+    (ours,) = load("en-de").translate(["You win or you die."])
+    assert said_by_example(tmp_path / "out") == ours.alternatives[0].text
+
+
 @pytest.mark.parametrize("target", ["hf", "torch"])
 def test_a_model_in_training_is_exported_without_dropout_and_goes_on_training(
     target: str, tmp_path: Path
@@ -115,7 +149,11 @@ def test_an_export_that_answers_otherwise_is_not_put_in_place(
 @pytest.mark.parametrize(
     ("target", "checkpoint", "message"),
     [
-        ("hf", lambda: made(presets.bloem_2024(**SIZES)), "our classifier; ONNX can hold it"),
+        (
+            "hf",
+            lambda: made(presets.bloem_2024(**SIZES)),
+            "our classifier; onnx and torch can",
+        ),
         ("hf", lambda: made(presets.gpt2(**SIZES), positions__kind="rotary"), "Llama.*layer norms"),
         ("hf", lambda: made(presets.gpt2(**SIZES), block__norm="rms"), "GPT-2.*rms norms"),
         (
@@ -217,7 +255,7 @@ def test_ctranslate2_translates_as_we_do(tmp_path: Path) -> None:
     for text, result in zip(texts, theirs, strict=True):
         said = tokenizer.decode([tokenizer.id_of(token) for token in result.hypotheses[0]])
         ours = model.translate([text])[0]
-        assert said == ours.text
+        assert said == ours.alternatives[0].text
         assert result.scores == [] or result.scores[0] == pytest.approx(ours.score, abs=1e-3)
 
 

@@ -10,6 +10,7 @@ are imported by the module of their name and by nothing else.
 import os
 import shutil
 import tempfile
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -20,6 +21,7 @@ from glassformer.checkpoint import TARGET_TOKENIZER, TOKENIZER, Checkpoint
 from glassformer.errors import ExportError, GlassformerError, UnknownNameError
 from glassformer.export.card import card
 from glassformer.modes import evaluating
+from glassformer.nn import ModelConfig
 
 __all__ = ["TARGETS", "Exported", "export"]
 
@@ -53,8 +55,11 @@ def export(
     if target not in TARGETS:
         raise UnknownNameError("export target", target, TARGETS)
     checkpoint = _on_cpu(checkpoint)
-    engine: Any = import_module(f"glassformer.export.{TARGETS[target]}")
-    engine.check(checkpoint.config)
+    engine = _engine(target)
+    try:
+        engine.check(checkpoint.config)
+    except ExportError as error:
+        raise ExportError(f"{error}{_others(checkpoint.config, target)}") from None
     place = Path(folder)
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
         raise ExportError(f"{place} is not empty; choose a folder that does not exist yet")
@@ -85,6 +90,21 @@ def export(
     finally:
         shutil.rmtree(work, ignore_errors=True)
     return Exported(place, target, found, (*files, "README.md"))
+
+
+def _engine(target: str) -> Any:
+    return import_module(f"glassformer.export.{TARGETS[target]}")
+
+
+def _others(config: ModelConfig, refused: str) -> str:
+    """Which targets can hold a model that one has refused."""
+    fitting = []
+    for target in TARGETS:
+        with suppress(ExportError):
+            _engine(target).check(config)
+            fitting.append(target)
+    fitting = [target for target in fitting if target != refused]
+    return f"; {' and '.join(fitting)} can hold it" if fitting else ""
 
 
 def _on_cpu(checkpoint: Checkpoint) -> Checkpoint:

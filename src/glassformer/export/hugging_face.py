@@ -31,9 +31,7 @@ def check(config: ModelConfig) -> None:
     elif config.architecture in ("encoder", "masked_language_model"):
         encoders.check(config)
     else:
-        raise ExportError(
-            f"no Hugging Face architecture is made like our {config.architecture}; ONNX can hold it"
-        )
+        raise ExportError(f"no Hugging Face architecture is made like our {config.architecture}")
 
 
 def write(checkpoint: Checkpoint, folder: Path) -> None:

@@ -22,6 +22,7 @@ from torch.export import Dim
 from glassformer.checkpoint import Checkpoint
 from glassformer.decoding import Greedy, extend, translate
 from glassformer.errors import ExportError
+from glassformer.export.facts import facts_of
 from glassformer.export.fit import traced
 from glassformer.export.onnx_graphs import ClassifierGraph, DecoderGraph, EncoderGraph
 from glassformer.export.probes import largest, padded, probe_ids
@@ -49,13 +50,13 @@ def check(config: ModelConfig) -> None:
 def write(checkpoint: Checkpoint, folder: Path) -> None:
     """Write the graphs of a model."""
     _onnxruntime()  # before the work, not after it
-    model = checkpoint.model
+    model, facts = checkpoint.model, facts_of(checkpoint)
     batch, past = Dim("batch"), Dim("past", max=checkpoint.config.max_len - 1)
     ids, is_token = _example(checkpoint)
     if isinstance(model, Classifier):
         shapes = {0: batch, 1: Dim("length", max=checkpoint.config.max_len)}
         graph: nn.Module = ClassifierGraph(model)
-        _save(graph, (ids, is_token), (shapes, shapes), folder / "model.onnx")
+        _save(graph, (ids, is_token), (shapes, shapes), folder / "model.onnx", facts)
         return
     assert isinstance(model, Seq2Seq | LanguageModel)
     token, pasts = ids[:, :1].contiguous(), _past(model, len(ids), 3)
@@ -65,12 +66,13 @@ def write(checkpoint: Checkpoint, folder: Path) -> None:
         dynamic: tuple[Any, ...] = ({0: batch}, past_shapes)
     else:
         source_shapes = {0: batch, 1: Dim("source", max=checkpoint.config.max_len)}
-        _save(EncoderGraph(model), (ids, is_token), (source_shapes,) * 2, folder / "encoder.onnx")
+        both = (source_shapes, source_shapes)
+        _save(EncoderGraph(model), (ids, is_token), both, folder / "encoder.onnx", facts)
         read = EncoderGraph(model)(ids, is_token)
         arguments = (token, pasts, is_token, read)
         read_shapes = [{0: batch, 2: source_shapes[1]} for _ in read]
         dynamic = ({0: batch}, past_shapes, source_shapes, read_shapes)
-    _save(DecoderGraph(model), arguments, dynamic, folder / "decoder.onnx")
+    _save(DecoderGraph(model), arguments, dynamic, folder / "decoder.onnx", facts)
 
 
 def verify(checkpoint: Checkpoint, folder: Path) -> str:
@@ -158,12 +160,13 @@ def _example(checkpoint: Checkpoint) -> tuple[Tensor, Tensor]:
     return padded(probe_ids(checkpoint, 8)[1:4])
 
 
-def _save(graph: nn.Module, arguments: Any, shapes: Any, file: Path) -> None:
+def _save(graph: nn.Module, arguments: Any, shapes: Any, file: Path, facts: dict[str, str]) -> None:
     with _quiet(), traced():
         program = torch.onnx.export(
             graph.eval(), arguments, dynamic_shapes=shapes, dynamo=True, verbose=False
         )
         assert program is not None
+        program.model.metadata_props.update(facts)
         program.save(str(file))
 
 
