@@ -200,7 +200,7 @@ def test_a_description_travels_compressed_to_whom_can_read_it(
     ("asked", "status", "says"),
     [
         ({"model": "toy", "text": ""}, 422, "text: String should have at least 1 character"),
-        ({"model": "toy", "text": "x" * 5000}, 422, "at most 4000 characters"),
+        ({"model": "toy", "text": "x" * 5000}, 422, "5000 characters, at most 4000 are read"),
         ({"model": "tyo", "text": "I"}, 404, "did you mean 'toy'"),
         ({"model": "../toy", "text": "I"}, 404, "unknown model"),
         ({"model": "toy", "text": "I am " * 20}, 400, "reads at most 16"),

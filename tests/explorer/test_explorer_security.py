@@ -248,7 +248,8 @@ def test_a_fault_of_ours_is_one_plain_line_and_the_server_goes_on(
     monkeypatch.setattr("glassformer.explorer.routes.cells.card_info", broken)
     answer = client.get(f"/api/traces/{opened['id']}/cell", params={"step": 0, "index": "0,0"})
     assert answer.status_code == 500
-    assert answer.json() == {"detail": "the server could not do this; its log says why"}
+    said = "the server could not do this; its log says why"
+    assert answer.json() == {"detail": said, "code": "fault", "figures": {}}
     assert "a secret of the machine" in caplog.text
     assert client.get("/api/models").status_code == 200
 
