@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         TOKENIZER,
         WEIGHTS,
         find,
+        name_of,
         shipped,
     )
 
@@ -26,6 +27,7 @@ __all__ = [
     "find",
     "load",
     "load_foreign",
+    "name_of",
     "save",
     "shipped",
 ]

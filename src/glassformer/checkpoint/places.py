@@ -13,6 +13,7 @@ __all__ = [
     "TOKENIZER",
     "WEIGHTS",
     "find",
+    "name_of",
     "shipped",
 ]
 
@@ -44,6 +45,11 @@ def find(name_or_folder: str | os.PathLike[str]) -> Path:
     if os.sep in name or "/" in name:
         raise CheckpointError(f"there is no model folder {name}{_of_unfinished_run(path.parent)}")
     raise UnknownNameError("model", name, names)
+
+
+def name_of(folder: Path) -> str:
+    """What a model is called: every run calls its own "model", so there the run's name is told."""
+    return folder.resolve().parent.name if folder.name == "model" else folder.name
 
 
 def _of_unfinished_run(folder: Path) -> str:

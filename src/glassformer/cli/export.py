@@ -33,9 +33,7 @@ def export(
 
     from glassformer.export import export as write
 
-    is_of_run = folder.name == "model"  # as every run calls it: its own name tells more
-    name = folder.resolve().parent.name if is_of_run else folder.name
-    exported = write(checkpoint.load(folder), to, out, name=name)
+    exported = write(checkpoint.load(folder), to, out, name=checkpoint.name_of(folder))
     sys.stderr.write(f"checked: {exported.found}\n")
     for file in exported.files:
         sys.stdout.write(f"{exported.folder / file}\n")

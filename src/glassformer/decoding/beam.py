@@ -80,8 +80,8 @@ class Beam:
 
     def divisor(self, length: int | NDArray[np.int64]) -> float | NDArray[np.float64]:
         """The length penalty of one length, or of each of them."""
-        base = length / 1.0 if self.penalty == "power" else (5 + length) / 6
-        divisor: float | NDArray[np.float64] = base**self.length_penalty
+        more, unit = (0, 1) if self.penalty == "power" else (5, 6)
+        divisor: float | NDArray[np.float64] = ((more + length) / unit) ** self.length_penalty
         return divisor
 
 

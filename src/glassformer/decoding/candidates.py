@@ -14,7 +14,9 @@ __all__ = ["Candidates", "best_continuations", "log_probabilities_of", "precise"
 
 _CHUNK = 64
 _WORTH_CHUNKING = 2048
-_WORTH_MORE_KERNELS = 1 << 24  # logits: twice as fast as whole rows on an H200, slower below
+# Logits. Measured on an H200: 41 million and more 1.6 to 2.1 times as fast as whole rows, 8 million
+# no faster.
+_WORTH_MORE_KERNELS = 1 << 24
 _ROWS_AT_ONCE = 16  # so many rows of a usual vocabulary stay in a core's own cache
 
 

@@ -54,7 +54,6 @@ def export(
     """Write a model for another engine and check it there; the folder must be new or empty."""
     if target not in TARGETS:
         raise UnknownNameError("export target", target, TARGETS)
-    checkpoint = _on_cpu(checkpoint)
     engine = _engine(target)
     try:
         engine.check(checkpoint.config)
@@ -68,6 +67,7 @@ def export(
         work = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.parent))
     except OSError as error:
         raise ExportError(f"cannot write the export to {place}: {error.strerror}") from error
+    checkpoint = _on_cpu(checkpoint)
     try:
         with evaluating(checkpoint.model.modules()):  # an engine has no dropout
             engine.write(checkpoint, work)
@@ -99,12 +99,11 @@ def _engine(target: str) -> Any:
 def _others(config: ModelConfig, refused: str) -> str:
     """Which targets can hold a model that one has refused."""
     fitting = []
-    for target in TARGETS:
+    for target in TARGETS.keys() - {refused}:
         with suppress(ExportError):
             _engine(target).check(config)
             fitting.append(target)
-    fitting = [target for target in fitting if target != refused]
-    return f"; {' and '.join(fitting)} can hold it" if fitting else ""
+    return f"; {' and '.join(sorted(fitting))} can hold it" if fitting else ""
 
 
 def _on_cpu(checkpoint: Checkpoint) -> Checkpoint:

@@ -58,5 +58,4 @@ def load(
     check_weights(weights, device)
     loaded = checkpoint.load(folder, attention=attention, device=device)
     store(loaded.model, weights)
-    is_of_run = folder.name == "model"  # as every run calls it: its own name tells more
-    return Model(loaded, folder.resolve().parent.name if is_of_run else folder.name)
+    return Model(loaded, checkpoint.name_of(folder))
