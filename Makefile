@@ -8,7 +8,7 @@ STAMP  := $(VENV)/.installed
 TO_USE := $(VENV)/.usable
 MAKEFLAGS += --jobs=2  # what does not wait for one another runs at once: pip and apt, mypy and npm
 
-.PHONY: help setup demo test coverage browser check-slow lint lint-web bench web constraints clean
+.PHONY: help setup demo test coverage browser check-slow check-gpu lint lint-web bench web constraints clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -59,6 +59,9 @@ check-slow: setup  ## check what needs longer or heavy programs: many kills, Lib
 	    apt-get update -qq && apt-get install -y -qq $(SLOW_PACKAGES) >/dev/null || exit 1; break; }; \
 	done
 	$(BIN)/python -m pytest -m slow
+
+check-gpu: setup  ## check what only an NVIDIA GPU can show: CUDA graphs beside those of torch.compile
+	$(BIN)/python tests/check_gpu.py
 
 lint: setup  ## ruff and mypy (strict, tests included)
 	$(BIN)/ruff check .

@@ -2,7 +2,7 @@
 
     python benchmarks/decoding.py [--model DIR --sentences FILE] [--threads 2] [--rounds 3]
     python benchmarks/decoding.py --device cuda [--base]         Hugging Face with its static cache
-        [--precision bfloat16] [--batch-sizes 1024 2048]
+        [--precision bfloat16] [--batch-sizes 1024 2048] [--compiled default reduce-overhead]
     python benchmarks/decoding.py --lengths                       only the cost of longer outputs
 
 Every engine translates the same sentences in one run, sorted by length, at each batch size; its
@@ -94,7 +94,9 @@ def ours(task: Task) -> Callable[[int], Translations]:
     return run
 
 
-def hugging_face(task: Task) -> Callable[[int], Translations]:
+def hugging_face(task: Task, compiled: str | None = None) -> Callable[[int], Translations]:
+    """`compiled`: the mode in which torch compiles their decoder's step; beam search leaves it as
+    it is unless asked, also with a static cache."""
     from transformers import AutoConfig, AutoModelForSeq2SeqLM
 
     config = hugging_face_config(task.model.config, task.special)
@@ -102,6 +104,8 @@ def hugging_face(task: Task) -> Callable[[int], Translations]:
     theirs.load_state_dict(hugging_face_state(task.model), strict=False)
     theirs.tie_weights()
     theirs.to(task.device, task.dtype)
+    if compiled is not None:
+        theirs.forward = torch.compile(theirs.forward, mode=compiled)
     on_gpu = task.device != "cpu"
     pad, _, end = task.ends
     order = sorted(range(len(task.sources)), key=lambda i: -len(task.sources[i]))
@@ -236,6 +240,13 @@ def main() -> None:
     parser.add_argument("--precision", choices=["float32", "bfloat16"], default="float32")
     parser.add_argument("--batch-sizes", type=int, nargs="+", help="to try; all engines the same")
     parser.add_argument("--base", action="store_true", help="random weights of the base size")
+    parser.add_argument(
+        "--compiled",
+        nargs="+",
+        default=[],
+        choices=["default", "reduce-overhead"],
+        help="Hugging Face's model compiled, too (reduce-overhead: with CUDA graphs)",
+    )
     parser.add_argument("--lengths", action="store_true", help="the cost of longer outputs alone")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
@@ -244,6 +255,8 @@ def main() -> None:
         show_costs(cost_per_token(task))
         return
     engines = {"ours": ours(task), "Hugging Face generate": hugging_face(task)}
+    for mode in arguments.compiled:
+        engines[f"Hugging Face, {mode}"] = hugging_face(task, mode)
     if arguments.device == "cpu":
         engines["CTranslate2 float32"] = ctranslate2(task, "float32")
         engines["CTranslate2 int8"] = ctranslate2(task, "int8")
@@ -257,7 +270,7 @@ def main() -> None:
         same = sum(a == b for a, b in zip(said[name], said["ours"], strict=True)) / len(
             said["ours"]
         )
-        print(f"{name:24} {seconds:7.2f} s  batch {batch_size:3}  same as ours {same:.1%}")
+        print(f"{name:32} {seconds:7.2f} s  batch {batch_size:3}  same as ours {same:.1%}")
     show_costs(costs)
     for name, (seconds, _) in best.items():
         if name != "ours":

@@ -1,18 +1,19 @@
 """Training steps beside those of torch.nn and of GPT-2: same sizes, same run; ratio last.
 
     python benchmarks/training_speed.py [translator] [classifier] [lengths] [gpt2] [--small]
-        [--sides theirs recorded …] [--separate] [--attention auto|cudnn|flash|efficient]
+        [--tuned] [--ways graphs …] [--separate] [--attention auto|cudnn|flash|efficient]
 
-All sides: bfloat16 by autocast, float32 parameters, fused AdamW, output tied to the token table,
-random ids, dropout 0.1 in the same places (GPT-2: none). Theirs and ours: eager, and model and
-loss compiled as one function, theirs with the defaults of `torch.compile`. Ours also as the
-training loop makes its steps on a GPU: operators recorded as CUDA graphs, and compiled (and tuned,
-which takes minutes) with CUDA graphs. The best one of each side counts; all take turns in every
-round. `lengths` has the lengths of real reviews: theirs is padded to 512, ours comes from the
-loader's buckets, filled up to one shape each; the unit is then real tokens. `--separate` makes our
-queries, keys and values by three products in place of one; `--attention` makes ours prefer a
-kernel; `--sides` measures only those whose names contain one of the words. On a CPU everything is
-float32 and small, and recording is left out.
+Both sides get every switch: bfloat16 by autocast, float32 parameters, fused AdamW, output tied to
+the token table, random ids, dropout 0.1 in the same places (GPT-2: none), and each way to make a
+step: eager; model and loss compiled as one function; compiled with CUDA graphs; every operator
+recorded as a CUDA graph; with `--tuned` also compiled with tuned kernels, which takes minutes. The
+best way of each side counts; all ways of both sides take turns in every round.
+
+`lengths` has the lengths of real reviews, and its unit is real tokens. Both sides get the batches
+of our loader's length buckets; `theirs, padded` has 64 reviews per batch, padded to 512, as a loop
+without buckets makes them. `--separate` makes our queries, keys and values by three products
+instead of one; `--attention` makes ours prefer a kernel; `--ways` measures only the ways whose
+names contain one of the words. On a CPU everything is float32 and small, without CUDA graphs.
 """
 
 import argparse
@@ -21,7 +22,6 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import get_args
@@ -34,8 +34,9 @@ from torch import Tensor, nn
 from glassformer.cuda_graphs import CudaRecorder
 from glassformer.data import IGNORED, Batch, Order, PairBatch, WindowBatch
 from glassformer.nn import ModelConfig, build, join_projections, presets
-from glassformer.training.acceleration import Acceleration, attention_kernels, loss_function
+from glassformer.training.acceleration import Acceleration, accelerated, attention_kernels
 from glassformer.training.config import AttentionKernel
+from glassformer.training.loss import model_loss
 from glassformer.training.recording import RecordedWork
 
 Step = Callable[[], None]
@@ -48,7 +49,8 @@ class Device:
     """Where and how: precision, which variants, waiting for the end of the work."""
 
     small: bool
-    sides: tuple[str, ...] = ()
+    ways: tuple[str, ...] = ()
+    tuned: bool = False
     separate: bool = False
     attention: AttentionKernel = "auto"
 
@@ -171,18 +173,13 @@ Loss = Callable[[nn.Module, tuple[Tensor, ...], Tensor], Tensor]
 Batches = list[tuple[tuple[Tensor, ...], Tensor]]
 
 
-def our_loss(acceleration: Acceleration) -> Loss:
+def our_loss(model: nn.Module, inputs: tuple[Tensor, ...], labels: Tensor) -> Tensor:
     """What our loop computes."""
-    compiled = loss_function(acceleration)
-
-    def loss(model: nn.Module, inputs: tuple[Tensor, ...], labels: Tensor) -> Tensor:
-        return compiled(model, inputs, labels).objective / labels.numel()
-
-    return loss
+    return model_loss(model, inputs, labels).objective / labels.numel()
 
 
 def make_step(device: Device, model: nn.Module, batches: Batches, loss: Loss) -> Step:
-    """One update a call, over the batches in turn."""
+    """One optimiser step per call, over the batches in turn."""
     optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
     at = 0
 
@@ -199,13 +196,12 @@ def make_step(device: Device, model: nn.Module, batches: Batches, loss: Loss) ->
     return step
 
 
-def make_recorded_step(device: Device, model: nn.Module, batches: Batches) -> Step:
+def make_recorded_step(device: Device, model: nn.Module, batches: Batches, loss: Loss) -> Step:
     """The same with forward and backward recorded, as the training loop does it on a GPU."""
     optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
     parameters = list(model.parameters())
     for parameter in parameters:
         parameter.grad = torch.zeros_like(parameter)
-    loss = our_loss(Acceleration())
 
     def work(batch: Batch, factor: Tensor) -> Tensor:
         inputs = tuple(x for x in batch.inputs if x is not None)
@@ -236,101 +232,103 @@ def as_batch(inputs: tuple[Tensor, ...], labels: Tensor) -> Batch:
 
 
 @dataclass(frozen=True)
-class Side:
-    """One way to make a step, ready to be timed."""
+class Peer:
+    """A model, its loss and its batches: one side of a comparison."""
 
-    name: str
+    build: Callable[[], nn.Module]
+    loss: Loss
+    batches: Batches
+    tokens_per_step: float
+
+
+@dataclass(frozen=True)
+class Entrant:
+    """One way to make a step of one side, ready to be timed."""
+
+    side: str
+    way: str
     step: Step
     n_steps: int
-    n_tokens: float
+    tokens_per_step: float
     attention: AttentionKernel
 
-    @property
-    def is_ours(self) -> bool:
-        return self.name.startswith("ours")
 
+def speeds(device: Device, entrants: list[Entrant]) -> list[float]:
+    """Tokens per second of each, median of five rounds.
 
-def warm_up(step: Step, n_steps: int) -> None:
-    """Compile, record, fill caches: nothing of it is timed."""
-    for _ in range(n_steps):
-        step()
-
-
-def speeds(device: Device, sides: list[Side]) -> list[float]:
-    """Tokens a second of each, median of five rounds.
-
-    In each round the sides take turns: a GPU that becomes hot and slow is so for all of them.
+    In each round all take turns: a GPU that becomes hot and slow is so for all of them.
     """
-    found: list[list[float]] = [[] for _ in sides]
+    found: list[list[float]] = [[] for _ in entrants]
     for _ in range(5):
-        for side, mine in zip(sides, found, strict=True):
+        for entrant, mine in zip(entrants, found, strict=True):
             device.wait()
             began = time.perf_counter()
-            with attention_kernels(side.attention):
-                for _ in range(side.n_steps):
-                    side.step()
+            with attention_kernels(entrant.attention):
+                for _ in range(entrant.n_steps):
+                    entrant.step()
             device.wait()
-            mine.append(side.n_steps * side.n_tokens / (time.perf_counter() - began))
+            mine.append(entrant.n_steps * entrant.tokens_per_step / (time.perf_counter() - began))
     return [median(mine) for mine in found]
 
 
-Maker = Callable[[nn.Module, Batches], Step]
-
-
-def compare(
-    device: Device,
-    title: str,
-    theirs: Callable[[], nn.Module],
-    ours: Callable[[], nn.Module],
-    batches: dict[str, Batches],
-    tokens: dict[str, float],
-    n_shapes: int = 1,
-) -> None:
-    """Tokens a second of each side, then ours by theirs, best by best."""
+def compare(device: Device, title: str, sides: dict[str, Peer], n_shapes: int = 1) -> None:
+    """Tokens per second of each side in each way, then ours by each other side, best by best."""
     torch.compiler.reset()
-    sides = []
-    for name, make in makers(device, n_shapes).items():
-        if device.sides and not any(word in name for word in device.sides):
-            continue
-        side = name.partition(",")[0]
-        torch.manual_seed(0)
-        model = (theirs if side == "theirs" else ours)().to(device.name).train()
-        if side == "ours":
-            join_projections(model, not device.separate)
-        attention = device.attention if side == "ours" else "auto"
-        with attention_kernels(attention):
-            step = make(model, batches[side])
-            warm_up(step, max(4, 2 * len(batches[side])))
-        n_steps = len(batches[side]) if n_shapes > 1 else (2 if device.small else 20)
-        sides.append(Side(name, step, n_steps, tokens[side], attention))
-    measured = list(zip(sides, speeds(device, sides), strict=True))
-    for one, speed in measured:
-        print(f"{title:<12}{one.name:<30}{speed:>14,.0f} tokens/s", flush=True)
-    our_best = max((speed for side, speed in measured if side.is_ours), default=0.0)
-    their_best = max((speed for side, speed in measured if not side.is_ours), default=0.0)
-    if our_best and their_best:
-        print(f"{title:<12}{'ours / theirs':<30}{our_best / their_best:>14.3f}×", flush=True)
+    entrants = [
+        enter(device, side, peer, way, acceleration)
+        for way, acceleration in ways(device, n_shapes).items()
+        for side, peer in sides.items()
+    ]
+    best = dict.fromkeys(sides, 0.0)
+    for entrant, speed in zip(entrants, speeds(device, entrants), strict=True):
+        name = f"{entrant.side}, {entrant.way}"
+        print(f"{title:<12}{name:<40}{speed:>14,.0f} tokens/s", flush=True)
+        best[entrant.side] = max(best[entrant.side], speed)
+    for side in sides:
+        if side != "ours":
+            print(
+                f"{title:<12}{f'ours / {side}':<40}{best['ours'] / best[side]:>14.3f}×", flush=True
+            )
 
 
-def makers(device: Device, n_shapes: int) -> dict[str, Maker]:
-    """All ways to make a step of theirs and of ours."""
-    graphs = Acceleration(compiled=True, graphs=device.is_cuda, n_shapes=n_shapes)
-    ways: dict[str, Maker] = {
-        "theirs, eager": partial(make_step, device, loss=plain_loss),
-        "theirs, compiled": partial(make_step, device, loss=torch.compile(plain_loss)),
-        "ours, eager": partial(make_step, device, loss=our_loss(Acceleration())),
-    }
+def enter(device: Device, side: str, peer: Peer, way: str, acceleration: Acceleration) -> Entrant:
+    """Build the model, compile or record its step, and run it until nothing is left to warm up."""
+    torch.manual_seed(0)
+    model = peer.build().to(device.name).train()
+    is_ours = side == "ours"
+    if is_ours:
+        join_projections(model, not device.separate)
+    attention = device.attention if is_ours else "auto"
+    loss = accelerated(peer.loss, acceleration)
+    make = make_recorded_step if acceleration.recorded else make_step
+    with attention_kernels(attention):
+        step = make(device, model, peer.batches, loss)
+        for _ in range(max(4, 2 * len(peer.batches))):
+            step()
+    n_steps = len(peer.batches) if len(peer.batches) > 1 else (2 if device.small else 20)
+    return Entrant(side, way, step, n_steps, peer.tokens_per_step, attention)
+
+
+def ways(device: Device, n_shapes: int) -> dict[str, Acceleration]:
+    """All ways to make a step, for every side alike.
+
+    Compiled without graphs, batches of several shapes would be compiled again and again, so that
+    way is for one shape only.
+    """
+    found = {"eager": Acceleration()}
     if n_shapes == 1:
-        plain = our_loss(Acceleration(compiled=True))
-        ways["ours, compiled"] = partial(make_step, device, loss=plain)
-    if device.is_cuda or n_shapes > 1:
-        ways["ours, compiled, CUDA graphs"] = partial(make_step, device, loss=our_loss(graphs))
-    if device.is_cuda and n_shapes == 1:
-        tuned = our_loss(replace(graphs, tuned=True))
-        ways["ours, tuned, CUDA graphs"] = partial(make_step, device, loss=tuned)
-    if device.is_cuda:  # the last: see `cuda_graphs.left_to_torch`
-        ways["ours, recorded"] = partial(make_recorded_step, device)
-    return ways
+        found["compiled"] = Acceleration(compiled=True)
+    if device.is_cuda:
+        graphs = Acceleration(compiled=True, graphs=True, n_shapes=n_shapes)
+        found["compiled, CUDA graphs"] = graphs
+        if device.tuned:
+            found["tuned, CUDA graphs"] = replace(graphs, tuned=True)
+        found["recorded"] = Acceleration(graphs=True, n_shapes=n_shapes)
+    return {
+        way: acceleration
+        for way, acceleration in found.items()
+        if not device.ways or any(word in way for word in device.ways)
+    }
 
 
 def translator(device: Device) -> None:
@@ -339,14 +337,10 @@ def translator(device: Device) -> None:
     config = presets.torch_nn_transformer(vocab_size=vocab_size, n_layers=n_layers)
     ids = device.ids(vocab_size, n_texts, 64), device.ids(vocab_size, n_texts, 65)
     batch: Batches = [((ids[0], ids[1][:, :-1].contiguous()), ids[1][:, 1:].contiguous())]
-    compare(
-        device,
-        "translator",
-        lambda: TorchTranslator(vocab_size, n_layers),
-        lambda: build(config),
-        {"theirs": batch, "ours": batch},
-        dict.fromkeys(("theirs", "ours"), n_texts * 128),
-    )
+    n_tokens = n_texts * 128
+    theirs = Peer(lambda: TorchTranslator(vocab_size, n_layers), plain_loss, batch, n_tokens)
+    ours = Peer(lambda: build(config), our_loss, batch, n_tokens)
+    compare(device, "translator", {"theirs": theirs, "ours": ours})
 
 
 def our_classifier(pad_id: int | None = None) -> ModelConfig:
@@ -355,32 +349,34 @@ def our_classifier(pad_id: int | None = None) -> ModelConfig:
     return config.with_(attention__dropout=0.1, feed_forward__dropout=0.1)
 
 
+def their_classifier() -> nn.Module:
+    return TorchClassifier(50_000, 512)
+
+
 def classifier(device: Device) -> None:
     """128 wide, 8 heads, depth 6, vocabulary 50,000, 64 × 512 tokens."""
     n_texts, length = (2, 64) if device.small else (64, 512)
     labels = torch.randint(0, 2, (n_texts,), device=device.name)
     batch: Batches = [((device.ids(50_000, n_texts, length),), labels)]
-    compare(
-        device,
-        "classifier",
-        lambda: TorchClassifier(50_000, 512),
-        lambda: build(our_classifier()),
-        {"theirs": batch, "ours": batch},
-        dict.fromkeys(("theirs", "ours"), n_texts * length),
-    )
+    n_tokens = n_texts * length
+    theirs = Peer(their_classifier, plain_loss, batch, n_tokens)
+    ours = Peer(lambda: build(our_classifier()), our_loss, batch, n_tokens)
+    compare(device, "classifier", {"theirs": theirs, "ours": ours})
 
 
 def lengths(device: Device) -> None:
     """The same classifier on texts as long as 6,400 real reviews; the unit is real tokens."""
     real = np.array(json.loads(LENGTHS.read_text(encoding="utf-8")))
     real = real[:4] if device.small else real
-    batches: dict[str, Batches] = {"theirs": [], "ours": []}
+    padded: Batches = []
     for at in range(0, len(real), 64):
         some = torch.tensor(real[at : at + 64], device=device.name)
         ids = device.ids(50_000, len(some), 512)
         is_padding = torch.arange(512, device=device.name) >= some[:, None]
         answers = torch.randint(0, 2, (len(some),), device=device.name)
-        batches["theirs"].append(((ids, is_padding), answers))
+        padded.append(((ids, is_padding), answers))
+    bucketed: Batches = []  # ours reads padding from the ids
+    with_mask: Batches = []
     order = Order(real, max_tokens=64 * 512, widths=WIDTHS)
     for indices in order.epoch(0):
         some = torch.tensor(real[indices], device=device.name)
@@ -390,16 +386,17 @@ def lengths(device: Device) -> None:
         ids[: len(some)][torch.arange(width, device=device.name) >= some[:, None]] = 0
         answers = torch.randint(0, 2, (rows,), device=device.name)
         answers[len(some) :] = IGNORED
-        batches["ours"].append(((ids,), answers))
-    compare(
-        device,
-        "lengths",
-        lambda: TorchClassifier(50_000, 512),
-        lambda: build(our_classifier(pad_id=0)),
-        batches,
-        {side: float(real.sum()) / len(batches[side]) for side in batches},
-        n_shapes=order.n_shapes,
-    )
+        bucketed.append(((ids,), answers))
+        with_mask.append(((ids, ids == 0), answers))
+    n_tokens = float(real.sum())
+    sides = {
+        "theirs, padded": Peer(their_classifier, plain_loss, padded, n_tokens / len(padded)),
+        "theirs": Peer(their_classifier, plain_loss, with_mask, n_tokens / len(with_mask)),
+        "ours": Peer(
+            lambda: build(our_classifier(pad_id=0)), our_loss, bucketed, n_tokens / len(bucketed)
+        ),
+    }
+    compare(device, "lengths", sides, n_shapes=order.n_shapes)
 
 
 def gpt2(device: Device) -> None:
@@ -408,27 +405,25 @@ def gpt2(device: Device) -> None:
     config = presets.gpt2(vocab_size=50_304, n_layers=n_layers, dropout=0.0)
     ids = device.ids(50_304, n_texts, length + 1)
     batch: Batches = [((ids[:, :-1].contiguous(),), ids[:, 1:].contiguous())]
-    compare(
-        device,
-        "gpt2",
-        lambda: Gpt2(50_304, 1024, n_layers),
-        lambda: build(config),
-        {"theirs": batch, "ours": batch},
-        dict.fromkeys(("theirs", "ours"), n_texts * length),
-    )
+    n_tokens = n_texts * length
+    theirs = Peer(lambda: Gpt2(50_304, 1024, n_layers), plain_loss, batch, n_tokens)
+    ours = Peer(lambda: build(config), our_loss, batch, n_tokens)
+    compare(device, "gpt2", {"theirs": theirs, "ours": ours})
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("which", nargs="*", default=["translator", "classifier", "lengths", "gpt2"])
     parser.add_argument("--small", action="store_true", help="tiny sizes: does it run?")
-    parser.add_argument("--sides", nargs="+", default=[], help="only those named so")
+    parser.add_argument("--tuned", action="store_true", help="tuned kernels too: minutes more")
+    parser.add_argument("--ways", nargs="+", default=[], help="only those named so")
     parser.add_argument("--separate", action="store_true", help="three products for q, k, v")
     parser.add_argument("--attention", choices=get_args(AttentionKernel), default="auto")
     options = parser.parse_args()
     device = Device(
         options.small or not torch.cuda.is_available(),
-        tuple(options.sides),
+        tuple(options.ways),
+        options.tuned,
         options.separate,
         options.attention,
     )

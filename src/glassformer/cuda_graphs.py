@@ -6,48 +6,17 @@ whoever records must keep inputs, results and state in tensors that stay.
 """
 
 import weakref
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from threading import Lock
 from typing import Any, Protocol, TypeVar
 
 import torch
 
-__all__ = ["CudaRecorder", "Recorder", "left_to_torch", "times_left_to_torch", "torch_records"]
+__all__ = ["CudaRecorder", "Recorder"]
 
 Result = TypeVar("Result")
 
 _recording = Lock()  # torch records one graph at a time in a process
-_counting = Lock()
-_n_now = 0  # blocks of `left_to_torch` that some thread is in
-_n_ever = 0  # and that any has been in
-
-
-@contextmanager
-def left_to_torch(so: bool = True) -> Iterator[None]:
-    """While compiled work records graphs of its own, nobody else should.
-
-    One of ours that was replayed after torch 2.11 had recorded its own ended the process: so none
-    is used meanwhile, nor afterwards one that was there before.
-    """
-    global _n_now, _n_ever
-    with _counting:
-        _n_now, _n_ever = _n_now + so, _n_ever + so
-    try:
-        yield
-    finally:
-        with _counting:
-            _n_now -= so
-
-
-def torch_records() -> bool:
-    """Whether recording is left to torch at present."""
-    return _n_now > 0
-
-
-def times_left_to_torch() -> int:
-    """How often recording has been left to torch: what was recorded at another count is void."""
-    return _n_ever
 
 
 class Recorder(Protocol):
@@ -74,12 +43,18 @@ class CudaRecorder:
             if not self._graphs:  # the memory of others, if there were any, went with the last
                 self._pool = torch.cuda.graph_pool_handle()
             self._rehearse(work)
+            # The rehearsal left cuBLAS a workspace in ordinary memory. A graph would keep its
+            # address, but not the memory: `torch.compile` clears all workspaces before it records
+            # its own graphs, and the next replay would write where others live by then. Cleared
+            # here, the workspace is allocated again during the capture, from the graph's own pool.
+            torch._C._cuda_clearCublasWorkspaces()
             graph = torch.cuda.CUDAGraph()
             # Only this thread is watched: another may prepare batches meanwhile.
             with torch.cuda.graph(
                 graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local"
             ):
                 result = work()
+            torch._C._cuda_clearCublasWorkspaces()  # nobody else works in the graph's pool
             self._graphs.add(graph)
         return result, graph.replay
 

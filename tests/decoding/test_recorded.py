@@ -12,7 +12,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from glassformer.cuda_graphs import left_to_torch, torch_records
 from glassformer.decoding import (
     Beam,
     Decoded,
@@ -178,21 +177,9 @@ def test_steps_that_somebody_watches_are_not_recorded(monkeypatch: pytest.Monkey
         assert not can_be_recorded(model)
     finally:
         torch.set_autocast_enabled("cuda", False)
-    with left_to_torch():
-        assert not can_be_recorded(model)
     assert can_be_recorded(model)
     monkeypatch.setenv("GLASSFORMER_GRAPHS", "off")
     assert not can_be_recorded(model)
-
-
-def test_blocks_left_to_torch_in_two_threads_may_end_in_any_order() -> None:
-    first, second = left_to_torch(), left_to_torch()
-    first.__enter__()
-    second.__enter__()
-    first.__exit__(None, None, None)
-    assert torch_records()
-    second.__exit__(None, None, None)
-    assert not torch_records()
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "llama"])

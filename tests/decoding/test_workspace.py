@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import torch
 
-from glassformer.cuda_graphs import left_to_torch
 from glassformer.decoding import (
     Beam,
     Decoded,
@@ -52,30 +51,6 @@ def test_a_model_keeps_one_workspace_and_its_recordings(recording: Callable[[], 
     decode()
     assert workspace._idle[model] is kept
     assert RunAgain.n_recorded == n_recorded > 0
-
-
-def test_what_was_recorded_before_torch_recorded_is_not_used_after(
-    recording: Callable[[], None],
-) -> None:
-    """Replaying it ended a process: see `left_to_torch`."""
-    model, read = translator(), sources(6)
-
-    def decode() -> list[Decoded]:
-        return translate(model, read, start=START, end=None, search=Beam(size=2), max_new=12)
-
-    recording()
-    expected = decode()
-    n_recorded = RunAgain.n_recorded
-    with left_to_torch(False):
-        pass
-    decode()
-    assert RunAgain.n_recorded == n_recorded
-    with left_to_torch():
-        n_replays = RunAgain.n_replays
-        same(decode(), expected)
-        assert RunAgain.n_replays == n_replays
-    same(decode(), expected)
-    assert RunAgain.n_recorded == 2 * n_recorded
 
 
 def test_changed_weights_are_seen_and_moved_ones_recorded_anew(

@@ -16,7 +16,7 @@ from functools import partial
 import torch
 import torch.nn.functional as F
 
-from glassformer.cuda_graphs import CudaRecorder, Recorder, torch_records
+from glassformer.cuda_graphs import CudaRecorder, Recorder
 from glassformer.decoding.models import ModelStepper, claim_positions, most_alive
 from glassformer.decoding.watching import is_watched
 from glassformer.decoding.workspace import (
@@ -54,8 +54,6 @@ def stepper_for(
 def can_be_recorded(model: LanguageModel | Seq2Seq) -> bool:
     """Whether a replay is all that a step would do: no hooks to call, no modes that look on."""
     if os.environ.get("GLASSFORMER_GRAPHS") == "off" or not model.decoder.blocks:
-        return False
-    if torch_records():
         return False
     if torch.is_autocast_enabled("cuda"):  # it casts weights to memory that does not stay
         return False
@@ -104,8 +102,7 @@ class RecordedStepper(ModelStepper):
             inputs,
             _Advance(self.model, length, workspace.source_in(shape)),
             # Positions beyond the model's are worked out anew each time, or refused.
-            record=length <= self.model.config.max_len
-            and not (torch_records() or is_watched(self._parts)),
+            record=length <= self.model.config.max_len and not is_watched(self._parts),
         )
         self._visible = outputs.visible
         self._lengths = self._lengths + 1

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from glassformer.cuda_graphs import Recorder, times_left_to_torch
+from glassformer.cuda_graphs import Recorder
 from glassformer.nn import DecodingCache, MultiHeadAttention
 from glassformer.nn.attention import KeyValueCache
 from glassformer.nn.shapes import Bool, Float, Int, Tensor
@@ -145,12 +145,9 @@ class Workspace:
         self.recordings: dict[Shape, _Recording] = {}
         self._n_steps: Counter[Shape] = Counter()
         self._recorder = self._make_recorder()
-        self._made_at = times_left_to_torch()
 
     def step(self, shape: Shape, inputs: StepInputs, step: Step, *, record: bool) -> StepOutputs:
         """One step over these rooms: replayed, if its shape is recorded or now worth it."""
-        if record and self._made_at != times_left_to_torch():
-            self._forget()
         self._n_steps[shape] += record
         if not record or self._is_refused or self._n_steps[shape] < _WORTH_RECORDING:
             return step(inputs, self._cache(shape))

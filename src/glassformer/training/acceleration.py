@@ -8,16 +8,17 @@ shape. Both want few shapes: the loader then fills up every batch of a bucket to
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from glassformer.errors import ConfigError
 from glassformer.training.config import AttentionKernel, RunConfig
-from glassformer.training.loss import Loss, model_loss
 
-__all__ = ["Acceleration", "attention_kernels", "choose_acceleration", "loss_function"]
+__all__ = ["Acceleration", "accelerated", "attention_kernels", "choose_acceleration"]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 _MOST_SHAPES = 48
 _LONG_RUN = 10_000  # updates
@@ -84,17 +85,17 @@ def choose_acceleration(
     )
 
 
-def loss_function(acceleration: Acceleration) -> Callable[..., Loss]:
-    """`model_loss`, compiled or not."""
+def accelerated(function: Function, acceleration: Acceleration) -> Function:
+    """The function, compiled as `acceleration` asks; recorded work is left as it is."""
     if not acceleration.compiled:
-        return model_loss
+        return function
     options = {**_OPTIONS, "coordinate_descent_tuning": acceleration.tuned}
     if not acceleration.graphs:
-        return torch.compile(model_loss, options=options)
+        return torch.compile(function, options=options)
     # Each shape is compiled for itself; torch's limit is meant for code that never settles.
     limits = torch._dynamo.config
     limits.recompile_limit = max(limits.recompile_limit, 4 * acceleration.n_shapes)
-    return torch.compile(model_loss, options={**options, "triton.cudagraphs": True}, dynamic=False)
+    return torch.compile(function, options={**options, "triton.cudagraphs": True}, dynamic=False)
 
 
 def attention_kernels(preferred: AttentionKernel) -> AbstractContextManager[object]:

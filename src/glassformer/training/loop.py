@@ -13,7 +13,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from glassformer.cuda_graphs import left_to_torch
 from glassformer.data import Loader, Update
 from glassformer.errors import TrainingError
 from glassformer.training.acceleration import choose_acceleration
@@ -99,10 +98,6 @@ class Trainer:
 
     def run(self, interruption: Interruption) -> None:
         """All updates from where the run is to its end, or to an interruption."""
-        with left_to_torch(self.acceleration.graphs and self.acceleration.compiled):
-            self._run(interruption)
-
-    def _run(self, interruption: Interruption) -> None:
         self.model.train()
         if self.watch and self.position.step == 0:  # what chance gave, to compare with
             self.watch.look(self._whole_model(), 0)

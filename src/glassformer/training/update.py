@@ -14,9 +14,9 @@ from torch.nn.parallel import DistributedDataParallel
 from glassformer.cuda_graphs import CudaRecorder, Recorder
 from glassformer.data import Batch, Update
 from glassformer.nn import join_projections
-from glassformer.training.acceleration import Acceleration, attention_kernels, loss_function
+from glassformer.training.acceleration import Acceleration, accelerated, attention_kernels
 from glassformer.training.config import RunConfig
-from glassformer.training.loss import Measure
+from glassformer.training.loss import Measure, model_loss
 from glassformer.training.optimiser import Optimiser
 from glassformer.training.processes import Processes, precision
 from glassformer.training.recording import RecordedWork, Work
@@ -55,7 +55,7 @@ class Updater:
         self._smoothing = config.optimiser.label_smoothing
         self._agreement = config.optimiser.agreement
         self._kernel = config.loop.attention
-        self._loss = loss_function(acceleration)
+        self._loss = accelerated(model_loss, acceleration)
         join_projections(model, device.type == "cuda")
         self._sharded = config.loop.sharding == "fsdp" and processes.n > 1
         # In recorded steps gradients are summed after the backward pass, not during it.
