@@ -66,6 +66,7 @@ def card_info(opened: OpenTrace, cell: Cell, language: Language = "en") -> CardI
         sum=sum_info(cell, shown, phrases),
         recomputed=plain(shown.recomputed),
         difference=plain(shown.difference),
+        reproduced=shown.relation == "=",
         precisions=_precisions(cell),
         operands=[cell_ref(operand) for operand in operands],
         n_operands=0 if expression is None else count_operands(expression),

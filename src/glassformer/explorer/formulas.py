@@ -6,8 +6,9 @@ from glassformer.explorer.schemas import Language
 from glassformer.explorer.symbols import short_name, symbol_of
 from glassformer.trace import Cell, text
 from glassformer.trace.expressions import Entry, Lookup, Named
+from glassformer.trace.precision import relation
 from glassformer.trace.render.cards import short_names
-from glassformer.trace.render.latex_math import MathWriter, math_name
+from glassformer.trace.render.latex_math import MathWriter, math_name, math_relation
 from glassformer.trace.render.words import words_in
 
 __all__ = ["formula_tex"]
@@ -25,7 +26,8 @@ def formula_tex(cell: Cell, language: Language) -> str:
     expression = cell.expression
     if expression is None:
         return name
-    return f"{name} = {_SymbolWriter(cell, language).write(expression)}"
+    sign = math_relation(relation(cell.difference, cell.step.dtype))
+    return f"{name} {sign} {_SymbolWriter(cell, language).write(expression)}"
 
 
 class _SymbolWriter(MathWriter):

@@ -27,6 +27,7 @@ from glassformer.trace.expressions import (
 )
 from glassformer.trace.memory import Index, View
 from glassformer.trace.notebooks import Explanation
+from glassformer.trace.precision import relation
 
 if TYPE_CHECKING:
     from glassformer.trace.influence import Dependent
@@ -192,6 +193,11 @@ class Cell:
         if expression is None:
             return 0.0
         return Evaluation(expression).relative_difference(float(self.value))
+
+    @property
+    def reproduced(self) -> bool:
+        """Whether its arithmetic gives the stored number, up to the rounding of its dtype."""
+        return relation(self.difference, self.step.dtype) == "="
 
     @property
     def operands(self) -> tuple[Cell, ...]:

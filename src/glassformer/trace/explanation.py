@@ -27,9 +27,12 @@ from glassformer.trace.expressions import (
     Reduce,
 )
 from glassformer.trace.largest import largest_terms
+from glassformer.trace.precision import relation
 from glassformer.trace.source import source_parts
 
-__all__ = ["explain", "expression_data", "to_dict"]
+__all__ = ["NOT_REPRODUCED", "explain", "expression_data", "to_dict"]
+
+NOT_REPRODUCED = "this rule does not reproduce the stored number"
 
 
 def explain(cell: Cell, depth: int, terms: int, digits: int) -> str:
@@ -56,17 +59,21 @@ def _lines(cell: Cell, terms: int, digits: int) -> list[str]:
         return lines
     named: dict[int, Floats] = {}  # m is in every term of Z, and Z in several lines: once is enough
     again = Evaluation(expression, named=named)
+    difference = again.relative_difference(float(cell.value))
+    sign = relation(difference, cell.step.dtype)
     shown = text.numbers(expression, digits, terms, named)
-    lines.append(f"  = {cell.formula}")
+    lines.append(f"  {sign} {cell.formula}")
+    if sign == "≠":
+        lines.append(f"  {NOT_REPRODUCED}: it gives {text.number(again.value, digits)}")
     if isinstance(expression, Entry):
         return lines  # a copy: the operand says the rest
-    lines.append(f"  = {shown}")
+    lines.append(f"  {sign} {shown}")
     values = term_values(expression, named)
-    if len(values) > 1 and shown != (sums := _sum_line(cell, values, terms, digits)):
-        lines.append(f"  = {sums}")
+    total = float(cell.value) if sign == "=" else again.value
+    if len(values) > 1 and shown != (sums := _sum_line(total, values, terms, digits)):
+        lines.append(f"  {sign} {sums}")
     for symbol, (formula, numbers, part) in cell.definitions_in(expression, named).items():
         lines.append(f"  {symbol} = {formula} = {numbers} = {text.number(part, digits)}")
-    difference = again.relative_difference(float(cell.value))
     lines.append(f"  float64: {text.number(again.value, 9)}, relative difference {difference:.1e}")
     if cell.source is not None and cell.source.text:
         file = Path(cell.source.file).name
@@ -74,7 +81,7 @@ def _lines(cell: Cell, terms: int, digits: int) -> list[str]:
     return lines
 
 
-def _sum_line(cell: Cell, values: npt.NDArray[np.float64], most: int, digits: int) -> str:
+def _sum_line(total: float, values: npt.NDArray[np.float64], most: int, digits: int) -> str:
     """The summands multiplied out: `0 + 0 + 2 = 2`."""
     if len(values) > most:
         positive = float(values[values > 0].sum())
@@ -85,7 +92,7 @@ def _sum_line(cell: Cell, values: npt.NDArray[np.float64], most: int, digits: in
         f"({v})" if v.startswith("-") else v
         for v in (text.number(value, digits) for value in values.tolist())
     )
-    return f"{parts} = {text.number(cell.value, digits)}"
+    return f"{parts} = {text.number(total, digits)}"
 
 
 def _shown_operands(cell: Cell, most: int) -> list[Cell]:
@@ -134,7 +141,9 @@ def to_dict(cell: Cell, depth: int, most: int | None) -> dict[str, Any]:
         for symbol, (formula, numbers, value) in cell.definitions_in(expression, named).items()
     ]
     data["recomputed"] = again.value
-    data["difference"] = again.relative_difference(float(cell.value))
+    difference = again.relative_difference(float(cell.value))
+    data["difference"] = difference
+    data["reproduced"] = relation(difference, cell.step.dtype) == "="
     data["expression"] = expression_data(expression)
     data.update(_listed(expression, Terms(expression, named), depth, most))
     return data

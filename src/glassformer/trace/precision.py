@@ -1,9 +1,9 @@
-"""One cell at several precisions, side by side: what rounding does to it."""
+"""What rounding does to a cell: the difference it may make, and the cell at several precisions."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,27 @@ from glassformer.trace.notebooks import ShownAsText
 if TYPE_CHECKING:
     from glassformer.trace.cells import Cell
 
-__all__ = ["Precisions", "at_precisions"]
+__all__ = ["Precisions", "Relation", "at_precisions", "relation", "tolerance"]
+
+Relation = Literal["=", "≠"]
+
+# A correct result differs from its float64 recomputation by a little over the dtype's rounding.
+_TOLERANCES = {torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
+_TOLERANCE = 1e-6
+
+
+def tolerance(dtype: torch.dtype) -> float:
+    """The relative difference up to which a rule reproduces a stored number of this dtype."""
+    return _TOLERANCES.get(dtype, _TOLERANCE)
+
+
+def relation(difference: float, dtype: torch.dtype) -> Relation:
+    """The sign between a rule's arithmetic and the stored number, given how much they differ.
+
+    Every renderer writes this sign and no other: where a rule does not reproduce the number, none
+    of them may print "=".
+    """
+    return "=" if difference <= tolerance(dtype) else "≠"
 
 
 @dataclass(frozen=True, slots=True)

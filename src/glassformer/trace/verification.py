@@ -12,22 +12,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
 from glassformer.cancelling import stop_if_cancelled
 from glassformer.trace.evaluate import Evaluation
 from glassformer.trace.memory import Index
 from glassformer.trace.notebooks import ShownAsText
+from glassformer.trace.precision import tolerance
 from glassformer.trace.steps import Step
 
 if TYPE_CHECKING:
     from glassformer.trace.trace import Trace
 
 __all__ = ["Report", "RuleReport", "verify"]
-
-# What a correct result may differ by: a little over the rounding of the dtype.
-_TOLERANCES = {torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
-_TOLERANCE = 1e-6
 
 
 @dataclass(slots=True)
@@ -40,12 +36,12 @@ class RuleReport:
     excess: float = 0.0
     cell: str = ""
 
-    def note(self, difference: float, tolerance: float, step: Step, index: Index) -> None:
+    def note(self, difference: float, allowed: float, step: Step, index: Index) -> None:
         """Count one cell."""
         self.cells += 1
         if difference > self.worst or not self.cell:
             self.worst, self.cell = difference, f"{step.name}[{', '.join(map(str, index))}]"
-        self.excess = max(self.excess, difference / tolerance)
+        self.excess = max(self.excess, difference / allowed)
 
 
 @dataclass(slots=True)
@@ -122,7 +118,6 @@ def _check(step: Step, count: int, chance: random.Random, report: Report) -> Non
     rule = step.rule
     assert rule is not None
     entry = report.rules.setdefault(rule, RuleReport(rule))
-    tolerance = _TOLERANCES.get(step.dtype, _TOLERANCE)
     values = step.view.array
     chosen = sorted(chance.sample(range(step.view.numel), count))
     places = np.unravel_index(chosen, step.shape) if step.shape else ()
@@ -131,4 +126,4 @@ def _check(step: Step, count: int, chance: random.Random, report: Report) -> Non
         if expression is None:  # set by an edit: it follows from nothing
             continue
         difference = Evaluation(expression).relative_difference(float(values[index]))
-        entry.note(difference, tolerance, step, index)
+        entry.note(difference, tolerance(step.dtype), step, index)

@@ -9,13 +9,19 @@ export function asLatex(card: CardInfo): string {
       return ` \\times 10^{${sign === '-' ? '-' : ''}${power}}`;
     })
     .replace('∞', '\\infty');
-  return `${card.tex} = ${value}`;
+  return `${card.tex} ${card.reproduced ? '=' : '\\neq'} ${value}`;
+}
+
+/** The sign between a card's arithmetic and its number: no "=" where a rule does not reproduce it. */
+export function relation(card: CardInfo): '=' | '≠' {
+  return card.reproduced ? '=' : '≠';
 }
 
 export function asMarkdown(card: CardInfo, dtype: string): string {
   const lines = [`**${card.cell.name}** = ${card.exact} (${dtype})`];
-  if (card.formula !== '') lines.push(`\`= ${card.formula}\``);
-  if (card.numbers !== '') lines.push(`\`= ${card.numbers}\``);
+  const sign = relation(card);
+  if (card.formula !== '') lines.push(`\`${sign} ${card.formula}\``);
+  if (card.numbers !== '') lines.push(`\`${sign} ${card.numbers}\``);
   for (const { symbol, symbols, numbers } of card.definitions) {
     lines.push(`\`${symbol} = ${symbols} = ${numbers}\``);
   }

@@ -538,6 +538,8 @@ export interface components {
             recomputed: number | ("NaN" | "Infinity" | "-Infinity");
             /** Difference */
             difference: number | ("NaN" | "Infinity" | "-Infinity");
+            /** Reproduced */
+            reproduced: boolean;
             precisions: components["schemas"]["PrecisionInfo"] | null;
             /** Operands */
             operands: components["schemas"]["CellRef"][];

@@ -108,6 +108,8 @@ class CardInfo(Message):
     sum: SumInfo | None
     recomputed: Number
     difference: Number
+    reproduced: bool
+    """Whether the arithmetic gives the stored number, up to the rounding of its dtype."""
     precisions: PrecisionInfo | None
     operands: list[CellRef]
     """The first of them."""

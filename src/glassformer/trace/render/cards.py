@@ -11,6 +11,7 @@ from glassformer.trace.cells import Cell, leaves
 from glassformer.trace.evaluate import evaluate
 from glassformer.trace.expressions import Entry, Expression
 from glassformer.trace.largest import largest_terms
+from glassformer.trace.precision import Relation, relation
 from glassformer.trace.render.files import source_place
 
 __all__ = ["Card", "Definition", "Part", "card", "short_names"]
@@ -60,6 +61,8 @@ class Card:
     """What the others add up to."""
     recomputed: float
     difference: float
+    relation: Relation
+    """Between the arithmetic and the stored number; ≠ where the rule does not reproduce it."""
     place: str
     """`package/module.py:12` of the line that made it, or nothing."""
     line: str
@@ -93,6 +96,7 @@ def card(
     def rename(name: str) -> str:
         return name.removeprefix(inside)
 
+    difference = cell.difference
     parts, others, rest = _parts(cell, most, digits, phrases)
     definitions: tuple[Definition, ...] = ()
     if expression is not None:
@@ -118,7 +122,8 @@ def card(
         others=others,
         rest=rest,
         recomputed=cell.recomputed,
-        difference=cell.difference,
+        difference=difference,
+        relation=relation(difference, cell.step.dtype),
         place=source_place(cell.source),
         line=cell.source.text if cell.source is not None else "",
     )

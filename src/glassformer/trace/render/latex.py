@@ -16,6 +16,7 @@ from glassformer.trace.render.latex_math import (
     escaped,
     math_name,
     math_number,
+    math_relation,
     math_symbol,
 )
 from glassformer.trace.render.matrices import Matrix, matrices, shape_text
@@ -86,9 +87,12 @@ def _cell(cell: Cell, words: Words, digits: int, terms: int) -> str:
         return "\n\n".join(lines) + "\n"
     symbols = MathWriter(lambda full: full.removeprefix(inside), words)
     numbers = NumbersWriter(words, digits, terms)
-    lines.append(_line(rf"{name} = {symbols.write(shown.expression)}"))
+    sign = math_relation(shown.relation)
+    lines.append(_line(rf"{name} {sign} {symbols.write(shown.expression)}"))
     if not shown.is_copy:
-        lines.append(_line(rf"\phantom{{x}} = {numbers.write(shown.expression)} = {value}"))
+        lines.append(
+            _line(rf"\phantom{{x}} {sign} {numbers.write(shown.expression)} {sign} {value}")
+        )
     for part in shown.definitions:
         symbol = math_symbol(part.symbol)
         last = math_number(part.value, digits)
@@ -101,6 +105,8 @@ def _cell(cell: Cell, words: Words, digits: int, terms: int) -> str:
         f"{escaped(words['recomputed'])}: ${math_number(shown.recomputed, 12)}$",
         f"{escaped(words['difference'])}: ${math_number(float(f'{shown.difference:.1e}'), 2)}$",
     ]
+    if shown.relation == "≠":
+        facts.append(escaped(words["not reproduced"]))
     lines.append(r"{\small " + "; ".join(facts) + "}")
     if shown.line:
         lines.append(_source(shown.place, shown.line))

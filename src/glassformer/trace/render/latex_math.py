@@ -30,9 +30,18 @@ from glassformer.trace.expressions import (
     fix,
 )
 from glassformer.trace.largest import largest_terms
+from glassformer.trace.precision import Relation
 from glassformer.trace.render.words import Words
 
-__all__ = ["MathWriter", "NumbersWriter", "escaped", "math_name", "math_number", "math_symbol"]
+__all__ = [
+    "MathWriter",
+    "NumbersWriter",
+    "escaped",
+    "math_name",
+    "math_number",
+    "math_relation",
+    "math_symbol",
+]
 
 _ATOM = 9
 _WIDEST_FRACTION = 150
@@ -68,6 +77,11 @@ def escaped(plain: str) -> str:
         _SPECIAL.get(mark, mark if mark.isprintable() else "\N{REPLACEMENT CHARACTER}")
         for mark in plain
     )
+
+
+def math_relation(sign: Relation) -> str:
+    """= or ≠."""
+    return _SIGNS.get(sign, sign)
 
 
 def math_symbol(symbol: str) -> str:

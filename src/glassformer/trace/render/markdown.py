@@ -10,7 +10,13 @@ from glassformer.trace import text
 from glassformer.trace.cells import Cell
 from glassformer.trace.render.cards import Card, card, short_names
 from glassformer.trace.render.files import source_place
-from glassformer.trace.render.latex_math import MathWriter, NumbersWriter, math_name, math_symbol
+from glassformer.trace.render.latex_math import (
+    MathWriter,
+    NumbersWriter,
+    math_name,
+    math_relation,
+    math_symbol,
+)
 from glassformer.trace.render.matrices import Matrix, matrices, shape_text
 from glassformer.trace.render.words import Words, meaning, note_in, phrases_in, words_in
 from glassformer.trace.steps import Step
@@ -154,6 +160,8 @@ class _Writer:
             f"- {_escaped(words['recomputed'])}: {text.number(shown.recomputed, 17)}",
             f"- {_escaped(words['difference'])}: {shown.difference:.1e}",
         ]
+        if shown.relation == "≠":
+            facts.append(f"- **{_escaped(words['not reproduced'])}**")
         if shown.line:
             facts.append(f"- {_escaped(shown.place)}: {_code(shown.line)}")
         return "\n\n".join([*parts, "\n".join(facts)])
@@ -162,8 +170,9 @@ class _Writer:
         if self._tex:
             return self._tex_formulas(shown, value)
         name = shown.cell.name.removeprefix(short_names(shown.cell))
-        lines = [f"{name} = {shown.formula}"]
-        lines += [] if shown.is_copy else [f"  = {shown.numbers}", f"  = {value}"]
+        sign = shown.relation
+        lines = [f"{name} {sign} {shown.formula}"]
+        lines += [] if shown.is_copy else [f"  = {shown.numbers}", f"  {sign} {value}"]
         for part in shown.definitions:
             number = text.number(part.value, self._digits)
             lines.append(f"{part.symbol} = {part.symbols}\n  = {part.numbers} = {number}")
@@ -175,8 +184,9 @@ class _Writer:
         symbols = MathWriter(lambda full: full.removeprefix(inside), self._words)
         numbers = NumbersWriter(self._words, self._digits, self._terms)
         name = math_name(shown.cell.name.removeprefix(inside))
-        lines = [f"{name} = {symbols.write(shown.expression)}"]
-        lines.append(f"{name} = {numbers.write(shown.expression)} = {value}")
+        sign = math_relation(shown.relation)
+        lines = [f"{name} {sign} {symbols.write(shown.expression)}"]
+        lines.append(f"{name} {sign} {numbers.write(shown.expression)} {sign} {value}")
         for part in shown.definitions:
             symbol = math_symbol(part.symbol)
             lines.append(f"{symbol} = {symbols.write(part.expression)}")

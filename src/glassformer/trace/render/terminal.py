@@ -232,6 +232,8 @@ def _card_lines(shown: Card, words: Words, digits: int) -> list[tuple[str, Text]
     if shown.expression is not None:
         lines.append((words["recomputed"], _plain(text.number(shown.recomputed, 17))))
         lines.append((words["difference"], _plain(f"{shown.difference:.1e}")))
+        if shown.relation == "≠":
+            lines.append(("", _plain(words["not reproduced"], "bold red")))
     if shown.line:
         lines.append((words["source"], _plain(shown.line, "cyan")))
     return lines

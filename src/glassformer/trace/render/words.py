@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from glassformer.errors import UnknownNameError
+from glassformer.trace.explanation import NOT_REPRODUCED
 from glassformer.trace.labels import Head
 from glassformer.trace.notes import NOTES, Note
 from glassformer.trace.text import Phrases
@@ -43,6 +44,7 @@ _ENGLISH = {
     "stored": "stored ({dtype})",
     "recomputed": "recomputed in float64",
     "difference": "relative difference",
+    "not reproduced": NOT_REPRODUCED,
     "no rule": "no rule for {op}: its arithmetic is not shown",
     "given": "given: nothing was computed here",
     "expanded": "written out in place of a fused operator",
@@ -174,6 +176,7 @@ _CHINESE = {
     "stored": "存储值（{dtype}）",
     "recomputed": "以 float64 重算",
     "difference": "相对误差",
+    "not reproduced": "按此规则算不出存储的数值",
     "no rule": "算子 {op} 没有对应的规则，无法给出算式",
     "given": "给定的数，未经计算",
     "expanded": "融合算子的展开写法",

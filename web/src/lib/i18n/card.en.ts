@@ -29,6 +29,7 @@ export const cardEn = {
   'card.stored': 'stored',
   'card.float64': 'float64, from these operands',
   'card.difference': 'relative difference',
+  'card.notReproduced': 'This rule does not reproduce the stored number.',
   'card.bfloat16': 'bfloat16',
   'card.rounded': 'operands rounded to {decimals} decimals',
   'card.source': 'Source',

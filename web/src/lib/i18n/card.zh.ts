@@ -31,6 +31,7 @@ export const cardZh: Record<keyof typeof cardEn, string> = {
   'card.stored': '存储值',
   'card.float64': '由这些操作数按 float64 重算',
   'card.difference': '相对误差',
+  'card.notReproduced': '按此规则算不出存储的数值。',
   'card.bfloat16': 'bfloat16',
   'card.rounded': '操作数保留 {decimals} 位小数',
   'card.source': '源代码',

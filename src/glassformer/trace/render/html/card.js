@@ -48,11 +48,13 @@ function arithmetic(step, tree, value, rename) {
   if (terms.length > 1) parts.push(termTable(terms, rename));
   else parts.push(operandList(tree, rename));
   const again = expressions.evaluate(tree);
+  const gap = difference(tree, terms, value, again);
   parts.push(facts([
     [words("stored", { dtype: step.dtype }), formatNumber(value, 9)],
     [words("recomputed"), formatNumber(again, 17)],
-    [words("difference"), difference(tree, terms, value, again)],
+    [words("difference"), gap === 0 ? "0" : gap.toExponential(1)],
   ]));
+  if (!(gap <= step.tolerance)) parts.push(el("p", { class: "note wrong" }, words("not reproduced")));
   parts.push(el("label", { class: "exact" }, el("input", { type: "checkbox", checked: state.exact, onchange: (event) => {
     state.exact = event.target.checked;
     draw();
@@ -62,11 +64,11 @@ function arithmetic(step, tree, value, rename) {
 
 /** |stored − again| relative to max(|value|, Σ|terms|, largest |operand|). */
 function difference(tree, terms, value, again) {
-  if (Object.is(value, again) || (Number.isNaN(value) && Number.isNaN(again))) return "0";
+  if (Object.is(value, again) || (Number.isNaN(value) && Number.isNaN(again))) return 0;
   const sizes = expressions.operands(tree).map(([step, at]) => Math.abs(valuesOf(step)[at])).filter(Number.isFinite);
   const sum = terms.reduce((total, term) => total + Math.abs(term.value), 0);
   const scale = Math.max(Math.abs(value), Number.isFinite(sum) ? sum : 0, ...sizes);
-  return (Math.abs(value - again) / (scale || 1)).toExponential(1);
+  return Math.abs(value - again) / (scale || 1);
 }
 
 function termTable(terms, rename) {

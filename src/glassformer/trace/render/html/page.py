@@ -18,6 +18,7 @@ import torch
 
 from glassformer.cancelling import stop_if_cancelled
 from glassformer.trace.labels import Head
+from glassformer.trace.precision import tolerance
 from glassformer.trace.render.addresses import Addresses, all_steps
 from glassformer.trace.render.colours import CIVIDIS, DIVERGING, scale_of
 from glassformer.trace.render.data import little_endian
@@ -217,6 +218,7 @@ def _facts(step: Step) -> dict[str, Any]:
         "module": step.module,
         "shape": list(step.shape),
         "dtype": str(step.dtype).removeprefix("torch."),
+        "tolerance": tolerance(step.dtype),
         "labels": [None if texts is None else list(map(_label, texts)) for texts in step.labels],
         "place": source_place(step.line),
         "line": step.line.text if step.line is not None else "",

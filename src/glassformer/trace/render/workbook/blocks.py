@@ -11,7 +11,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from glassformer.cancelling import stop_if_cancelled
+from glassformer.trace.evaluate import Evaluation
+from glassformer.trace.explanation import NOT_REPRODUCED
 from glassformer.trace.expressions import Expression, Number, Scalar
+from glassformer.trace.precision import relation
 from glassformer.trace.render.addresses import Addresses, index_of
 from glassformer.trace.render.files import source_place
 from glassformer.trace.render.matrices import row_labels, shape_text
@@ -101,6 +104,10 @@ class _BlockWriter:
             raise InexpressibleError(f"no rule for {self._step.op}")
         if isinstance(expression, Number):
             return None
+        stored = float(self._step.view.array.reshape(-1)[place])
+        difference = Evaluation(expression).relative_difference(stored)
+        if relation(difference, self._step.dtype) == "≠":
+            raise InexpressibleError(NOT_REPRODUCED)
         self._auxiliary.row = self._block.at(place)[0]
         return self._formulas.of(expression)
 

@@ -1,0 +1,115 @@
+"""Where a rule does not reproduce the stored number, no format prints "="."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from rich.console import Console
+
+from glassformer.explorer.cards import card_info
+from glassformer.explorer.opened import OpenTrace
+from glassformer.trace import Cell, Trace, trace
+from glassformer.trace.expressions import Expression, Number, Operation
+from glassformer.trace.memory import Index
+from glassformer.trace.render import latex_text, markdown_text, write_html, write_workbook
+from glassformer.trace.render.terminal import cell_card
+from glassformer.trace.render.words import words_in
+from glassformer.trace.steps import Step
+from tests.trace.render.browser import dumped
+from tests.trace.render.xlsx import read_workbook
+
+SAID = "this rule does not reproduce the stored number"
+
+
+@pytest.fixture(params=[True, False], ids=["false rule", "true rule"])
+def is_false(request: pytest.FixtureRequest) -> bool:
+    assert isinstance(request.param, bool)
+    return request.param
+
+
+@pytest.fixture
+def t(is_false: bool, monkeypatch: pytest.MonkeyPatch) -> Trace:
+    """A linear map; the false rule gives 1 more than it should."""
+    torch.manual_seed(0)
+    traced = trace(torch.nn.Linear(3, 2), torch.ones(1, 3))
+    honest = Step.unedited_expression
+
+    def one_more(step: Step, index: Index) -> Expression | None:
+        found = honest(step, index)
+        return None if found is None else Operation("+", found, Number(1.0))
+
+    if is_false:
+        monkeypatch.setattr(Step, "unedited_expression", one_more)
+    return traced
+
+
+@pytest.fixture
+def cell(t: Trace) -> Cell:
+    return t.steps[-1][0, 1]
+
+
+def test_the_cell_knows(cell: Cell, is_false: bool) -> None:
+    assert cell.reproduced is not is_false
+    assert cell.to_dict()["reproduced"] is not is_false
+
+
+def test_the_explanation(cell: Cell, is_false: bool) -> None:
+    head, *lines = cell.explain().splitlines()
+    assert head.startswith(f"{cell.name} = ")  # what is stored is stored
+    assert (SAID in cell.explain()) is is_false
+    if is_false:
+        assert not any(line.startswith("  = ") for line in lines)
+        added = next(
+            line for line in lines if line.startswith("  ≠") and "×" not in line and "Σ" not in line
+        )
+        assert added.endswith(f"= {cell.value + 1:.4g}")  # the sum shown is the sum of its terms
+
+
+def test_documents(cell: Cell, is_false: bool) -> None:
+    value = f"{cell.value:.4g}"
+    for shown, sign in (
+        (markdown_text(cell), "≠"),
+        (markdown_text(cell, tex=True), r"\neq"),
+        (latex_text(cell, document=False), r"\neq"),
+    ):
+        _, _, arithmetic = shown.partition("\n")  # the title says what is stored
+        assert (SAID in shown) is is_false
+        assert (f"{sign} {value}" in arithmetic) is is_false
+        assert (f"= {value}" in arithmetic) is not is_false
+
+
+def test_the_terminal(cell: Cell, is_false: bool) -> None:
+    console = Console(width=100)
+    with console.capture() as captured:
+        console.print(cell_card(cell, words_in("en")))
+    assert (SAID in captured.get()) is is_false
+
+
+def test_the_explorers_card(t: Trace, cell: Cell, is_false: bool) -> None:
+    info = card_info(OpenTrace(t, "linear", "module"), cell)
+    assert info.reproduced is not is_false
+    assert (r"\neq" in info.tex) is is_false
+
+
+def test_a_workbook_keeps_the_numbers(t: Trace, is_false: bool, tmp_path: Path) -> None:
+    """A formula that gives another number than the run must not stand in its place."""
+    sheets = read_workbook(write_workbook(t, tmp_path / "t.xlsx"))
+    cells = [cell for sheet in sheets.values() for cell in sheet.values()]
+    stored = t.steps[-1][0, 1].value
+    found = [c for c in cells if isinstance(c.value, float) and abs(c.value - stored) < 1e-6]
+    assert found
+    assert all((c.formula is None) is is_false for c in found)
+    assert any(SAID in str(c.value) for c in cells) is is_false
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_the_page_of_a_trace(
+    t: Trace, cell: Cell, is_false: bool, lang: str, tmp_path: Path
+) -> None:
+    page = write_html(t, tmp_path / "page.html", lang=lang)
+    shown = dumped(page, tmp_path, f"#/{cell.step.number}/1")
+    card = re.sub(r"\s+", " ", shown[shown.index('<aside id="card"') : shown.index("</aside>")])
+    assert (words_in(lang)["not reproduced"] in card) is is_false
