@@ -9,7 +9,8 @@ Every engine translates the same sentences in one run, sorted by length, at each
 best counts. Rounds alternate between engines, so that a busy machine slows all of them alike.
 Without a model, weights are random and every output has a forced length: the speed is that of a
 trained model, the text is noise. On a GPU, CTranslate2 is left out, batches are larger, and
-`--base` takes the model of the 2017 paper's size. The last lines are the ratios, ours to theirs.
+`--base` takes the model of the 2017 paper's size. On a CPU ours gives each core a batch of its own;
+CTranslate2 does, too, and Hugging Face is measured both ways. The last lines are the ratios.
 """
 
 import argparse
@@ -25,6 +26,7 @@ import torch
 from glassformer import checkpoint
 from glassformer.checkpoint import Checkpoint
 from glassformer.decoding import Beam, translate
+from glassformer.decoding.workers import side_by_side
 from glassformer.export import ctranslate2 as to_ctranslate2
 from glassformer.export.encoder_decoders import hugging_face_config, hugging_face_state
 from glassformer.nn import Seq2Seq, build, presets
@@ -94,9 +96,11 @@ def ours(task: Task) -> Callable[[int], Translations]:
     return run
 
 
-def hugging_face(task: Task, compiled: str | None = None) -> Callable[[int], Translations]:
+def hugging_face(
+    task: Task, compiled: str | None = None, n_at_once: int = 1
+) -> Callable[[int], Translations]:
     """`compiled`: the mode in which torch compiles their decoder's step; beam search leaves it as
-    it is unless asked, also with a static cache."""
+    it is unless asked, also with a static cache. `n_at_once`: batches side by side, a core each."""
     from transformers import AutoConfig, AutoModelForSeq2SeqLM
 
     config = hugging_face_config(task.model.config, task.special)
@@ -110,32 +114,40 @@ def hugging_face(task: Task, compiled: str | None = None) -> Callable[[int], Tra
     pad, _, end = task.ends
     order = sorted(range(len(task.sources)), key=lambda i: -len(task.sources[i]))
 
-    @torch.inference_mode()
+    def answer(batch: list[int]) -> Translations:
+        longest = max(len(task.sources[i]) for i in batch)
+        ids = torch.full((len(batch), longest), pad)
+        for row, i in enumerate(batch):
+            ids[row, : len(task.sources[i])] = torch.tensor(task.sources[i])
+        output = theirs.generate(
+            input_ids=ids.to(task.device),
+            attention_mask=ids.ne(pad).long().to(task.device),
+            cache_implementation="static" if on_gpu else None,
+            num_beams=BEAM,
+            do_sample=False,
+            early_stopping=True,
+            eos_token_id=None if task.forced_length else end,
+            max_new_tokens=task.forced_length or longest + 50,
+        )
+        rows: Translations = output[:, 1:].tolist()
+        return rows if task.forced_length else [_until(end, row) for row in rows]
+
     def run(batch_size: int) -> Translations:
         task.use_threads()
-        found: dict[int, list[int]] = {}
-        for start in range(0, len(order), batch_size):
-            batch = order[start : start + batch_size]
-            longest = max(len(task.sources[i]) for i in batch)
-            ids = torch.full((len(batch), longest), pad)
-            for row, i in enumerate(batch):
-                ids[row, : len(task.sources[i])] = torch.tensor(task.sources[i])
-            output = theirs.generate(
-                input_ids=ids.to(task.device),
-                attention_mask=ids.ne(pad).long().to(task.device),
-                cache_implementation="static" if on_gpu else None,
-                num_beams=BEAM,
-                do_sample=False,
-                early_stopping=True,
-                eos_token_id=None if task.forced_length else end,
-                max_new_tokens=task.forced_length or longest + 50,
-            )
-            for i, row in zip(batch, output[:, 1:].tolist(), strict=True):
-                ended = not task.forced_length and end in row
-                found[i] = row[: row.index(end)] if ended else row
+        batches = [order[at : at + batch_size] for at in range(0, len(order), batch_size)]
+        answers = side_by_side(answer, batches, n_at_once)
+        found = {
+            i: row
+            for batch, rows in zip(batches, answers, strict=True)
+            for i, row in zip(batch, rows, strict=True)
+        }
         return [found[i] for i in range(len(order))]
 
     return run
+
+
+def _until(end: int, row: list[int]) -> list[int]:
+    return row[: row.index(end)] if end in row else row
 
 
 def ctranslate2(task: Task, compute_type: str) -> Callable[[int], Translations]:
@@ -258,6 +270,8 @@ def main() -> None:
     for mode in arguments.compiled:
         engines[f"Hugging Face, {mode}"] = hugging_face(task, mode)
     if arguments.device == "cpu":
+        side = "Hugging Face, a core per batch"
+        engines[side] = hugging_face(task, n_at_once=arguments.threads)
         engines["CTranslate2 float32"] = ctranslate2(task, "float32")
         engines["CTranslate2 int8"] = ctranslate2(task, "int8")
     batch_sizes = tuple(arguments.batch_sizes or BATCH_SIZES[arguments.device])
