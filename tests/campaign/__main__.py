@@ -1,0 +1,280 @@
+"""The campaign: some thousand ways to end badly, and what became of each.
+
+    python -m tests.campaign [SECTION …] [--share 0.1]          (or: make campaign)
+
+A case fails if it ends in a traceback, by a signal, not in time, with more than 1 GiB, or with
+another answer than the right one. The table comes last; the exit code is 1 if anything failed.
+`--share` runs a part of each section.
+"""
+
+import argparse
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+import torch
+
+from glassformer.data import corpora
+from glassformer.errors import GlassformerError
+from tests.campaign.sandbox import Ended, command, forked
+from tests.campaign.strangers import bad_calls, bad_commands, hostile_examples, hostile_folders
+from tests.training.made import make_data, registered, tiny
+from tests.training.runs import assert_same_bits
+
+REFUSED = 3
+RECIPES = ("imdb", "multi30k", "shakespeare", "movielens", "imdb-pretrain", "multi30k-rnn")
+
+
+@dataclass
+class Section:
+    """The cases of one kind."""
+
+    name: str
+    cases: int = 0
+    failures: list[str] = field(default_factory=list)
+    peak_mib: float = 0.0
+    slowest: float = 0.0
+    """CPU seconds."""
+
+    def note(self, case: str, complaint: str, ended: Ended | None = None) -> None:
+        """Count a case; an empty complaint is a success."""
+        self.cases += 1
+        if ended is not None:
+            self.peak_mib = max(self.peak_mib, ended.peak_mib)
+            self.slowest = max(self.slowest, ended.cpu_seconds)
+        if complaint:
+            self.failures.append(f"{case}: {complaint}")
+            print(f"FAILED {self.name} {case}: {complaint}", flush=True)
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """Where, and how much of it."""
+
+    folder: Path
+    share: float
+
+    def count(self, whole: int) -> int:
+        return max(1, round(self.share * whole))
+
+
+# --- training ---
+
+
+def use_made_data(folder: Path) -> None:
+    """Small corpora in place of the real ones, for this process and its children."""
+    make_data(folder / "data")
+    corpora.CORPORA.update(registered(folder / "data"))
+    os.environ["GLASSFORMER_DATA"] = str(folder / "data")
+    os.environ["GLASSFORMER_CACHE"] = str(folder / "cache")
+
+
+def training_case(name: str, campaign: Campaign, **changes: object) -> Callable[[Path], int]:
+    """A tiny run of a recipe, resumed where it was."""
+    from glassformer.training import train
+
+    settings = {"loop__steps": 40, "loop__save_every": 3, "loop__evaluate_every": 20, **changes}
+    config = tiny(name, **settings)
+
+    def run(folder: Path) -> int:
+        try:
+            train(config, folder, resume=True)
+        except GlassformerError as error:
+            print(f"glassformer: {error}", file=sys.stderr)
+            return REFUSED
+        return 0
+
+    return run
+
+
+def kills(campaign: Campaign, section: Section) -> None:
+    """SIGKILL at a random moment, then `--resume`: the same bits as an uninterrupted run."""
+    rng = random.Random(0)
+    per_recipe = campaign.count(17)
+    for name in RECIPES:
+        run = training_case(name, campaign)
+        whole = campaign.folder / f"{name}-whole"
+        began = time.monotonic()
+        ended = forked(lambda run=run, whole=whole: run(whole), 600)  # type: ignore[misc]
+        seconds = time.monotonic() - began
+        if ended.code != 0:
+            section.note(f"{name} whole", ended.complaint or ended.err[-300:], ended)
+            continue
+        done = 0
+        while done < per_recipe:
+            folder = campaign.folder / f"{name}-killed"
+            shutil.rmtree(folder, ignore_errors=True)
+            killed = forked(lambda run=run, f=folder: run(f), rng.uniform(0.02, 0.95) * seconds)  # type: ignore[misc]
+            if not killed.timed_out:
+                seconds *= 0.8
+                continue
+            done += 1
+            ended = forked(lambda run=run, f=folder: run(f), 600)  # type: ignore[misc]
+            section.note(f"{name} kill {done}", _same(ended, whole, folder), ended)
+
+
+def _same(ended: Ended, whole: Path, folder: Path) -> str:
+    if ended.complaint or ended.code != 0:
+        return ended.complaint or f"exit {ended.code}: {ended.err.strip()[-300:]}"
+    try:
+        assert_same_bits(whole, folder)
+    except (AssertionError, OSError) as error:
+        return f"other weights: {error}"
+    return ""
+
+
+def damage(campaign: Campaign, section: Section) -> None:
+    """Bits flipped in and bytes cut from every file of a run and of a model folder."""
+    rng = random.Random(0)
+    run = training_case("shakespeare", campaign, loop__steps=12)
+    whole = campaign.folder / "damage-whole"
+    ended = forked(lambda: run(whole), 600)
+    if ended.code != 0:
+        section.note("whole", ended.complaint or ended.err[-300:], ended)
+        return
+    part = campaign.folder / "damage-part"
+    shutil.copytree(whole, part)
+    for file in part.glob("state/00000012*"):
+        file.unlink()
+    shutil.rmtree(part / "model")
+    for file in sorted(path.relative_to(part) for path in part.rglob("*") if path.is_file()):
+        for at in range(campaign.count(8)):
+            folder = campaign.folder / "damaged"
+            shutil.rmtree(folder, ignore_errors=True)
+            shutil.copytree(part, folder)
+            how = _damaged(folder / file, rng, at)
+            ended = forked(lambda f=folder: run(f), 300)  # type: ignore[misc]
+            # Settings that cannot be read may stop a run; damage beside good states must not.
+            refused = ended.code == REFUSED and file.name == "config.json"
+            section.note(f"{file} {how}", "" if refused else _same(ended, whole, folder), ended)
+    model = campaign.folder / "damaged-model"
+    for file in sorted((whole / "model").iterdir()):
+        for at in range(campaign.count(12)):
+            shutil.rmtree(model, ignore_errors=True)
+            shutil.copytree(whole / "model", model)
+            how = _damaged(model / file.name, rng, at)
+            ended = command("run", str(model), "the dog", "--max-new", "5")
+            section.note(f"model {file.name} {how}", ended.refusal_complaint, ended)
+
+
+def _damaged(file: Path, rng: random.Random, at: int) -> str:
+    """One kind of damage after another."""
+    data = bytearray(file.read_bytes())
+    way = at % 5
+    if way == 0 or not data:
+        file.write_bytes(bytes(data[: len(data) // 2]))
+        return "cut in half"
+    if way == 1:
+        file.write_bytes(b"")
+        return "emptied"
+    if way == 2:
+        place = rng.randrange(min(64, len(data)))
+    elif way == 3:
+        place = rng.randrange(len(data))
+    else:
+        file.unlink()
+        return "removed"
+    data[place] ^= 1 << rng.randrange(8)
+    file.write_bytes(bytes(data))
+    return f"bit of byte {place} flipped"
+
+
+# --- strangers' files ---
+
+
+def folders(campaign: Campaign, section: Section) -> None:
+    for name, folder in hostile_folders(campaign.folder, campaign.count(300)):
+        ended = command("run", str(folder), "x" * 200 + " I am not happy", "--max-new", "5")
+        section.note(name, ended.refusal_complaint, ended)
+
+
+def examples(campaign: Campaign, section: Section) -> None:
+    for name, file in hostile_examples(campaign.folder, campaign.count(300)):
+        ended = command("audit", str(file))
+        complaint = ended.complaint if ended.code in (0, 1) else ended.refusal_complaint
+        section.note(name, complaint, ended)
+
+
+def commands(campaign: Campaign, section: Section) -> None:
+    here = Path.cwd()
+    os.chdir(campaign.folder)
+    try:
+        for line in bad_commands(campaign.count(300)):
+            ended = command(*line)
+            section.note(" ".join(line)[:120], ended.refusal_complaint, ended)
+    finally:
+        os.chdir(here)
+
+
+def calls(campaign: Campaign, section: Section) -> None:
+    found = list(bad_calls(campaign.folder))
+    for name, call in found[: campaign.count(len(found))]:
+
+        def case(call: Callable[[], object] = call) -> int:
+            try:
+                call()
+            except GlassformerError as error:
+                message = str(error)
+                if not message or "\n" in message:
+                    print(f"not one line: {message!r}", file=sys.stderr)
+                    return 4
+            return 0
+
+        ended = forked(case)
+        section.note(name, ended.complaint or ("" if ended.code == 0 else ended.err[-200:]), ended)
+
+
+# --- the server ---
+
+
+def script(section: Section, *arguments: str) -> None:
+    """A check that is a script of its own, with a verdict as its exit code."""
+    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False)
+    print(done.stdout, flush=True)
+    complaint = "" if done.returncode == 0 else (done.stdout + done.stderr).strip()[-500:]
+    section.note(" ".join(arguments), complaint)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("sections", nargs="*", help="all if none is named")
+    parser.add_argument("--share", type=float, default=1.0, help="of each section's cases")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    known = {f.__name__: f for f in (kills, damage, folders, examples, commands, calls)}
+    unknown = set(options.sections) - set(known)
+    if unknown:
+        parser.error(f"unknown sections {sorted(unknown)}; there are {', '.join(known)}")
+    done = []
+    with tempfile.TemporaryDirectory() as folder:
+        campaign = Campaign(Path(folder), options.share)
+        use_made_data(campaign.folder)
+        for name in options.sections or known:
+            section = Section(name)
+            began = time.monotonic()
+            known[name](campaign, section)
+            done.append((section, time.monotonic() - began))
+            print(f"{name}: {section.cases} cases, {len(section.failures)} failures", flush=True)
+    print(
+        f"\n{'section':<12}{'cases':>7}{'failures':>10}{'peak MiB':>10}{'slowest':>9}{'minutes':>9}"
+    )
+    for section, seconds in done:
+        print(
+            f"{section.name:<12}{section.cases:>7}{len(section.failures):>10}"
+            f"{section.peak_mib:>10.0f}{section.slowest:>8.1f}s{seconds / 60:>9.1f}"
+        )
+    return 1 if any(section.failures for section, _ in done) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
