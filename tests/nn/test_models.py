@@ -192,7 +192,9 @@ def test_text_embeddings_have_length_one_whatever_the_padding(side: str) -> None
     ids, is_token = padded(rows, side, 3)
     embedded = model.embed_text(ids, is_token)
     torch.testing.assert_close(embedded.norm(dim=-1), torch.ones(4, dtype=torch.float64))
-    assert share(embedded, torch.cat([model.embed_text(row[None]) for row in rows])) <= FLOAT64_SHARE
+    assert (
+        share(embedded, torch.cat([model.embed_text(row[None]) for row in rows])) <= FLOAT64_SHARE
+    )
 
 
 def test_a_sentence_of_padding_in_a_batch_is_finite_and_disturbs_nobody() -> None:
