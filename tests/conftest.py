@@ -1,15 +1,15 @@
-"""Shape annotations are checked in all tests, and nothing reaches for a network.
+"""Shape annotations are checked in the tests of `nn`, and nothing reaches for a network.
 
-The variables are set before anything of ours is imported. Two more are for whoever looks for tests
-that depend on what they should not (`make matrix` sets them):
+The variables are set before anything of ours is imported. Three more are for whoever looks for
+tests that depend on what they should not (`make matrix` sets them):
 
     GLASSFORMER_TEST_THREADS=4   threads of torch; one unless told, since pytest has every core
     GLASSFORMER_TEST_ORDER=7     shuffle the files and the tests inside each, by this seed
+    GLASSFORMER_TEST_SHAPES=1    check shapes in the tests of the other packages, too
 """
 
 import os
 import random
-from collections.abc import Iterator
 from pathlib import Path
 
 os.environ["GLASSFORMER_CHECK_SHAPES"] = "1"
@@ -22,6 +22,7 @@ import torch
 from hypothesis import HealthCheck, settings
 from jaxtyping import config, install_import_hook
 
+_NN = Path(__file__).parent / "nn"
 install_import_hook("glassformer.nn", "beartype.beartype")
 torch.set_num_threads(int(os.environ.get("GLASSFORMER_TEST_THREADS", "1")))
 # No test measures time, and each run looks at the same examples, so that a failure is due to the
@@ -60,16 +61,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup() -> None:
-    """Before any fixture: the numbers that a test draws do not hang on the tests before it."""
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Before any fixture: the numbers that a test draws do not hang on the tests before it.
+
+    To check the shapes of every call takes a third of the time of training and decoding, and what
+    it finds there it finds in the tests of `nn` first.
+    """
+    checked = _NN in item.path.parents or "GLASSFORMER_TEST_SHAPES" in os.environ
+    config.update("jaxtyping_disable", not checked)
     torch.manual_seed(0)
     np.random.seed(0)
     random.seed(0)
 
 
 @pytest.fixture
-def as_users_run_it() -> Iterator[None]:
+def as_users_run_it() -> None:
     """Without shape checks: users have none, so our own messages must do."""
     config.update("jaxtyping_disable", True)
-    yield
-    config.update("jaxtyping_disable", False)

@@ -61,6 +61,7 @@ class Row:
             "ONEDNN_MAX_CPU_ISA": self.onednn,
             "GLASSFORMER_TEST_THREADS": str(self.threads),
             "GLASSFORMER_TEST_ORDER": str(order),
+            "GLASSFORMER_TEST_SHAPES": "1",
             "PYTHONHASHSEED": "random",
         }
         return {name: value for name, value in variables.items() if value != NEWEST}

@@ -12,11 +12,11 @@ import argparse
 import ast
 import copy
 import hashlib
+import multiprocessing
 import os
 import queue
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -263,7 +263,8 @@ def tests_of(mutant: Mutant) -> tuple[list[str], list[str]]:
         name, text = file.relative_to(ROOT).as_posix(), file.read_text(encoding="utf-8")
         imports = re.search(rf"\b{re.escape(module)}\b", text)
         if imports or (name in others and mentioned.search(text)):
-            ranks[name] = (0 if function.search(text) else 1, name)
+            named = file.stem == f"test_{mutant.file.stem}"
+            ranks[name] = (0 if named else 1 if function.search(text) else 2, name)
     near = [name for name in sorted(ranks, key=ranks.__getitem__) if not name.startswith(TOO_SLOW)]
     far = [name for name in sorted(others - set(near)) if not name.startswith(TOO_SLOW)]
     return near, far
@@ -275,13 +276,15 @@ class Outcome:
 
     mutant: Mutant
     by: str
+    tests: list[str]
     seconds: float
 
 
 class Laboratory:
     """Copies of the tree in which mistakes are made; the tree itself is left alone."""
 
-    def __init__(self, folder: Path, jobs: int) -> None:
+    def __init__(self, folder: Path, jobs: int, *, near: bool) -> None:
+        self._near = near
         self._copies: queue.Queue[Path] = queue.Queue()
         skipped = shutil.ignore_patterns(
             ".*", "__pycache__", "node_modules", "build", "dist", "*.egg-info"
@@ -298,13 +301,16 @@ class Laboratory:
         whole = file.read_bytes()
         try:
             _write(file, whole[: mutant.start] + mutant.text.encode() + whole[mutant.end :])
-            noticed = ""
-            for tests in tests_of(mutant):
-                noticed = noticed or (_first_failure(root, tests) if tests else "")
+            noticed, used = "", []
+            groups = [tests for tests in tests_of(mutant) if tests]
+            for tests in groups[:1] if self._near else groups:
+                if not noticed:
+                    noticed, used = _first_failure(root, tests), tests
         finally:
             _write(file, whole)
             self._copies.put(root)
-        return Outcome(mutant, noticed, time.perf_counter() - began)
+        name, is_test, _ = noticed.partition("::")
+        return Outcome(mutant, noticed, [name] if is_test else used, time.perf_counter() - began)
 
     def pass_unchanged(self, tests: Sequence[str]) -> str:
         """What fails of these tests without any mistake: nothing, or nothing is shown by them."""
@@ -323,20 +329,41 @@ def _write(file: Path, content: bytes) -> None:
 
 def _first_failure(root: Path, tests: Sequence[str]) -> str:
     """The first test that fails, or what else went wrong; nothing where all pass."""
-    command = [sys.executable, "-m", "pytest", "--exitfirst", "--quiet", "--tb=no", "-rfE",
-               "--numprocesses=0", "-pno:cacheprovider", *tests]  # fmt: skip
-    environment = os.environ | {"PYTHONPATH": str(root / "src"), "OMP_NUM_THREADS": "1"}
-    try:
-        run = subprocess.run(
-            command, cwd=root, env=environment, capture_output=True, text=True,
-            encoding="utf-8", errors="replace", timeout=LIMIT_S, check=False,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
+    report = root / "report.txt"
+    process = _SERVER.Process(target=_run_tests, args=(root, tests, report))
+    process.start()
+    process.join(LIMIT_S)
+    if process.exitcode is None:
+        process.kill()
+        process.join()
         return f"no end within {LIMIT_S} s"
-    if run.returncode == 0:
+    if process.exitcode == 0:
         return ""
-    failed = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", run.stdout, re.MULTILINE)
-    return failed.group(1) if failed else f"pytest ended with {run.returncode}"
+    said = report.read_text(encoding="utf-8", errors="replace")
+    failed = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", said, re.MULTILINE)
+    return failed.group(1) if failed else f"pytest ended with {process.exitcode}"
+
+
+_SERVER = multiprocessing.get_context("forkserver")  # where torch is imported once, not each time
+_SERVER.set_forkserver_preload(["torch", "beartype"])  # plugins of pytest must come after it
+
+
+def _run_tests(root: Path, tests: Sequence[str], report: Path) -> None:
+    """In a process of its own: the tests of this copy, on the source of this copy."""
+    with report.open("w", encoding="utf-8") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    os.chdir(root)
+    os.environ["PYTHONPATH"] = str(root / "src")
+    sys.path[:] = [str(root / "src"), str(root), *(way for way in sys.path if way)]
+    for name in [name for name in sys.modules if name.partition(".")[0] == "tests"]:
+        del sys.modules[name]  # this module, from the tree itself
+    import pytest
+
+    code = pytest.main(["--exitfirst", "--quiet", "--tb=no", "-rfE", "--numprocesses=0",
+                        "-pno:cacheprovider", *tests])  # fmt: skip
+    sys.stdout.flush()
+    os._exit(int(code))
 
 
 # --- the table -----------------------------------------------------------------------------------
@@ -356,6 +383,7 @@ def main() -> int:
     parser.add_argument("--part", default="1/1", help="2/4: the second quarter of them")
     parser.add_argument("--only", help="a package, or a part of a path")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--near", action="store_true", help="only tests that name the module")
     parser.add_argument("--list", action="store_true", help="print the mistakes, make none")
     wanted = parser.parse_args()
     each = -(-wanted.count // len(PACKAGES))
@@ -369,9 +397,9 @@ def main() -> int:
         return 0
     known = known_equivalents()
     tally: Counter[str] = Counter()
-    killers = set()
+    killers: set[str] = set()
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(wanted.jobs) as pool:
-        laboratory = Laboratory(Path(folder), wanted.jobs)
+        laboratory = Laboratory(Path(folder), wanted.jobs, near=wanted.near)
         for outcome in pool.map(laboratory.examine, mutants):
             mutant = outcome.mutant
             file = mutant.file.relative_to(SOURCE).as_posix()
@@ -379,8 +407,8 @@ def main() -> int:
             verdict = "killed" if outcome.by else "equivalent" if why else "SURVIVED"
             tally[verdict] += 1
             said = outcome.by or why or mutant.source_line
-            if "::" in outcome.by:
-                killers.add(outcome.by.partition("::")[0])
+            if outcome.by:
+                killers.update(outcome.tests)
             print(  # noqa: T201
                 f"{verdict:<10} {outcome.seconds:5.0f} s  {mutant.where:<55} {mutant.change:<28}"
                 f" {said}",

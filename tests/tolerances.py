@@ -40,8 +40,8 @@ def of_a_model(n_layers: int, width: int, dtype: torch.dtype = torch.float32) ->
     A block has seven sums in a row: queries and keys, scores, softmax, values, output, and the two
     of the feed-forward; the embedding and the output layer count as one more. Each is over `width`
     terms at most and brings an error of γ of Σ|terms|, which a norm after each block keeps at the
-    size of the values themselves: n sums add up to n times one. Σ|terms| of a sum of signed terms is
-    about √width times its size, which is the factor here.
+    size of the values themselves: n sums add up to n times one. Σ|terms| of a sum of signed terms
+    is about √width times its size, which is the factor here.
     """
     n_sums = 7 * (n_layers + 1)
     return n_sums * of_a_sum(width, width**0.5, dtype)

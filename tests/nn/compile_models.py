@@ -1,8 +1,9 @@
 """Compile models in a process of its own: `python -m tests.nn.compile_models WHAT ...`.
 
-WHAT is `graphs`, `all-graphs`, `kernels` or `export`. The shape checks of the test process put wrappers around
-our functions that a full graph cannot hold; users have none. Prints one JSON object: for each name,
-the largest difference from eager mode as a share of the largest entry, of output and of gradients.
+WHAT is `graphs`, `all-graphs`, `kernels` or `export`. The shape checks of the test process put
+wrappers around our functions that a full graph cannot hold; users have none. Prints one JSON
+object: for each WHAT and each name, the largest difference from eager mode as a share of the
+largest entry, of output and of gradients.
 """
 
 import json

@@ -118,8 +118,8 @@ def inputs_for(
     """What the model that a config describes is called with; vectors fit those of `make`."""
     generator = torch.Generator().manual_seed(0)
     if config.architecture == "attention":
-        shape = (n_batch, length, config.d_model)
-        return (torch.randn(*shape, generator=generator, dtype=dtype),)
+        vectors = torch.randn(n_batch, length, config.d_model, generator=generator, dtype=dtype)
+        return (vectors,)
     if config.architecture == "image_classifier":
         image = config.image
         shape = (n_batch, image.channels, image.size, image.size)
