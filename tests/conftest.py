@@ -10,6 +10,7 @@ tests that depend on what they should not (`make matrix` sets them):
 
 import os
 import random
+from collections.abc import Iterator
 from pathlib import Path
 
 os.environ["GLASSFORMER_CHECK_SHAPES"] = "1"
@@ -78,3 +79,11 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def as_users_run_it() -> None:
     """Without shape checks: users have none, so our own messages must do."""
     config.update("jaxtyping_disable", True)
+
+
+@pytest.fixture
+def in_float64() -> Iterator[None]:
+    """Models and numbers that are made in the test are float64: for identities of algebra."""
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)

@@ -348,6 +348,10 @@ _SERVER = multiprocessing.get_context("forkserver")  # where torch is imported o
 _SERVER.set_forkserver_preload(["torch", "beartype"])  # plugins of pytest must come after it
 
 
+_FOR_PAGES = ("schemathesis", "playwright")
+"""Plugins that take longer to import than most tests to run."""
+
+
 def _run_tests(root: Path, tests: Sequence[str], report: Path) -> None:
     """In a process of its own: the tests of this copy, on the source of this copy."""
     with report.open("w", encoding="utf-8") as file:
@@ -360,8 +364,10 @@ def _run_tests(root: Path, tests: Sequence[str], report: Path) -> None:
         del sys.modules[name]  # this module, from the tree itself
     import pytest
 
-    code = pytest.main(["--exitfirst", "--quiet", "--tb=no", "-rfE", "--numprocesses=0",
-                        "-pno:cacheprovider", *tests])  # fmt: skip
+    pages = any(re.search("explorer|render", test) for test in tests)
+    without = () if pages else _FOR_PAGES
+    plain = ["--exitfirst", "--quiet", "--tb=no", "-rfE", "-pno:cacheprovider", "-pno:xdist"]
+    code = pytest.main([*plain, *(f"-pno:{plugin}" for plugin in without), *tests])
     sys.stdout.flush()
     os._exit(int(code))
 

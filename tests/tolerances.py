@@ -10,7 +10,6 @@ one machine happened to give.
 import re
 
 import torch
-from torch import Tensor
 
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 
@@ -28,20 +27,13 @@ def of_a_sum(terms: int, magnitude: float, dtype: torch.dtype) -> float:
     return 2 * rounded / (1 - rounded) * magnitude
 
 
-def of_a_product(left: Tensor, right: Tensor, dtype: torch.dtype) -> Tensor:
-    """The bound of every entry of `left @ right`: Σ|terms| is |left| @ |right|."""
-    magnitudes = left.detach().double().abs() @ right.detach().double().abs()
-    return of_a_sum(left.size(-1), 1.0, dtype) * magnitudes
-
-
-def of_a_model(n_layers: int, width: int, dtype: torch.dtype = torch.float32) -> float:
-    """How far two ways to compute one model may lie apart, as a share of its largest output.
+def of_a_model(n_layers: int, width: int, dtype: torch.dtype) -> float:
+    """How far two ways to compute a model may lie apart, as a share of its largest output.
 
     A block has seven sums in a row: queries and keys, scores, softmax, values, output, and the two
-    of the feed-forward; the embedding and the output layer count as one more. Each is over `width`
-    terms at most and brings an error of γ of Σ|terms|, which a norm after each block keeps at the
-    size of the values themselves: n sums add up to n times one. Σ|terms| of a sum of signed terms
-    is about √width times its size, which is the factor here.
+    of the feed-forward; what comes before and after the blocks counts as one more. Each is over
+    `width` terms at most. Terms of both signs have a Σ|terms| of about √width times their sum, and
+    a norm after each block keeps the values at one size, so that the errors of the sums add up.
     """
     n_sums = 7 * (n_layers + 1)
     return n_sums * of_a_sum(width, width**0.5, dtype)
