@@ -8,7 +8,7 @@ STAMP  := $(VENV)/.installed
 TO_USE := $(VENV)/.usable
 MAKEFLAGS += --jobs=2  # what does not wait for one another runs at once: pip and apt, mypy and npm
 
-.PHONY: help setup demo test coverage browser check-slow check-gpu lint lint-web bench web constraints clean
+.PHONY: help setup demo test matrix mutants campaign coverage browser check-slow check-gpu lint lint-web bench web constraints clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -34,7 +34,14 @@ demo: $(TO_USE)  ## look: the explorer on the shipped models, a page on which an
 	$(BIN)/glassformer explore
 
 test: setup lint lint-web browser  ## check: lint, types, every test (the page's in Chromium)
-	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal --durations 20
+	$(BIN)/python -m tests.matrix --row 1 --sensitive --numprocesses 2 --dist worksteal
+
+matrix: setup browser  ## every test nine times: other processors, threads, hash seeds and orders
+	$(BIN)/python -m tests.matrix --numprocesses 2 --dist worksteal
+
+mutants: setup  ## would the tests notice? 110 small mistakes in a copy of the source, one at a time
+	$(BIN)/python -m tests.mutants
 
 coverage: setup browser  ## every test once more, measured: fails below 95 % of lines and branches
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal --cov --cov-report=term
@@ -59,6 +66,9 @@ check-slow: setup  ## check what needs longer or heavy programs: many kills, Lib
 	    apt-get update -qq && apt-get install -y -qq $(SLOW_PACKAGES) >/dev/null || exit 1; break; }; \
 	done
 	$(BIN)/python -m pytest -m slow
+
+campaign: setup  ## try some thousand ways to end badly: kills, damage, hostile files; an hour
+	$(BIN)/python -m tests.campaign
 
 check-gpu: setup  ## check what only an NVIDIA GPU can show: CUDA graphs beside those of torch.compile
 	$(BIN)/python tests/check_gpu.py

@@ -39,6 +39,18 @@ def test_missing_data_are_named_with_the_places_that_were_looked_at(
         assert part in message
 
 
+def test_what_is_missing_is_told_of_the_place_that_has_most(
+    made_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GLASSFORMER_DATA", str(tmp_path / "half"))
+    first, second, *_ = CORPORA["multi30k"].files
+    (tmp_path / "half" / first).parent.mkdir(parents=True)
+    (tmp_path / "half" / first).write_bytes((made_data / first).read_bytes())
+    with pytest.raises(DataError) as caught:
+        find("multi30k", tmp_path / "nowhere")
+    assert f"{tmp_path / 'half' / second} and 8 more missing" in str(caught.value)
+
+
 def test_a_damaged_file_is_named_with_both_checksums(made_data: Path, tmp_path: Path) -> None:
     file = tmp_path / "lm/tinyshakespeare.txt"
     file.parent.mkdir()

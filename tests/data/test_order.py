@@ -80,6 +80,18 @@ def test_a_small_last_batch_is_shared_out_among_the_others() -> None:
     assert sorted(sizes) == [6, 6, 7, 7, 7]
 
 
+def test_a_batch_is_filled_up_to_the_largest_and_longest_of_its_bucket() -> None:
+    order = Order(np.array([5] * 33 + [12, 14, 13]), batch_size=8, bucket_width=8)
+    shapes = {(order.shape_of(batch).rows, order.shape_of(batch).width) for batch in order.epoch(0)}
+    assert shapes == {(7, 5), (3, 14)}  # 33 in five batches are 7, 7, 7, 6 and 6
+    assert order.n_shapes == 2
+
+
+def test_buckets_end_at_multiples_of_their_width() -> None:
+    order = Order(np.array([1, 32, 16, 17]), batch_size=8, bucket_width=16)
+    assert sorted(sorted(batch.tolist()) for batch in order.epoch(0)) == [[0, 2], [1, 3]]
+
+
 @pytest.mark.parametrize("start", [0, 1, 5, 6, 13])
 def test_a_loader_goes_on_anywhere_as_if_it_had_not_stopped(start: int) -> None:
     loader = Loader(Numbers(), Order(LENGTHS, batch_size=3, seed=4))

@@ -14,11 +14,12 @@ QUICK = [claim.id for claim in claims().values() if not claim.slow]
 @contextmanager
 def as_users_run_it() -> Iterator[None]:
     """Without shape checks: users have none, and some claims ask what the library refuses."""
+    before = config.jaxtyping_disable
     config.update("jaxtyping_disable", True)
     try:
         yield
     finally:
-        config.update("jaxtyping_disable", False)
+        config.update("jaxtyping_disable", before)
 
 
 @cache

@@ -90,7 +90,11 @@ EVERY: dict[str, ModelConfig] = {**{name: shrunk(name) for name in SIZES}, **ARC
 
 
 def make(config: ModelConfig, seed: int = 0, attention: Any = "fused") -> nn.Module:
-    """The model, with random numbers in every parameter, norms and biases included."""
+    """The model, with random numbers in every parameter, norms and biases included.
+
+    In float64: that two ways to compute a model agree is algebra, and holds to 1e-12 on every
+    processor, while in float32 the order of a sum decides how many digits are left.
+    """
     torch.manual_seed(seed)
     model = build(config, attention)
     with torch.no_grad():
@@ -98,7 +102,7 @@ def make(config: ModelConfig, seed: int = 0, attention: Any = "fused") -> nn.Mod
             if parameter.dim() == 1:
                 parameter.fill_(float("norm" in name and name.endswith("weight")))
                 parameter.add_(torch.randn_like(parameter), alpha=0.1)
-    return model
+    return model.double()
 
 
 def random_ids(config: ModelConfig, *shape: int, seed: int = 1) -> Tensor:
@@ -108,15 +112,18 @@ def random_ids(config: ModelConfig, *shape: int, seed: int = 1) -> Tensor:
     return torch.randint(1, top, shape, generator=generator)
 
 
-def inputs_for(config: ModelConfig, n_batch: int = 2, length: int = 6) -> tuple[Tensor, ...]:
-    """What the model that a config describes is called with."""
+def inputs_for(
+    config: ModelConfig, n_batch: int = 2, length: int = 6, dtype: torch.dtype = torch.float64
+) -> tuple[Tensor, ...]:
+    """What the model that a config describes is called with; vectors fit those of `make`."""
     generator = torch.Generator().manual_seed(0)
     if config.architecture == "attention":
-        return (torch.randn(n_batch, length, config.d_model, generator=generator),)
+        vectors = torch.randn(n_batch, length, config.d_model, generator=generator, dtype=dtype)
+        return (vectors,)
     if config.architecture == "image_classifier":
         image = config.image
         shape = (n_batch, image.channels, image.size, image.size)
-        return (torch.randn(*shape, generator=generator),)
+        return (torch.randn(*shape, generator=generator, dtype=dtype),)
     if config.architecture == "seq2seq":
         n_target = config.max_len if config.output.flattened else length - 1
         return random_ids(config, n_batch, length), random_ids(config, n_batch, n_target, seed=2)

@@ -8,10 +8,10 @@ from torch import Tensor
 
 from glassformer.nn import DecodingCache, LanguageModel, ModelConfig, Seq2Seq
 from glassformer.nn.attention import KeyValueCache
-from tests.nn.oracles import share
+from tests.nn.oracles import FLOAT64_SHARE, share
 from tests.nn.small import make, random_ids, shrunk, tiny
 
-TOLERANCE = 1e-6  # of the largest logit, in float32
+TOLERANCE = FLOAT64_SHARE
 LANGUAGE_MODELS: dict[str, ModelConfig] = {
     **{
         f"{kind} positions": tiny("language_model", positions__kind=kind)

@@ -1,5 +1,7 @@
 """B05, B06, B09, B13, B14: the robust part of each claim over several seeds, and where it fails."""
 
+from statistics import mean
+
 import pytest
 import torch
 
@@ -163,11 +165,14 @@ def test_two_layers_do_not_need_norms() -> None:
 # --- B14 ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", SEEDS[:2])
-def test_memory_grows_with_the_width_of_the_feed_forward(seed: int) -> None:
-    narrow, wide = (learn_at_width(d_ff, steps=180, seed=seed) for d_ff in (2, 64))
-    assert narrow.accuracy < 0.8 < 0.9 < wide.accuracy
-    assert wide.parameters - narrow.parameters == (64 - 2) * (2 * 8 + 1)
+def test_memory_grows_with_the_width_of_the_feed_forward() -> None:
+    """On average: 56 % against 90 %, and a single training may end a tenth above or below."""
+    narrow, wide = (
+        [learn_at_width(d_ff, steps=180, seed=seed) for seed in SEEDS] for d_ff in (2, 64)
+    )
+    gain = mean(run.accuracy for run in wide) - mean(run.accuracy for run in narrow)
+    assert gain > 0.15
+    assert wide[0].parameters - narrow[0].parameters == (64 - 2) * (2 * 8 + 1)
 
 
 def test_an_easy_task_needs_less_than_k() -> None:

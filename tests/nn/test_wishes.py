@@ -27,13 +27,13 @@ both = pytest.mark.parametrize("implementation", ["written", "fused"])
 @both
 def test_wish_1_true_means_may_attend_and_the_batch_comes_first(implementation: Any) -> None:
     """Mask polarity and layout: one convention everywhere."""
-    module = MultiHeadAttention(8, AttentionConfig(n_heads=2))
+    module = MultiHeadAttention(8, AttentionConfig(n_heads=2)).double()
     set_attention(module, implementation)
-    x = seeded(2, 3, 8, dtype=torch.float32)
+    x = seeded(2, 3, 8)
     only_first = torch.tensor([True, False, False])
     expected = module(x, x[:, :1])
-    assert share(module(x, mask=only_first), expected) <= 1e-6
-    assert share(module(x, mask=only_first.expand(2, 1, 3, 3)), expected) <= 1e-6
+    assert share(module(x, mask=only_first), expected) <= FLOAT64_SHARE
+    assert share(module(x, mask=only_first.expand(2, 1, 3, 3)), expected) <= FLOAT64_SHARE
 
 
 @pytest.mark.usefixtures("as_users_run_it")
@@ -81,7 +81,7 @@ def test_wish_3_weights_of_every_layer_and_head_without_changing_the_output(name
     assert recorded.keys() == attentions.keys()
     for path, (weights,) in recorded.items():
         assert weights.shape[:2] == (2, attentions[path].n_heads)
-        torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]))
+        torch.testing.assert_close(weights.sum(-1), torch.ones_like(weights[..., 0]))
 
 
 @torch.no_grad()
@@ -92,10 +92,10 @@ def test_wish_4_a_cache_for_self_and_cross_attention() -> None:
     ids, source = random_ids(writer.config, 2, 6), random_ids(translator.config, 2, 5)
     cache = writer.start_cache()
     steps = [writer(ids[:, t : t + 1], cache=cache) for t in range(6)]
-    assert share(torch.cat(steps, dim=1), writer(ids)) <= 1e-6
+    assert share(torch.cat(steps, dim=1), writer(ids)) <= FLOAT64_SHARE
     cache, memory = translator.start_cache(), translator.encode(source)
     steps = [translator.decode(ids[:, t : t + 1], memory, cache=cache) for t in range(6)]
-    assert share(torch.cat(steps, dim=1), translator(source, ids)) <= 1e-6
+    assert share(torch.cat(steps, dim=1), translator(source, ids)) <= FLOAT64_SHARE
     assert {layer.length for layer in cache.cross_attention} == {5}
 
 

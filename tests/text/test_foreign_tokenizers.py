@@ -53,6 +53,9 @@ def test_bert_streams_and_shows(bert: Tokenizer) -> None:
     parts = [stream.push(id_) for id_ in ids]
     assert parts[:5] == ["", "token", "ization", ",", " won"]
     assert "".join(parts) + stream.finish() == bert.decode(ids)
+    whole = bert.stream(skip_special=False)
+    parts = [whole.push(id_) for id_ in ids]
+    assert "".join(parts) + whole.finish() == bert.decode(ids, skip_special=False)
     pieces = bert.pieces(text)
     assert [(piece.label, piece.span) for piece in pieces[:3]] == [
         ("token", (0, 5)),

@@ -14,7 +14,8 @@ pytestmark = pytest.mark.no_cover  # the lines of test_rules.py, for far more ce
 def test_presets_are_true_in_every_cell(name: str) -> None:
     config = EVERY[name]
     batch = 64 if name == "illustrated" else 16  # that one is a single layer of width 4
-    traced = trace(make(config, attention="written"), *inputs_for(config, batch, 12))
+    model = make(config, attention="written").float()
+    traced = trace(model, *inputs_for(config, batch, 12, torch.float32))
     report = traced.verify(sample=20_000)
     assert report.cells >= 20_000
     assert report.opaque == []
@@ -25,13 +26,14 @@ def test_presets_are_true_in_every_cell(name: str) -> None:
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_architectures_verify_and_replay(name: str, attention: str) -> None:
     config = EVERY[name]
-    model = make(config, attention=attention).eval()
-    traced = trace(model, *inputs_for(config))
+    model = make(config, attention=attention).float().eval()
+    inputs = inputs_for(config, dtype=torch.float32)
+    traced = trace(model, *inputs)
     report = traced.verify(sample=1_500)
     assert report.opaque == []
     assert report.ok, str(report)
     with torch.no_grad():
-        expected = model(*inputs_for(config))
+        expected = model(*inputs)
     output = next(iter(traced.outputs.values())).value
     first = expected if isinstance(expected, Tensor) else next(iter(vars(expected).values()))
     torch.testing.assert_close(output, first, rtol=1e-5, atol=1e-5)
@@ -64,7 +66,7 @@ class BeamStep(nn.Module):
 
 def test_a_beam_step_of_a_padded_encoder_decoder_leads_back_to_tokens_and_parameters() -> None:
     config = shrunk("vaswani_2017_base", pad_id=0)
-    step = BeamStep(make(config, attention="written"), 3)
+    step = BeamStep(make(config, attention="written").float(), 3)
     source = torch.tensor([[5, 7, 2, 9, 0, 0]])
     beams = torch.tensor([[1, 4], [1, 8], [1, 3]])
     words = ["ein", "Haus", "am", "See", "<pad>", "<pad>"]

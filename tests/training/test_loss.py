@@ -15,6 +15,7 @@ from glassformer.training.evaluation import Evaluator
 from glassformer.training.loss import cross_entropy, disagreement, model_loss
 from glassformer.training.problems import prepare
 from glassformer.training.processes import Processes
+from tests.tolerances import of_a_sum
 from tests.training.made import tiny
 
 
@@ -176,3 +177,35 @@ def test_two_passes_agree_without_dropout_and_cost_the_more_they_differ() -> Non
         losses.append(model_loss(dropped, (x,), labels, agreement=agreement))
     assert losses[1].objective > losses[0].objective
     assert torch.equal(losses[0].nll, losses[1].nll)  # what is reported is plain
+
+
+class Unsure(nn.Module):
+    """Answers two classes with the chances 1/2 and 1/2, and at the next call with 3/4 and 1/4."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        chances = torch.tensor([[0.5, 0.5], [0.75, 0.25]], dtype=x.dtype)[(self.calls - 1) % 2]
+        return chances.log().expand(len(x), 2)
+
+
+@pytest.mark.parametrize("agreement", [0.5, 1.0, 4.0])
+def test_r_drop_by_hand(agreement: float) -> None:
+    """Mean of both losses + α/2 · mean of both divergences, for each of the two labels that count.
+
+    The label is class 0: −log 1/2 and −log 3/4. The divergences of p = (1/2, 1/2) and
+    q = (3/4, 1/4): Σ p log p/q = ½ log 4/3, Σ q log q/p = ¾ log 3/2 + ¼ log 1/2.
+    """
+    labels = torch.tensor([0, 0, IGNORED])
+    x = torch.zeros(3, 1, dtype=torch.float64)
+    loss = model_loss(Unsure(), (x,), labels, agreement=agreement)
+    nll = (math.log(2) + math.log(4 / 3)) / 2
+    there = 0.5 * math.log(4 / 3)
+    back = 0.75 * math.log(3 / 2) + 0.25 * math.log(1 / 2)
+    apart = (there + back) / 2
+    room = of_a_sum(16, 1.0, torch.float32)  # two classes, labels, passes, and losses of each
+    assert loss.nll.item() == pytest.approx(2 * nll, rel=room)
+    assert loss.objective.item() == pytest.approx(2 * (nll + agreement / 2 * apart), rel=room)

@@ -11,6 +11,7 @@ from glassformer.training.loss import squared_error
 from glassformer.training.others import KINDS, Translator
 from glassformer.training.others.translator import _Prefixes
 
+pytestmark = pytest.mark.usefixtures("in_float64")
 SIZES = ModelConfig(
     vocab_size=20,
     d_model=8,
@@ -34,14 +35,14 @@ def test_padding_of_the_source_changes_nothing(translator: Translator) -> None:
     target = torch.tensor([[2, 5, 6]])
     alone = translator(torch.tensor([[7, 8, 3]]), target)
     padded = translator(torch.tensor([[7, 8, 3, 0, 0]]), target)
-    assert torch.allclose(alone, padded, atol=1e-6)
+    assert torch.allclose(alone, padded, rtol=0, atol=1e-12)
 
 
 def test_no_position_sees_what_comes_after_it(translator: Translator) -> None:
     source = torch.tensor([[7, 8, 3]])
     short = translator(source, torch.tensor([[2, 5]]))
     long = translator(source, torch.tensor([[2, 5, 9, 9]]))
-    assert torch.allclose(short, long[:, :2], atol=1e-6)
+    assert torch.allclose(short, long[:, :2], rtol=0, atol=1e-12)
 
 
 def test_stepwise_answers_are_those_of_the_whole_prefix(translator: Translator) -> None:
@@ -52,7 +53,7 @@ def test_stepwise_answers_are_those_of_the_whole_prefix(translator: Translator) 
     logits = stepper.step(torch.tensor([[9, 9], [9, 9]]), torch.tensor([[1, 0], [0, 0]]))
     padded = torch.tensor([[7, 8, 3], [4, 3, 0]])
     whole = translator(padded, torch.tensor([[2, 6, 9], [2, 5, 9]]))
-    assert torch.allclose(logits[:, 0], whole[:, -1], atol=1e-6)
+    assert torch.allclose(logits[:, 0], whole[:, -1], rtol=0, atol=1e-12)
     stepper.keep(torch.tensor([1]))
     assert stepper.step(torch.tensor([[1, 1]])).shape == (1, 2, 20)
 
@@ -67,7 +68,7 @@ def test_the_recurrent_classifier_reads_no_padding() -> None:
     torch.manual_seed(0)
     model = KINDS["lstm"](SIZES).eval()
     alone, padded = model(torch.tensor([[7, 8]])), model(torch.tensor([[7, 8, 0, 0]]))
-    assert torch.allclose(alone, padded, atol=1e-6)
+    assert torch.allclose(alone, padded, rtol=0, atol=1e-12)
 
 
 def test_a_rating_is_mean_habits_and_match() -> None:

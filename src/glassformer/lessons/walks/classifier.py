@@ -137,8 +137,8 @@ def learn(*, positions: bool = True) -> Learned:
         shares = model(ids)
         return F.nll_loss(shares.log(), labels)
 
-    fit(model.parameters(), loss, steps=_STEPS, learning_rate=_RATE)
-    set_attention(model.eval(), "written")
+    fit(model.double().parameters(), loss, steps=_STEPS, learning_rate=_RATE)
+    set_attention(model.float().eval(), "written")
     with torch.no_grad():
         right = int((model(ids).argmax(dim=-1) == labels).sum())
     return Learned(model, words, right)

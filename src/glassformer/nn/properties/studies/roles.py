@@ -127,7 +127,8 @@ def learn_roles(
         readings = zip(model(ids), answers, strict=True)
         return torch.stack([F.cross_entropy(*reading) for reading in readings]).sum()
 
-    fit(model.parameters(), loss, steps=steps, learning_rate=0.01)
+    fit(model.double().parameters(), loss, steps=steps, learning_rate=0.01)
+    model.float()
     one = _encode(ROLE_SENTENCE)
     swapped = _encode(("susan", "gave", "roses", "to", "mary"))
     with torch.no_grad():

@@ -37,7 +37,11 @@ def fit(
     steps: int,
     learning_rate: float,
 ) -> float:
-    """Adam on a loss that is computed anew each step; returns the last one."""
+    """Adam on a loss that is computed anew each step; returns the last one.
+
+    Training multiplies the rounding of its first steps, which differs between processors. Where a
+    result shall be the same digits everywhere, pass parameters in float64.
+    """
     optimiser = torch.optim.Adam(parameters, lr=learning_rate)
     last = float("nan")
     with one_thread():
