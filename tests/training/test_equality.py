@@ -83,16 +83,18 @@ def test_trap_21_two_processes_are_one(sharding: str, tmp_path: Path) -> None:
     said = At()
     train(tiny("csv", **changes, loop__steps=6), tmp_path / "both", resume=True, reporter=said)
     assert "going on at step 4 of 6" in said.lines
+    assert "saved by 2 processes and is resumed by 1 process" in said.lines[0]
     if sharding == "fsdp":  # and the other way round
         longer = tiny("csv", **changes, loop__steps=6, loop__sharding=sharding)
-        run_two(longer, tmp_path, "alone", "--resume")
+        said_by_two = run_two(longer, tmp_path, "alone", "--resume")
+        assert "saved by 1 process and is resumed by 2 processes" in said_by_two
         assert records(tmp_path / "alone")[-1]["step"] == 6
         last = [records(tmp_path / name)[-1]["valid_loss"] for name in ("alone", "both")]
         assert last[0] == pytest.approx(last[1], rel=1e-4)
 
 
-def run_two(config: RunConfig, folder: Path, name: str, *options: str) -> None:
-    """The same command, twice, joined by gloo."""
+def run_two(config: RunConfig, folder: Path, name: str, *options: str) -> str:
+    """The same command, twice, joined by gloo; what it said meanwhile."""
     file = folder / "config.json"
     file.write_text(to_json(config), encoding="utf-8")
     out = str(folder / name)
@@ -105,6 +107,7 @@ def run_two(config: RunConfig, folder: Path, name: str, *options: str) -> None:
         command, env=environment, capture_output=True, text=True, timeout=300, check=False
     )
     assert done.returncode == 0, done.stderr
+    return done.stderr
 
 
 def records(folder: Path) -> list[dict[str, float]]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -22,6 +22,8 @@ from glassformer.nn.processor import multiplies_bfloat16
 from glassformer.training.sharding import shard
 
 __all__ = ["Processes", "choose_device", "precision"]
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -103,11 +105,11 @@ class Processes:
             return flag
         return bool(self.sum(torch.tensor(float(flag), device=device)))
 
-    def gather(self, mine: list[tuple[int, str]]) -> list[tuple[int, str]]:
-        """The lists of all processes, joined."""
+    def gather(self, mine: list[T]) -> list[T]:
+        """The lists of all processes, joined in the order of their ranks."""
         if self.n == 1:
             return mine
-        lists: list[list[tuple[int, str]]] = [[] for _ in range(self.n)]
+        lists: list[list[T]] = [[] for _ in range(self.n)]
         dist.all_gather_object(lists, mine)
         return [item for part in lists for item in part]
 
