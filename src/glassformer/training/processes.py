@@ -114,14 +114,17 @@ class Processes:
         return [item for part in lists for item in part]
 
     def wrap(self, model: nn.Module, device: torch.device, *, sharded: bool = False) -> nn.Module:
-        """The model with gradients shared among processes (their mean)."""
-        if self.n == 1:
-            return model
-        if sharded:
+        """The model with gradients shared among processes (their mean), where it is not left to us.
+
+        DDP adds gradients up in other portions after its first update, and three numbers in another
+        order have another sum: a resumed run would not end with the same bits. On CPUs, where that
+        is promised, `sum_gradients` adds them up in the same order each time.
+        """
+        if self.n > 1 and sharded:
             shard(model, device, self.n)
-            return model
-        ids = [device.index] if device.type == "cuda" else None
-        return DistributedDataParallel(model, device_ids=ids)
+        elif self.n > 1 and device.type != "cpu":
+            return DistributedDataParallel(model, device_ids=[device.index])
+        return model
 
 
 def choose_device(asked: str, processes: Processes) -> torch.device:
