@@ -37,7 +37,7 @@ def with_absolute_links(text: str, root: Path, tag: str) -> str:
         else:
             kind = "tree" if (root / path).is_dir() else "blob"
             address = f"https://github.com/{REPOSITORY}/{kind}/{tag}/{path}{hash_}{section}"
-        return f"{mark}[{shown}]({address})"
+        return f"{mark}[{LINK.sub(absolute, shown)}]({address})"  # a link may show an image
 
     return LINK.sub(absolute, text)
 
