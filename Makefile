@@ -8,7 +8,8 @@ STAMP  := $(VENV)/.installed
 TO_USE := $(VENV)/.usable
 MAKEFLAGS += --jobs=2  # what does not wait for one another runs at once: pip and apt, mypy and npm
 
-.PHONY: help setup demo test matrix mutants campaign coverage browser check-slow check-gpu lint lint-web bench web constraints clean
+.PHONY: help setup demo test matrix mutants campaign coverage browser check-slow check-gpu lint lint-web \
+	bench web constraints sbom audit-deps release-check clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -103,6 +104,15 @@ lint-web: $(PACKAGES)  ## types, lint and format of the page
 
 constraints:  ## renew constraints.txt from what is installed
 	$(BIN)/python -m pip freeze --exclude-editable | sed 's/+cpu$$//' > constraints.txt
+
+sbom: setup  ## write dist/glassformer.cdx.json, a software bill of materials (CycloneDX)
+	$(BIN)/python -m release.sbom dist/glassformer.cdx.json
+
+audit-deps: setup  ## ask the OSV list of known vulnerabilities about every pinned version
+	$(BIN)/python -m release.vulnerabilities
+
+release-check:  ## build, install into an empty environment, run every command without a network
+	$(PYTHON) release/check.py
 
 clean:  ## remove what setup and tests made
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage dist build

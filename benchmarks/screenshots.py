@@ -16,7 +16,6 @@ import re
 import shutil
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -99,13 +98,11 @@ def explorer(watched: Path | None = None) -> Iterator[str]:
     state = State.of()
     state.watched = None if watched is None else WatchedRun(watched)
     serving = prepare(lambda: create_api(state), port=0)
-    thread = threading.Thread(target=serving.run, daemon=True)
-    thread.start()
+    serving.start()
     try:
         yield serving.address
     finally:
-        serving.server.should_exit = True
-        thread.join(10)
+        serving.stop()
 
 
 def train(folder: Path) -> Path:

@@ -1,6 +1,8 @@
 import { svelte } from '@sveltejs/vite-plugin-svelte';
 import { defineConfig, type Plugin } from 'vite';
 
+import { thirdPartyLicenses } from './licenses.js';
+
 /** KaTeX names each font in three formats; every browser that runs this page reads woff2. */
 function onlyWoff2(): Plugin {
   return {
@@ -15,7 +17,7 @@ function onlyWoff2(): Plugin {
 
 export default defineConfig({
   base: './',
-  plugins: [onlyWoff2(), svelte()],
+  plugins: [onlyWoff2(), svelte(), thirdPartyLicenses()],
   build: {
     outDir: '../src/glassformer/explorer/static',
     emptyOutDir: true,

@@ -7,6 +7,7 @@ from types import FrameType
 
 # Where Ctrl-C would be swallowed, or leave a library half loaded to fail at its next use.
 _SLOW_TO_LOAD = ("torch", "numpy")
+INTERRUPTED = 130
 
 
 def main() -> None:
@@ -17,7 +18,13 @@ def main() -> None:
         from glassformer.cli import run
     except KeyboardInterrupt:
         _leave()
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    if code == INTERRUPTED:
+        # Everything was saved or given up, and said. Python would still wait for threads and take
+        # torch and all traces apart, number by number, which takes seconds.
+        sys.stdout.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
@@ -30,7 +37,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 def _leave() -> None:
     os.write(2, b"glassformer: interrupted\n")
-    os._exit(130)
+    os._exit(INTERRUPTED)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ an exception, a request that leaves the origin.
 from __future__ import annotations
 
 import shutil
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,11 +42,9 @@ def live() -> Iterator[Live]:
     """The explorer on the shipped models."""
     state = State.of()
     serving = prepare(lambda: create_api(state), port=0)
-    thread = threading.Thread(target=serving.run, daemon=True)
-    thread.start()
+    serving.start()
     yield Live(serving.address, state)
-    serving.server.should_exit = True
-    thread.join(10)
+    serving.stop()
 
 
 @pytest.fixture(scope="session")

@@ -78,7 +78,7 @@ def test_the_next_port_is_taken_and_said(monkeypatch: pytest.MonkeyPatch) -> Non
         monkeypatch.setattr(serving, "DEFAULT_PORT", taken.getsockname()[1])
         prepared = serving.prepare(lambda: None)  # type: ignore[arg-type, return-value]
         assert prepared.port != taken.getsockname()[1]
-        prepared.close()
+        prepared.stop()
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,59 @@
-"""Many readers at once for a minute: every request is answered, and memory stays within bounds."""
+"""Readers at once, for a moment or a minute: every answer is the library's, and nothing grows."""
 
 import pytest
 
-from benchmarks.explorer_load import ANSWERS, Client, Tally, explorer, load
+from benchmarks.explorer_load import (
+    ANSWERS,
+    MOST_GROWTH_FILES,
+    MOST_GROWTH_MIB,
+    Client,
+    Tally,
+    explorer,
+    growth,
+    load,
+    one_by_one,
+    two_tabs,
+)
+from tests.explorer.conftest import Live
 
 CLIENTS, SECONDS = 50, 60.0
 MOST_MIB = 2_600
 """The store's 1.5 GiB, the models, Python and torch."""
+
+
+def test_two_tabs_that_edit_one_trace_do_not_disturb_each_other(live: Live) -> None:
+    tally = two_tabs(live.address, n_edits=3)
+    assert tally.errors == []
+    assert tally.n_right >= 1 + 2 * 3 * 4  # a trace, and of each edit four answers
+
+
+def test_clients_at_once_get_what_the_library_says(live: Live) -> None:
+    tally = Tally()
+    with Client(live.address, tally, seed=1) as one:
+        twin = one.open()
+        assert twin is not None
+        for _ in range(8):
+            one.click(twin)
+    assert tally.errors == [] and tally.n_right == 9
+
+
+def test_another_answer_than_the_librarys_is_an_error(live: Live) -> None:
+    """The check can fail: a number is set on the server of which the library knows nothing."""
+    tally = Tally()
+    with Client(live.address, tally, seed=1) as one:
+        twin = one.open()
+        assert twin is not None
+        edited = one.edit(twin)
+        assert edited is not None and tally.errors == []
+        for _ in range(40):
+            one.click(edited._replace(here=twin.here))
+    assert any("another answer" in error for error in tally.errors)
+
+
+def test_growth_is_of_the_last_quarter() -> None:
+    assert growth([0.0, 5.0, 7.0, 7.0]) == 0.0
+    assert growth([1.0, 1.0, 1.0, 1.0, 2.0, 4.0, 6.0, 6.0]) == 3.0
+    assert growth([3.0]) == 0.0
 
 
 @pytest.mark.slow
@@ -14,8 +61,18 @@ def test_fifty_clients_for_a_minute() -> None:
     with explorer() as (address, pid):
         with Client(address, Tally(), 0) as first:
             assert first.ask("GET", "models")
-        tally, memory = load(address, pid, CLIENTS, SECONDS)
+        tally, vitals = load(address, pid, CLIENTS, SECONDS)
     assert tally.errors == []
     assert set(tally.statuses) <= ANSWERS
     assert tally.statuses[201] > CLIENTS  # runs were made, not only refused
-    assert max(memory) < MOST_MIB
+    assert max(one.mib for one in vitals) < MOST_MIB
+    assert growth([float(one.files) for one in vitals]) <= MOST_GROWTH_FILES
+
+
+@pytest.mark.slow
+def test_two_thousand_traces_of_changing_models_with_edits() -> None:
+    with explorer() as (address, pid):
+        tally, vitals = one_by_one(address, pid, 2_000)
+    assert tally.errors == []
+    assert growth([one.mib for one in vitals]) <= MOST_GROWTH_MIB
+    assert growth([float(one.files) for one in vitals]) <= MOST_GROWTH_FILES

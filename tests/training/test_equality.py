@@ -86,6 +86,7 @@ def test_trap_21_two_processes_are_one(sharding: str, tmp_path: Path) -> None:
     said = At()
     train(tiny("csv", **changes, loop__steps=6), tmp_path / "both", resume=True, reporter=said)
     assert "going on at step 4 of 6" in said.lines
+    assert "saved by 2 processes and is resumed by 1 process" in said.lines[0]
 
 
 @pytest.mark.slow
@@ -94,14 +95,15 @@ def test_two_processes_with_shards_go_on_where_one_stopped(tmp_path: Path) -> No
     train(tiny("csv", **changes, loop__steps=6), tmp_path / "whole")
     train(tiny("csv", **changes), tmp_path / "alone")
     longer = tiny("csv", **changes, loop__steps=6, loop__sharding="fsdp")
-    run_two(longer, tmp_path, "alone", "--resume")
+    said = run_two(longer, tmp_path, "alone", "--resume")
+    assert "saved by 1 process and is resumed by 2 processes" in said
     last, expected = (records(tmp_path / name)[-1] for name in ("alone", "whole"))
     assert last["step"] == 6
     assert last["valid_loss"] == pytest.approx(expected["valid_loss"], rel=1e-4)
 
 
-def run_two(config: RunConfig, folder: Path, name: str, *options: str) -> None:
-    """The same command, twice, joined by gloo."""
+def run_two(config: RunConfig, folder: Path, name: str, *options: str) -> str:
+    """The same command, twice, joined by gloo; what it said meanwhile."""
     file = folder / "config.json"
     file.write_text(to_json(config), encoding="utf-8")
     out = str(folder / name)
@@ -114,6 +116,7 @@ def run_two(config: RunConfig, folder: Path, name: str, *options: str) -> None:
         command, env=environment, capture_output=True, text=True, timeout=300, check=False
     )
     assert done.returncode == 0, done.stderr
+    return done.stderr
 
 
 def records(folder: Path) -> list[dict[str, float]]:

@@ -2,16 +2,22 @@
 
 import json
 import multiprocessing
+import multiprocessing.connection
+import os
 import random
+import shutil
 import signal
 import time
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 import torch
+import torch.distributed as dist
 
 from glassformer.training import RunConfig, train
+from glassformer.training.state import State, newest_state, save_state
 from tests.training.made import prose, tiny
 from tests.training.runs import At, assert_same_bits
 
@@ -142,39 +148,74 @@ def losses(folder: Path) -> list[dict[str, Any]]:
     ]
 
 
-# SIGKILL needs processes of its own. A server that has torch imported already forks them.
+# SIGKILL needs processes of its own. A server that has imported what takes seconds (an optimiser
+# imports torch._dynamo) forks them.
 _SERVER = multiprocessing.get_context("forkserver")
-_SERVER.set_forkserver_preload(["glassformer.training"])
+_SERVER.set_forkserver_preload(["glassformer.training", "torch._dynamo", "pytest"])
 
 
-def run_in_child(config: RunConfig, folder: Path) -> None:
+def run_in_child(
+    config: RunConfig, folder: Path, rank: int, n: int, meeting: Path, killed_at: int
+) -> None:
+    """One of `n` processes that train; they find each other by a file, which no one else uses."""
     torch.set_num_threads(1)
-    train(config, folder, resume=True)
+    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(n))
+    if n > 1:
+        dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=n)
+    train(config, folder, resume=True, reporter=At(killed_at, kill_this_process))
 
 
-def start(config: RunConfig, folder: Path) -> Any:
-    child = _SERVER.Process(target=run_in_child, args=(config, folder))
-    child.start()
-    return child
+def kill_this_process() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
-def kill_and_resume(tmp_path: Path, n_kills: int) -> None:
-    """Kill a run at random moments, let it go on each time, and compare its end."""
+class Run:
+    """A run in one or several processes of their own."""
+
+    def __init__(self, config: RunConfig, folder: Path, n: int, killed_at: int = -1) -> None:
+        meeting = folder.with_name(f"{folder.name}-{uuid4().hex}")
+        self.children = [
+            _SERVER.Process(target=run_in_child, args=(config, folder, rank, n, meeting, killed_at))
+            for rank in range(n)
+        ]
+        for child in self.children:
+            child.start()
+
+    def end(self) -> None:
+        for child in self.children:
+            child.join()
+            assert child.exitcode == 0
+
+    def kill_after(self, seconds: float | None) -> bool:
+        """Kill all processes when one has ended or time is up; False where the run was over."""
+        multiprocessing.connection.wait([child.sentinel for child in self.children], seconds)
+        for child in reversed(self.children):
+            child.kill()
+        for child in self.children:
+            child.join()
+        return any(child.exitcode == -signal.SIGKILL for child in self.children)
+
+
+def killable(tmp_path: Path, **changes: Any) -> RunConfig:
+    """A run on a text of its own, which processes of their own find as well."""
     file = tmp_path / "my.txt"
     file.write_text(prose(random.Random(1), 800), encoding="utf-8")
-    config = tiny(
+    return tiny(
         "text",
         **EVERYTHING,
+        **changes,
         data__file=str(file),
         data__cache=str(tmp_path / "tokens"),
-        loop__steps=60,
-        loop__evaluate_every=20,
-        loop__save_every=2,
         model__block__dropout=0.2,
     )
-    start(config, tmp_path / "warm").join()  # imports and tokens, which later runs find
+
+
+def kill_and_resume(tmp_path: Path, n_kills: int, n_processes: int = 1) -> None:
+    """Kill a run at random moments, let it go on each time, and compare its end."""
+    config = killable(tmp_path, loop__steps=60, loop__evaluate_every=20, loop__save_every=2)
+    Run(config, tmp_path / "warm", n_processes).end()  # imports and tokens, which later runs find
     began = time.monotonic()
-    start(config, tmp_path / "whole").join()
+    Run(config, tmp_path / "whole", n_processes).end()
     seconds = time.monotonic() - began
     rng = random.Random()
     n_killed = 0
@@ -182,16 +223,10 @@ def kill_and_resume(tmp_path: Path, n_kills: int) -> None:
         # Each kill has a run of its own, so that it can strike anywhere from start to end.
         folder = tmp_path / f"run{attempt}"
         began = time.monotonic()
-        child = start(config, folder)
-        child.join(rng.uniform(0.05, 0.95) * seconds)
-        child.kill()
-        child.join()
-        if child.exitcode != -signal.SIGKILL:  # it was over before: the machine is less busy now
-            seconds = time.monotonic() - began
+        if not Run(config, folder, n_processes).kill_after(rng.uniform(0.05, 0.95) * seconds):
+            seconds = time.monotonic() - began  # the machine is less busy now
             continue
-        child = start(config, folder)
-        child.join()
-        assert child.exitcode == 0
+        Run(config, folder, n_processes).end()
         assert_same_bits(tmp_path / "whole", folder)
         n_killed += 1
         if n_killed == n_kills:
@@ -203,6 +238,40 @@ def test_a_run_killed_at_random_moments_ends_with_the_same_bits(tmp_path: Path) 
     kill_and_resume(tmp_path, n_kills=3)
 
 
+@pytest.mark.parametrize("n", [2, 3])
+def test_processes_with_dropout_killed_and_resumed_end_with_the_same_bits(
+    n: int, tmp_path: Path
+) -> None:
+    """Every process draws on from its own generator, and three gradients have one sum."""
+    config = killable(tmp_path, loop__steps=6, loop__save_every=2, loop__log_every=1)
+    Run(config, tmp_path / "whole", n).end()
+    assert Run(config, tmp_path / "cut", n, killed_at=3).kill_after(None)
+    assert not (tmp_path / "cut/model").exists()
+    Run(config, tmp_path / "cut", n).end()
+    assert_same_bits(tmp_path / "whole", tmp_path / "cut")
+    assert losses(tmp_path / "whole") == losses(tmp_path / "cut")
+
+
 @pytest.mark.slow
-def test_a_run_killed_at_25_random_moments_ends_with_the_same_bits(tmp_path: Path) -> None:
-    kill_and_resume(tmp_path, n_kills=25)
+@pytest.mark.parametrize(("n_processes", "n_kills"), [(1, 25), (2, 20), (3, 5)])
+def test_a_run_killed_at_many_random_moments_ends_with_the_same_bits(
+    n_processes: int, n_kills: int, tmp_path: Path
+) -> None:
+    kill_and_resume(tmp_path, n_kills, n_processes)
+
+
+def test_a_state_of_before_resumes_with_the_generators_that_it_has(tmp_path: Path) -> None:
+    """States once held the generators of the first process alone, without its number."""
+    config = tiny("shakespeare", loop__steps=6, loop__save_every=3, model__block__dropout=0.2)
+    train(config, tmp_path / "whole")
+    shutil.copytree(tmp_path / "whole", tmp_path / "cut")
+    states = tmp_path / "cut/state"
+    for file in states.glob("00000006*"):
+        file.unlink()
+    state = newest_state(states, print)
+    assert state is not None and state.step == 3
+    tensors = {name.replace("random.0.", "random."): t for name, t in state.tensors.items()}
+    (random_facts,) = state.facts["random"]
+    save_state(states, State(3, tensors, {**state.facts, "random": random_facts}), keep=2)
+    train(config, tmp_path / "cut", resume=True)
+    assert_same_bits(tmp_path / "whole", tmp_path / "cut")

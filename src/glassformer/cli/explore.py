@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 __all__ = ["explore"]
 
+_PATIENCE_S = 0.4
+"""How long Ctrl+C waits for answers that are under way."""
+
 
 def explore(
     *,
@@ -54,7 +57,11 @@ def explore(
     sys.stdout.flush()
     if open_page and not open_in_browser(serving.address):
         sys.stderr.write("open this address in a browser; Ctrl+C ends the explorer\n")
-    serving.run()
+    serving.start()
+    try:
+        serving.wait()
+    finally:
+        serving.stop(_PATIENCE_S)
 
 
 def _loader(model: str | None) -> "Callable[[], ASGIApp]":

@@ -6,7 +6,6 @@ Nothing that goes wrong with the page ends the run.
 
 import os
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -57,7 +56,7 @@ def _serve(folder: Path) -> "tuple[WatchedRun, str]":
     # Loaded before the run starts: afterwards the two would fight over the interpreter's lock.
     api = create_api(state)
     serving = prepare(lambda: api)
-    threading.Thread(target=serving.run, name="watch", daemon=True).start()
+    serving.start()
     return run, serving.address
 
 

@@ -26,10 +26,11 @@ which step n's operator saw its k-th operand; the server finds the cell that thi
 answers the last two axes (or the window asked for) as float32, or float64 where the numbers need
 it: headers `X-Shape: rows,columns` and `X-Dtype: float32`.
 
-The files, in reading order: `schemas`; `serving`, `front` and `security` (a port, the page's files,
-who may ask), `api`, `state` and `routes/` (from a request to a question); `catalogue`, `running`,
-`opened`, `store` and `runs` (models, open traces, the queue); then what is answered: `describing`
-with `tree`, `attention`, `symbols` and `scales`; `answering`; `equations` with `drawing` and
-`panels`; `cards` with `sums`, `operands`, `formulas` and `regions`; `following`, `editing`,
-`thumbnails`, `exports`, `decoding`, `lessons`, `watching`. `embedding` is `glassformer.explore`.
+The files, in reading order: `schemas`; `serving`, `connections`, `front` and `security` (a port,
+slow clients, the page's files, who may ask), `api`, `state` and `routes/` (from a request to a
+question); `catalogue`, `running`, `opened`, `store` and `runs` (models, open traces, the queue);
+then what is answered: `describing` with `tree`, `attention`, `symbols` and `scales`; `answering`;
+`equations` with `drawing` and `panels`; `cards` with `sums`, `operands`, `formulas` and `regions`;
+`following`, `editing`, `thumbnails`, `exports`, `decoding`, `lessons`, `watching`. `embedding` is
+`glassformer.explore`.
 """

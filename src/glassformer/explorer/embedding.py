@@ -11,7 +11,6 @@ does not go away under its reader; a prompt and a notebook go on, and a notebook
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Callable
 from html import escape
 from typing import TYPE_CHECKING, Any, Self
@@ -39,8 +38,7 @@ class Exploration:
         self.trace = recorded
         self.address = f"{serving.address}{link}"
         self._serving = serving
-        self._thread = threading.Thread(target=serving.run, name="explorer", daemon=True)
-        self._thread.start()
+        serving.start()
 
     def __repr__(self) -> str:
         return f"<explorer on {self.address}>"
@@ -55,12 +53,11 @@ class Exploration:
     @property
     def is_open(self) -> bool:
         """Whether the page can still be reached."""
-        return self._thread.is_alive()
+        return self._serving.is_running
 
     def close(self) -> None:
         """End the server and free its port."""
-        self._serving.server.should_exit = True
-        self._thread.join(10)
+        self._serving.stop()
 
     def __enter__(self) -> Self:
         return self
@@ -72,7 +69,7 @@ class Exploration:
         """Stay until Ctrl+C, then close."""
         try:
             sys.stderr.write("Ctrl+C closes the page\n")
-            self._thread.join()
+            self._serving.wait()
         except KeyboardInterrupt:
             self.close()
 

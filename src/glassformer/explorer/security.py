@@ -16,6 +16,7 @@ from http import cookies
 from urllib.parse import parse_qs, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -71,7 +72,10 @@ class Guard:
             return
         given = receive
         if scope["method"] not in _SAFE:
-            body = await _read(receive, Headers(scope=scope))
+            try:
+                body = await _read(receive, Headers(scope=scope))
+            except ClientDisconnect:
+                return  # nobody is there to be answered
             if body is None:
                 await _refused(413, f"a request may bring at most {MOST_BODY:,} bytes")(
                     scope, receive, dressed
@@ -184,13 +188,15 @@ def _refused(status: int, why: str) -> Response:
 
 
 async def _read(receive: Receive, headers: Headers) -> bytes | None:
-    """The whole body, or None where it is too long."""
+    """The whole body, or None where it is too long; raises where the client goes before its end."""
     told = headers.get("content-length", "0")
     if not told.isdigit() or int(told) > MOST_BODY:
         return None
     body = bytearray()
     while True:
         message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
         body += message.get("body", b"")
         if len(body) > MOST_BODY:
             return None

@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import secrets
 import socket
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import uvicorn
 from starlette.types import ASGIApp
 
 from glassformer.errors import ConfigError
+from glassformer.explorer.connections import Connection, Limits, PatientServer
 from glassformer.explorer.front import Front
 from glassformer.explorer.security import Access, Guard, is_loopback
 
@@ -30,15 +33,36 @@ class Serving:
     address: str
     """What to type into a browser, with the token where one is needed."""
     port: int
-    server: uvicorn.Server
+    server: PatientServer
     _socket: socket.socket
 
+    def __post_init__(self) -> None:
+        # A daemon: a thread that computes for somebody must not keep the process from ending.
+        self._thread = threading.Thread(target=self.run, name="explorer", daemon=True)
+
     def run(self) -> None:
-        """Answer until interrupted."""
+        """Answer in this thread, until stopped."""
         self.server.run(sockets=[self._socket])
 
-    def close(self) -> None:
-        """Give the port back without having answered."""
+    def start(self) -> None:
+        """Answer in a thread of its own."""
+        self._thread.start()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it answers in a thread of its own."""
+        return self._thread.is_alive()
+
+    def wait(self) -> None:
+        """Stay until it is stopped; Ctrl+C comes through at once, on Windows in a moment."""
+        while self.is_running:
+            self._thread.join(0.2)
+
+    def stop(self, seconds: float = 10.0) -> None:
+        """Give the port back; what takes longer is left to itself."""
+        self.server.should_exit = True
+        if self.is_running:
+            self._thread.join(seconds)
         self._socket.close()
 
 
@@ -58,15 +82,18 @@ def prepare(
     front = Front(load)
     front.start_loading()
     app = Guard(front, Access(token, framed, f"glassformer-{number}"))
+    limits = Limits()
     config = uvicorn.Config(
         app,
+        http=partial(Connection, limits=limits),  # type: ignore[arg-type]  # makes such an object
+        ws="none",
+        backlog=limits.backlog,
         log_level="warning",
         access_log=False,
         server_header=False,
         timeout_keep_alive=_KEPT_S,
-        timeout_graceful_shutdown=1,
     )
-    return Serving(_address(host, number, token), number, uvicorn.Server(config), opened)
+    return Serving(_address(host, number, token), number, PatientServer(config), opened)
 
 
 def _address(host: str, port: int, token: str | None) -> str:

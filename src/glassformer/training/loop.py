@@ -33,6 +33,7 @@ from glassformer.training.state import (
     newest_state,
     restore_random,
     save_state,
+    seed_random,
 )
 from glassformer.training.update import Updater
 from glassformer.training.watching import Watch
@@ -168,8 +169,10 @@ class Trainer:
             "average": all_whole(self.average.tensors() if self.average else {}),
             "best": all_whole(self.best),
         }
+        generators = self.processes.gather([capture_random(self.device)])
         if self.processes.is_first:
-            sections["random"], random_facts = capture_random(self.device)
+            for rank, (captured, _) in enumerate(generators):
+                sections[f"random.{rank}"] = captured
             tensors = {
                 f"{section}.{name}": tensor
                 for section, named in sections.items()
@@ -177,7 +180,7 @@ class Trainer:
             }
             facts: dict[str, Any] = {
                 "position": vars(self.position),
-                "random": random_facts,
+                "random": [said for _, said in generators],
                 "data": self.problem.identity,
             }
             state = State(self.position.step, tensors, facts)
@@ -203,11 +206,26 @@ class Trainer:
         self.position = Position(**state.facts["position"])
         if self.config.loop.select == "best" and not self.best:  # they were not kept until now
             self.position.forget_best()
-        restore_random(state.section("random"), state.facts["random"], self.device)
-        if self.processes.n > 1:  # one state was saved; the processes' dropout must differ
-            torch.manual_seed(hash((self.position.step, self.processes.rank)))
+        self._restore_random(state)
         self._rewind(state.step)
         return True
+
+    def _restore_random(self, state: State) -> None:
+        """Let this process draw on where the process of its rank stopped."""
+        rank, n_now = self.processes.rank, self.processes.n
+        said = state.facts["random"]
+        saved = said if isinstance(said, list) else [said]  # before 0.1: of the first process alone
+        if rank < len(saved):
+            tensors = state.section(f"random.{rank}") or state.section("random")
+            restore_random(tensors, saved[rank], self.device)
+        else:  # a process that the run did not have: its dropout must differ from the others'
+            seed_random(hash((self.config.loop.seed, state.step, rank)))
+        if n_now != len(saved):
+            self.reporter.line(
+                f"this state was saved by {_processes(len(saved))} and is resumed by "
+                f"{_processes(n_now)}: the updates have the same examples, but other dropout masks "
+                "and another rounding, so the weights will not be the same to the last bit"
+            )
 
     def _rewind(self, step: int) -> None:
         """Forget what was written after a step: the run will write it again."""
@@ -305,3 +323,7 @@ class Trainer:
                 self.best = {n: p.detach().clone() for n, p in self.model.named_parameters()}
         else:
             position.n_worse += 1
+
+
+def _processes(n: int) -> str:
+    return "1 process" if n == 1 else f"{n} processes"

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -22,6 +22,8 @@ from glassformer.nn.processor import multiplies_bfloat16
 from glassformer.training.sharding import shard
 
 __all__ = ["Processes", "choose_device", "precision"]
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -103,23 +105,26 @@ class Processes:
             return flag
         return bool(self.sum(torch.tensor(float(flag), device=device)))
 
-    def gather(self, mine: list[tuple[int, str]]) -> list[tuple[int, str]]:
-        """The lists of all processes, joined."""
+    def gather(self, mine: list[T]) -> list[T]:
+        """The lists of all processes, joined in the order of their ranks."""
         if self.n == 1:
             return mine
-        lists: list[list[tuple[int, str]]] = [[] for _ in range(self.n)]
+        lists: list[list[T]] = [[] for _ in range(self.n)]
         dist.all_gather_object(lists, mine)
         return [item for part in lists for item in part]
 
     def wrap(self, model: nn.Module, device: torch.device, *, sharded: bool = False) -> nn.Module:
-        """The model with gradients shared among processes (their mean)."""
-        if self.n == 1:
-            return model
-        if sharded:
+        """The model with gradients shared among processes (their mean), where it is not left to us.
+
+        DDP adds gradients up in other portions after its first update, and three numbers in another
+        order have another sum: a resumed run would not end with the same bits. On CPUs, where that
+        is promised, `sum_gradients` adds them up in the same order each time.
+        """
+        if self.n > 1 and sharded:
             shard(model, device, self.n)
-            return model
-        ids = [device.index] if device.type == "cuda" else None
-        return DistributedDataParallel(model, device_ids=ids)
+        elif self.n > 1 and device.type != "cpu":
+            return DistributedDataParallel(model, device_ids=[device.index])
+        return model
 
 
 def choose_device(asked: str, processes: Processes) -> torch.device:

@@ -4,7 +4,6 @@ prepare the data → build the model → train (or go on) → test once → save
 """
 
 import platform
-import random
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -12,7 +11,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from safetensors.torch import save
 from torch import nn
@@ -33,6 +31,7 @@ from glassformer.training.problems import Problem, prepare
 from glassformer.training.processes import Processes, choose_device
 from glassformer.training.progress import Reporter
 from glassformer.training.reference import command_of
+from glassformer.training.state import seed_random
 from glassformer.training.watching import announced
 from glassformer.training.writing import write_whole
 
@@ -131,14 +130,14 @@ def _follow(config: RunConfig, folder: RunFolder, resume: bool, where: _Where) -
         folder.begin(config)
     first = _first(config, folder, resume, where)
     problem = _prepare(config, processes, first.tokenizer if first else None)
-    _seed(config.loop.seed)
+    seed_random(config.loop.seed)
     model = KINDS[config.kind](problem.model)
     if first is not None:
         start_from(model, first.model)
     trainer = Trainer(
         config, problem, model, folder=folder, device=device, processes=processes, reporter=say
     )
-    _seed(config.loop.seed + processes.rank)  # dropout differs between processes
+    seed_random(config.loop.seed + processes.rank)  # dropout differs between processes
     if resume:
         taken_up = trainer.resume()
         at = f"going on at step {trainer.position.step} of {trainer.total}"
@@ -206,12 +205,6 @@ def _prepare(config: RunConfig, processes: Processes, tokenizer: Tokenizer | Non
         return problem
     processes.wait()
     return prepare(config, tokenizer)
-
-
-def _seed(seed: int) -> None:
-    random.seed(seed)
-    np.random.seed(seed % 2**32)
-    torch.manual_seed(seed % 2**63)
 
 
 def _about(

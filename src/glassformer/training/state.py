@@ -1,6 +1,7 @@
 """A state to resume from: named tensors in safetensors, the rest in JSON, whole or not at all.
 
-    state/00001200.safetensors   parameters, optimiser, average, best weights, random generators
+    state/00001200.safetensors   parameters, optimiser, average, best weights, and the random
+                                 generators of every process
     state/00001200.json          position, scores, and the SHA-256 over both files
 
 The JSON is written last, so that a state without one was never finished. A damaged state is
@@ -31,6 +32,7 @@ __all__ = [
     "newest_state",
     "restore_random",
     "save_state",
+    "seed_random",
 ]
 
 
@@ -98,8 +100,15 @@ def newest_state(folder: Path, report: Callable[[str], None]) -> State | None:
     return None
 
 
+def seed_random(seed: int) -> None:
+    """Seed all random generators of this process."""
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    torch.manual_seed(seed % 2**63)
+
+
 def capture_random(device: torch.device) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The states of all random generators, as tensors and plain data."""
+    """The states of all random generators of this process, as tensors and plain data."""
     version, numbers, gauss = random.getstate()
     kind, keys, position, has_gauss, cached = np.random.get_state(legacy=True)
     tensors = {
@@ -119,7 +128,7 @@ def capture_random(device: torch.device) -> tuple[dict[str, Tensor], dict[str, A
 
 
 def restore_random(tensors: dict[str, Tensor], facts: dict[str, Any], device: torch.device) -> None:
-    """Set all random generators to a captured state."""
+    """Set all random generators of this process to a captured state."""
     version, gauss = facts["python"]
     random.setstate((version, tuple(tensors["python"].tolist()), gauss))
     kind, position, has_gauss, cached = facts["numpy"]

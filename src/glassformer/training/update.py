@@ -58,7 +58,7 @@ class Updater:
         self._loss = accelerated(model_loss, acceleration)
         join_projections(model, device.type == "cuda")
         self._sharded = config.loop.sharding == "fsdp" and processes.n > 1
-        # In recorded steps gradients are summed after the backward pass, not during it.
+        # In recorded steps and on CPUs gradients are summed after the backward pass, not during it.
         self._wrapped = (
             model if acceleration.recorded else processes.wrap(model, device, sharded=self._sharded)
         )
