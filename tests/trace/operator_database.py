@@ -83,10 +83,13 @@ def dtype_of(entry: Any) -> torch.dtype:
 
 def samples_of(entry: Any, gradients: bool) -> Iterator[Any]:
     """The entry's samples; the same in each process."""
+    dtype = dtype_of(entry)
+    if gradients and not (dtype.is_floating_point and entry.supports_autograd):
+        return
     torch.manual_seed(zlib.crc32(name_of(entry).encode()))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        yield from entry.sample_inputs("cpu", dtype_of(entry), requires_grad=gradients)
+        yield from entry.sample_inputs("cpu", dtype, requires_grad=gradients)
 
 
 def tensors_in(value: Any) -> Iterator[Tensor]:

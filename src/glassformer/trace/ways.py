@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 from typing import Any, Literal
 
 import torch
-from torch._decomp import decomposition_table
 
-from glassformer.trace import rules
+from glassformer.trace import decompositions, rules
 from glassformer.trace.calls import Operator
 
 __all__ = ["LAYOUT_ALONE", "Way", "decompose", "is_idle", "way_of"]
@@ -60,16 +58,6 @@ def decompose(func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[s
     if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), whole):
         return func._op_dk(whole, *args, **kwargs)
     made = func.decompose(*args, **kwargs)
-    if made is NotImplemented and (written_out := _written_out(func)) is not None:
+    if made is NotImplemented and (written_out := decompositions.find(func)) is not None:
         return written_out(*args, **kwargs)
     return made
-
-
-def _written_out(func: torch._ops.OpOverload) -> Callable[..., Any] | None:
-    """Torch's own rewriting of an operator in simpler ones: mostly of a backward pass.
-
-    Those of `torch._refs` are left aside: they are made of primitives that no rule explains.
-    """
-    found = decomposition_table.get(func)
-    own = found is not None and found.__module__ == "torch._decomp.decompositions"
-    return found if own and not func._schema.is_mutable else None

@@ -74,21 +74,11 @@ def arange(call: Call, index: Index) -> Expression:
     return Number(start + index[0] * step)
 
 
-@rule("linspace", "logspace", constant=True)
-def linspace(call: Call, index: Index) -> Expression:
-    """start + i · (end − start) / (steps − 1); a base to the power of that."""
-    start, end = float(call.number_of("start")), float(call.number_of("end"))
-    value = start + index[0] * (end - start) / max(1, call.integer("steps") - 1)
-    if call.operator.name == "logspace":
-        value = float(call.number_of("base")) ** value
-    return Number(_held(call, value))
-
-
-def _spaced_between_cells(call: Call, index: Index) -> Expression:
-    """The same, with an end (or both) that a tensor gives."""
+def _spaced(call: Call, index: Index) -> Expression:
+    """start + i / (steps − 1) · (end − start); for `logspace` a base to the power of that."""
     start, end = (broadcast(call.operand(name), ()) for name in ("start", "end"))
     share = index[0] / max(1, call.integer("steps") - 1)
-    value = add(start, multiply(share, subtract(end, start)))
+    value = add(start, multiply(Number(share), subtract(end, start)))
     if call.operator.name == "logspace":
         value = power(float(call.number_of("base")), value)
     made = call.outputs[0]
@@ -96,8 +86,9 @@ def _spaced_between_cells(call: Call, index: Index) -> Expression:
     return value if made.dtype.is_floating_point else Convert(made.dtype, value)
 
 
+rule("linspace", "logspace", constant=True)(_spaced)
 for _ends in ("Tensor_Tensor", "Tensor_Scalar", "Scalar_Tensor"):
-    rule(f"linspace.{_ends}", f"logspace.{_ends}")(_spaced_between_cells)
+    rule(f"linspace.{_ends}", f"logspace.{_ends}")(_spaced)
 
 
 @rule("eye", constant=True)

@@ -164,19 +164,18 @@ def _moved(output: int) -> Build:
     return build
 
 
-MOVES = (
-    "stack repeat tile flip roll rot90 repeat_interleave.self_int repeat_interleave.self_Tensor "
-    "pixel_shuffle pixel_unshuffle channel_shuffle native_channel_shuffle im2col "
-    "reflection_pad1d reflection_pad2d reflection_pad3d "
-    "replication_pad1d replication_pad2d replication_pad3d "
-    "upsample_nearest1d upsample_nearest2d upsample_nearest3d _upsample_nearest_exact1d "
-    "_upsample_nearest_exact2d _upsample_nearest_exact3d max_unpool2d max_unpool3d "
-    "diag diag_embed block_diag diagonal_scatter slice_scatter select_scatter as_strided_scatter "
-    "slice_backward select_backward diagonal_backward "
-    "alias_copy as_strided_copy detach_copy diagonal_copy expand_copy narrow_copy permute_copy "
-    "select_copy slice_copy split_copy split_with_sizes_copy squeeze_copy t_copy transpose_copy "
-    "unbind_copy unfold_copy unsqueeze_copy view_copy _reshape_copy"
-).split()
+MOVES = """
+    stack repeat tile flip roll rot90 repeat_interleave.self_int repeat_interleave.self_Tensor
+    pixel_shuffle pixel_unshuffle channel_shuffle native_channel_shuffle im2col reflection_pad1d
+    reflection_pad2d reflection_pad3d replication_pad1d replication_pad2d replication_pad3d
+    upsample_nearest1d upsample_nearest2d upsample_nearest3d _upsample_nearest_exact1d
+    _upsample_nearest_exact2d _upsample_nearest_exact3d max_unpool2d max_unpool3d diag diag_embed
+    block_diag diagonal_scatter slice_scatter select_scatter as_strided_scatter slice_backward
+    select_backward diagonal_backward alias_copy as_strided_copy detach_copy diagonal_copy
+    expand_copy narrow_copy permute_copy select_copy slice_copy split_copy split_with_sizes_copy
+    squeeze_copy t_copy transpose_copy unbind_copy unfold_copy unsqueeze_copy view_copy
+    _reshape_copy masked_scatter_backward
+"""
 """Operators that give each cell of theirs from one cell of an operand, or 0."""
 
-mechanism(_moved, *MOVES)
+mechanism(_moved, *MOVES.split())

@@ -32,7 +32,7 @@ class _Weights:
         with torch.enable_grad():
             self._made = call.again(self._operand)
 
-    def _operand(self, name: str, view: View) -> Tensor:
+    def _operand(self, _name: str, view: View) -> Tensor:
         if not view.dtype.is_floating_point:
             return view.given()
         zeros = torch.zeros(view.shape, dtype=torch.float64, requires_grad=True)
@@ -66,18 +66,20 @@ def _weighted(output: int) -> Build:
     return build
 
 
-LINEAR_MAPS = (
-    "upsample_linear1d upsample_bilinear2d upsample_trilinear3d upsample_bicubic2d "
-    "_upsample_bilinear2d_aa _upsample_bicubic2d_aa _upsample_lanczos2d_aa "
-    "_fft_r2c _fft_c2r _fft_c2c col2im "
-    "upsample_nearest1d_backward upsample_nearest2d_backward upsample_nearest3d_backward "
-    "_upsample_nearest_exact1d_backward _upsample_nearest_exact2d_backward "
-    "_upsample_nearest_exact3d_backward upsample_linear1d_backward upsample_bilinear2d_backward "
-    "upsample_trilinear3d_backward upsample_bicubic2d_backward "
-    "reflection_pad1d_backward reflection_pad2d_backward reflection_pad3d_backward "
-    "replication_pad1d_backward replication_pad2d_backward replication_pad3d_backward "
-    "unfold_backward"
-).split()
-"""Operators that are linear in all their floating-point operands together."""
+LINEAR_MAPS = """
+    upsample_linear1d upsample_bilinear2d upsample_trilinear3d upsample_bicubic2d
+    _upsample_bilinear2d_aa _upsample_bicubic2d_aa _upsample_lanczos2d_aa _fft_r2c _fft_c2r
+    _fft_c2c col2im upsample_nearest1d_backward upsample_nearest2d_backward
+    upsample_nearest3d_backward _upsample_nearest_exact1d_backward
+    _upsample_nearest_exact2d_backward _upsample_nearest_exact3d_backward
+    upsample_linear1d_backward upsample_bilinear2d_backward upsample_trilinear3d_backward
+    upsample_bicubic2d_backward reflection_pad1d_backward reflection_pad2d_backward
+    reflection_pad3d_backward replication_pad1d_backward replication_pad2d_backward
+    replication_pad3d_backward unfold_backward
+    avg_pool2d_backward avg_pool3d_backward _adaptive_avg_pool2d_backward
+    _adaptive_avg_pool3d_backward max_pool2d_with_indices_backward max_pool3d_with_indices_backward
+    adaptive_max_pool2d_backward adaptive_max_pool3d_backward
+"""
+"""Operators that are linear in their floating-point operands, and in nothing else."""
 
-mechanism(_weighted, *LINEAR_MAPS)
+mechanism(_weighted, *LINEAR_MAPS.split())
