@@ -13,6 +13,7 @@ from glassformer.errors import TraceError
 from glassformer.modes import evaluating
 from glassformer.trace import forecast
 from glassformer.trace.budget import DEFAULT_BYTES, Budget
+from glassformer.trace.labels import read_labels
 from glassformer.trace.modules import ModulePaths
 from glassformer.trace.names import join
 from glassformer.trace.notes import Note
@@ -30,21 +31,21 @@ def trace(
     module_or_function: Callable[..., Any],
     /,
     *args: Any,
-    labels: Labels | Tensor | None = None,
+    axis_labels: Labels | None = None,
     max_bytes: int = DEFAULT_BYTES,
     **kwargs: Any,
 ) -> Trace:
     """Run a module (or a plain function on tensors) once on the CPU and record every operator.
 
-    The module runs in evaluation mode, without gradients; it is left as it was. `labels` gives
-    the texts of an input's positions: `{"input_ids": ["I", "am"]}`. A trace that would keep more
-    than `max_bytes` of computed numbers is refused, before it is made where that can be known.
+    The module runs in evaluation mode, without gradients; it is left as it was. `axis_labels`
+    gives the texts of an input's positions: `{"input_ids": ["I", "am"]}`. A trace that would
+    keep more than `max_bytes` of computed numbers is refused, before it is made where that can be
+    known.
     """
-    if isinstance(labels, Tensor):  # the targets of a Hugging Face model, not our axis labels
-        kwargs["labels"], labels = labels, None
+    labels = read_labels(axis_labels)
     program = Program(unwrapped(module_or_function), args, kwargs, max_bytes)
     with collection_paused():
-        return Trace(run(program, labels or {}))
+        return Trace(run(program, labels))
 
 
 def run(

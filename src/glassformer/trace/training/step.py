@@ -14,6 +14,7 @@ from torch.optim import Optimizer
 
 from glassformer.errors import TraceError
 from glassformer.trace.budget import DEFAULT_BYTES, Budget
+from glassformer.trace.labels import read_labels
 from glassformer.trace.memory import View
 from glassformer.trace.modules import ModulePaths
 from glassformer.trace.record import call_inside, sources_of, unwrapped
@@ -38,7 +39,7 @@ def trace_training_step(
     *args: Any,
     loss: Loss,
     optimiser: Optimizer,
-    labels: Labels | None = None,
+    axis_labels: Labels | None = None,
     max_bytes: int = DEFAULT_BYTES,
     **kwargs: Any,
 ) -> Trace:
@@ -62,7 +63,7 @@ def trace_training_step(
     if not isinstance(module, nn.Module):
         raise TraceError(f"expected a module to train, got {type(module).__name__}")
     program = Program(module, args, kwargs, max_bytes, reruns=False)
-    step = _Step(program, module, loss, optimiser, labels or {})
+    step = _Step(program, module, loss, optimiser, read_labels(axis_labels))
     with _as_it_was(module):
         step.record()
     step.make()
