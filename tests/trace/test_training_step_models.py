@@ -141,6 +141,44 @@ def test_running_statistics_and_random_numbers_are_as_after_one_step() -> None:
     torch.testing.assert_close(model.state_dict(), twin.state_dict(), rtol=0, atol=0)
 
 
+class Dropping(nn.Module):
+    """Every kind of dropout, with the same share, before one of a half."""
+
+    def __init__(self, p: float) -> None:
+        super().__init__()
+        self.p = p
+        self.map = nn.Linear(4, 4)
+        self.in_place, self.alpha = nn.Dropout(p, inplace=True), nn.AlphaDropout(p)
+        self.channels = nn.Dropout1d(p)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.map(x)
+        self.in_place(y)
+        y = self.channels(self.alpha(y))
+        attended = F.scaled_dot_product_attention(y, y, y, dropout_p=self.p)
+        dropped = F.dropout(attended, self.p)
+        return F.dropout(dropped + x, 0.5)
+
+
+@pytest.mark.parametrize("p", [0.0, 0.3, 1.0])
+def test_a_dropout_of_nothing_or_of_everything_draws_no_random_numbers(p: float) -> None:
+    torch.manual_seed(0)
+    model = Dropping(p)
+    twin = copy.deepcopy(model)
+    optimisers = [torch.optim.SGD(m.parameters(), lr=0.1) for m in (model, twin)]
+    torch.manual_seed(7)
+    traced = trace_training_step(model, X, loss=lambda y: y.square().sum(), optimiser=optimisers[0])
+    after = torch.rand(1)
+    torch.manual_seed(7)
+    loss = twin(X).square().sum()
+    loss.backward()
+    optimisers[1].step()
+    assert after == torch.rand(1)
+    torch.testing.assert_close(traced["loss"].value, loss.detach())
+    torch.testing.assert_close(model.state_dict(), twin.state_dict(), rtol=0, atol=0)
+    assert traced.verify().ok
+
+
 def test_a_model_that_stops_gradients_is_refused_and_not_guessed() -> None:
     model = Map(lambda x: x.detach() * x)
     with pytest.raises(TraceError, match=r"recorded gradient of map\.\w+ differs from autograd's"):

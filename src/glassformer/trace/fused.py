@@ -78,8 +78,15 @@ def _causal_mask(named: Naming, queries: int, keys: int) -> Tensor:
         return everywhere.tril()
 
 
-def dropout(x: Tensor, p: float, train: bool = True) -> Tensor:
-    """Dropout in its parts: random numbers 0 and 1, which an edit leaves alone, and a product."""
-    assert train, "a dropout that drops nothing is not written out"
-    kept = torch.empty_like(x).bernoulli_(1 - p)
-    return x * (kept / (1 - p) if p < 1 else kept)
+def dropout(x: Tensor, p: float, train: bool = True, *, in_place: bool = False) -> Tensor:
+    """Dropout in its parts: random numbers 0 and 1, which an edit leaves alone, and a product.
+
+    Like torch's, a dropout of everything (p = 1) draws no random numbers: later ones stay the same.
+    """
+    assert train and p > 0, "a dropout that drops nothing is not written out"
+    if p < 1:
+        kept = torch.empty_like(x).bernoulli_(1 - p)
+        factor = kept / (1 - p)
+    else:
+        factor = torch.zeros((), dtype=x.dtype)
+    return x.mul_(factor) if in_place else x * factor

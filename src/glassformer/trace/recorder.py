@@ -144,11 +144,11 @@ class Recorder(TorchDispatchMode):
         if way == "attention":
             with self:
                 return fused.attention(self.named, *args, **kwargs)
-        if is_idle(operator, args, kwargs):
-            return NotImplemented
+        if is_idle(operator, args, kwargs):  # in place, it would be recorded as a write
+            return args[0] if operator.in_place else NotImplemented
         if way == "dropout":
             with self:
-                return fused.dropout(*args, **kwargs)
+                return fused.dropout(*args, **kwargs, in_place=operator.in_place)
         with self, without_onednn():
             return decompose(operator.func, args, kwargs)
 
