@@ -16,6 +16,21 @@ NOTES = {
         "its result may differ from the fused kernel's in the last digits"
     ),
     "evaluation": "the module was in training mode; it was traced in evaluation mode",
+    "fast path": (
+        "{count} of {all} cells of {name} differ from what the module gives in evaluation without "
+        "gradients, at {places} (by up to {gap}, at {worst}): torch then takes a fast path, which "
+        "leaves zeros at padded positions; the trace shows the path that is taken with gradients"
+    ),
+    "other numbers": (
+        "{count} of {all} cells of {name} differ from what the module gives without the trace, "
+        "at {places} (by up to {gap}, at {worst}): it may take another way by its own state, "
+        "under autocast, or by a kernel of its own"
+    ),
+    "other shape": (
+        "{name} has the shape {shown} in the trace, and without it {own}: "
+        "the module takes another way by its own state"
+    ),
+    "fails alone": "without the trace the module fails: {error}",
     "edited": "edited: {count} of {all} operators recomputed",
     "another number": (
         "the edit changes the model's own control flow ({place} read {before}, now {after}): "

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from torch import Tensor, nn
@@ -17,12 +16,13 @@ from glassformer.trace.labels import read_labels
 from glassformer.trace.modules import ModulePaths
 from glassformer.trace.names import join
 from glassformer.trace.notes import Note
+from glassformer.trace.plain_run import PlainRun
 from glassformer.trace.recorder import Overrides, Recorder
-from glassformer.trace.recording import Labels, Program, Recording, Source
+from glassformer.trace.recording import Labels, Program, Recording, Source, tensors_in
 from glassformer.trace.switches import collection_paused, recording
 from glassformer.trace.trace import Trace
 
-__all__ = ["call_inside", "run", "sources_of", "tensors_in", "trace", "unwrapped"]
+__all__ = ["call_inside", "run", "sources_of", "trace", "unwrapped"]
 
 Prepare = Callable[[Recorder, list[Source]], None]
 
@@ -37,7 +37,9 @@ def trace(
 ) -> Trace:
     """Run a module (or a plain function on tensors) once on the CPU and record every operator.
 
-    The module runs in evaluation mode, without gradients; it is left as it was. `axis_labels`
+    The module runs in evaluation mode, without gradients; it is left as it was. Where torch has a
+    fast path, or the run is small, it runs once more without the trace, and a note names the cells
+    of the outputs that differ by more than rounding. `axis_labels`
     gives the texts of an input's positions: `{"input_ids": ["I", "am"]}`. A trace that would
     keep more than `max_bytes` of computed numbers is refused, before it is made where that can be
     known.
@@ -45,7 +47,10 @@ def trace(
     labels = read_labels(axis_labels)
     program = Program(unwrapped(module_or_function), args, kwargs, max_bytes)
     with collection_paused():
-        return Trace(run(program, labels))
+        plain_run = PlainRun(program)
+        recorded = run(program, labels)
+        recorded.notes += plain_run.compared_with(recorded)
+        return Trace(recorded)
 
 
 def run(
@@ -167,21 +172,3 @@ def _named_inputs(program: Program) -> Iterator[tuple[str, Tensor]]:
             given.update(value if kind is inspect.Parameter.VAR_KEYWORD else {name: value})
     for name, value in given.items():
         yield from tensors_in(value, name)
-
-
-def tensors_in(value: Any, path: str) -> Iterator[tuple[str, Tensor]]:
-    """The tensors in nested containers, by dotted paths; a lone one is called `output`."""
-    if isinstance(value, Tensor):
-        yield path or "output", value
-    elif isinstance(value, Mapping):
-        for key, part in value.items():
-            yield from tensors_in(part, join(path, str(key)))
-    elif isinstance(value, tuple) and hasattr(value, "_fields"):
-        for key, part in zip(value._fields, value, strict=True):
-            yield from tensors_in(part, join(path, str(key)))
-    elif isinstance(value, list | tuple):
-        for place, part in enumerate(value):
-            yield from tensors_in(part, join(path or "output", str(place)))
-    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        for item in dataclasses.fields(value):
-            yield from tensors_in(getattr(value, item.name), join(path, item.name))

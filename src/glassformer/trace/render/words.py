@@ -267,6 +267,19 @@ _CHINESE = {
         "结果的末几位可能与融合算子不同"
     ),
     "note: evaluation": "模块处于训练模式，追踪时使用评估模式",
+    "note: fast path": (
+        "{name} 的 {all} 个单元格中有 {count} 个与模块在评估模式、不求梯度时的结果不同，"
+        "位于 {places}（最大相差 {gap}，在 {worst}）：此时 torch 走快速路径，填充位置上留下 0；"
+        "追踪显示的是求梯度时所走的路径"
+    ),
+    "note: other numbers": (
+        "{name} 的 {all} 个单元格中有 {count} 个与不追踪时的结果不同，位于 {places}"
+        "（最大相差 {gap}，在 {worst}）：模块可能因自身状态、autocast 或专用算子而走了另一条路径"
+    ),
+    "note: other shape": (
+        "{name} 在追踪中的形状为 {shown}，不追踪时为 {own}：模块因自身状态走了另一条路径"
+    ),
+    "note: fails alone": "不追踪时模块运行失败：{error}",
     "note: edited": "已修改：共 {all} 个算子，重新计算了 {count} 个",
     "note: another number": (
         "这次修改改变了模型自身的控制流（{place} 原为 {before}，现为 {after}），因此重新运行了模型"
