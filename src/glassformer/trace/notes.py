@@ -41,12 +41,19 @@ NOTES = {
         "the model was rerun"
     ),
     "same gradients": "gradients equal autograd's to the bit",
-    "close gradients": "gradients equal autograd's to {worst} of the largest of each tensor",
+    "close gradients": "gradients equal autograd's to {worst} of the tensor's largest ({name})",
     "same weights": "new weights equal the optimiser's to the bit",
-    "close weights": "new weights equal the optimiser's to {worst} of the largest of each tensor",
+    "close weights": (
+        "new weights equal the optimiser's to {worst} of the tensor's largest change ({name})"
+    ),
     "rounding": (
-        "where a gradient is nothing but rounding, Adam still makes whole steps of it, and "
-        "another order of summing (fused attention) makes other ones"
+        "some gradients of {names} lose digits to rounding: at most {size}, where others reach "
+        "{largest}; autograd rounds in another order and gets other digits"
+    ),
+    "rounding steps": (
+        "some gradients of {names} lose digits to rounding: at most {size}, where others reach "
+        "{largest}; {optimiser} still makes whole steps of them, which another order of summing "
+        "turns round, so these new weights differ from the optimiser's by up to {gap}"
     ),
 }
 

@@ -6,7 +6,7 @@ import itertools
 import operator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, SupportsIndex
 
 import torch
 from torch import Tensor
@@ -167,10 +167,10 @@ class Step:
             return None
         return held(rule.build(self.call, index), self.dtype)
 
-    def __getitem__(self, index: int | tuple[int, ...]) -> Cell:
+    def __getitem__(self, index: SupportsIndex | tuple[SupportsIndex, ...]) -> Cell:
         return self.trace.cell(self, self.full_index(index))
 
-    def full_index(self, index: int | tuple[int, ...]) -> Index:
+    def full_index(self, index: SupportsIndex | tuple[SupportsIndex, ...]) -> Index:
         """The index with leading axes of size 1 and negative positions filled in."""
         given = _positions(index)
         if given is None:

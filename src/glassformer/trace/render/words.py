@@ -289,11 +289,21 @@ _CHINESE = {
         "因此重新运行了模型"
     ),
     "note: same gradients": "梯度与 autograd 的结果逐位相同",
-    "note: close gradients": "梯度与 autograd 的结果相差不超过各张量最大值的 {worst}",
+    "note: close gradients": (
+        "梯度与 autograd 的结果相差不超过该张量最大值的 {worst}（{name} 处最大）"
+    ),
     "note: same weights": "新权重与优化器的结果逐位相同",
-    "note: close weights": "新权重与优化器的结果相差不超过各张量最大值的 {worst}",
+    "note: close weights": (
+        "新权重与优化器的结果相差不超过该张量最大变化量的 {worst}（{name} 处最大）"
+    ),
     "note: rounding": (
-        "有的梯度只是舍入误差，Adam 仍会按整步更新；换一种求和次序（融合注意力），这些更新也会不同"
+        "{names} 的部分梯度因舍入而丢失有效位数：最大 {size}，其余梯度可达 {largest}；"
+        "autograd 的求和次序不同，得到的数字也不同"
+    ),
+    "note: rounding steps": (
+        "{names} 的部分梯度因舍入而丢失有效位数：最大 {size}，其余梯度可达 {largest}；"
+        "{optimiser} 仍会据此走满一步，而求和次序一变方向就可能相反，"
+        "因此这些新权重与优化器的结果最多相差 {gap}"
     ),
 }
 

@@ -127,10 +127,10 @@ class _Step:
         program = self._program
         with torch.enable_grad():
             self._loss(self._module(*program.args, **program.kwargs)).backward()
-        agreement = Agreement(self._parameters())
+        agreement = Agreement(self._parameters(), type(self._optimiser).__name__)
         agreement.compare_gradients(self._gradients)
         self._optimiser.step()
-        agreement.compare_weights(self._weights)
+        agreement.compare_weights(self._weights, self._updates.method.rescales)
         self._notes += agreement.notes
 
     def trace(self) -> Trace:
