@@ -119,7 +119,12 @@ def _kept_bytes(recording: Recording) -> int:
 
 
 def _reaches_outside(recording: Recording) -> bool:
-    """Whether the run wrote to what another run would read: an input, a parameter, a global."""
+    """Whether the run wrote to what another run would read: an input, a parameter, a global.
+
+    A module that takes gradients may add them to its parameters' own.
+    """
+    if recording.program.differentiates:
+        return True
     given = {id(source.view.version) for source in recording.sources if source.role != "constant"}
     given |= {id(found.view.version) for found in recording.found}
     return any(id(_first(old)) in given for call in recording.calls for old, _ in call.writes)

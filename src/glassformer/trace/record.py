@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
-from typing import Any
+from dataclasses import replace
+from typing import Any, TypeVar
 
+import torch
 from torch import Tensor, nn
 
 from glassformer.errors import TraceError
@@ -19,11 +21,14 @@ from glassformer.trace.notes import Note
 from glassformer.trace.plain_run import PlainRun
 from glassformer.trace.recorder import Overrides, Recorder
 from glassformer.trace.recording import Labels, Program, Recording, Source, tensors_in
-from glassformer.trace.switches import collection_paused, recording
+from glassformer.trace.switches import collection_paused, differentiable, recording
 from glassformer.trace.trace import Trace
 
-__all__ = ["call_inside", "run", "sources_of", "trace", "unwrapped"]
+__all__ = ["call_inside", "run", "sources_of", "trace", "twice_if_it_differentiates", "unwrapped"]
 
+Made = TypeVar("Made")
+# What autograd says when a gradient is asked for and nothing was recorded for it.
+_NO_GRAPH = "does not require grad and does not have a grad_fn"
 Prepare = Callable[[Recorder, list[Source]], None]
 
 
@@ -48,9 +53,24 @@ def trace(
     program = Program(unwrapped(module_or_function), args, kwargs, max_bytes)
     with collection_paused():
         plain_run = PlainRun(program)
-        recorded = run(program, labels)
+        recorded = twice_if_it_differentiates(lambda program: run(program, labels), program)
         recorded.notes += plain_run.compared_with(recorded)
         return Trace(recorded)
+
+
+def twice_if_it_differentiates(run: Callable[[Program], Made], program: Program) -> Made:
+    """Run a program; with autograd on, if it fails because it takes gradients of its own.
+
+    Without it, operators arrive as the author wrote them, so that is tried first.
+    """
+    random = torch.get_rng_state()
+    try:
+        return run(program)
+    except RuntimeError as error:
+        if program.differentiates or _NO_GRAPH not in str(error):
+            raise
+    torch.set_rng_state(random)
+    return run(replace(program, differentiates=True))
 
 
 def run(
@@ -72,7 +92,11 @@ def run(
         prepare(recorder, sources)
     notes: list[str] = []
     modules = [module for _, module in recorder.paths.modules]
-    with recording(recorder), evaluating(modules) as was_training:
+    with (
+        recording(recorder),
+        evaluating(modules) as was_training,
+        differentiable(program.differentiates),
+    ):
         result = call_inside(function, program.args, program.kwargs)
     if was_training:
         notes.append(Note("evaluation"))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from glassformer.trace.calls import Call
@@ -39,6 +40,9 @@ class Program:
     max_bytes: int
     reruns: bool = True
     """Whether an edit may run it again (a training step would train)."""
+    differentiates: bool = False
+    """Whether it takes gradients itself, on its way: autograd is then on, and operators arrive in
+    the parts that autograd knows."""
 
 
 @dataclass(slots=True)
@@ -65,7 +69,10 @@ class Recording:
 
 def tensors_in(value: Any, path: str) -> Iterator[tuple[str, Tensor]]:
     """The tensors in nested containers, by dotted paths; a lone one is called `output`."""
-    if isinstance(value, Tensor):
+    if isinstance(value, Tensor) and value.is_nested and value.layout == torch.jagged:
+        rows = {"values": value.values(), "offsets": value.offsets()}  # type: ignore[attr-defined]  # of its class
+        yield from tensors_in(rows, path or "output")
+    elif isinstance(value, Tensor):
         yield path or "output", value
     elif isinstance(value, Mapping):
         for key, part in value.items():

@@ -17,9 +17,9 @@ from glassformer.trace.budget import DEFAULT_BYTES, Budget
 from glassformer.trace.labels import read_labels
 from glassformer.trace.memory import View
 from glassformer.trace.modules import ModulePaths
-from glassformer.trace.record import call_inside, sources_of, unwrapped
+from glassformer.trace.record import call_inside, sources_of, twice_if_it_differentiates, unwrapped
 from glassformer.trace.recording import Labels, Program, Recording, Source
-from glassformer.trace.switches import recording
+from glassformer.trace.switches import differentiable, recording
 from glassformer.trace.trace import Trace
 from glassformer.trace.training.agreement import Agreement
 from glassformer.trace.training.backward import Backward
@@ -62,10 +62,16 @@ def trace_training_step(
     module = unwrapped(model)
     if not isinstance(module, nn.Module):
         raise TraceError(f"expected a module to train, got {type(module).__name__}")
+    labels = read_labels(axis_labels)
+
+    def record(program: Program) -> _Step:
+        step = _Step(program, module, loss, optimiser, labels)
+        with _as_it_was(module):
+            step.record()
+        return step
+
     program = Program(module, args, kwargs, max_bytes, reruns=False)
-    step = _Step(program, module, loss, optimiser, read_labels(axis_labels))
-    with _as_it_was(module):
-        step.record()
+    step = twice_if_it_differentiates(record, program)
     step.make()
     return step.trace()
 
@@ -106,8 +112,9 @@ class _Step:
 
     def _run(self) -> None:
         program = self._program
-        result = self._module(*program.args, **program.kwargs)
-        value = self._loss(result)
+        with differentiable(program.differentiates):
+            result = self._module(*program.args, **program.kwargs)
+            value = self._loss(result)
         if not isinstance(value, Tensor) or value.numel() != 1:
             shape = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
             raise TraceError(f"the loss must be one number, got {shape}")
