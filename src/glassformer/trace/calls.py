@@ -5,7 +5,7 @@ Rules read the arguments through the typed accessors here, by the names of the o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -100,7 +100,7 @@ def _read_schema(func: torch._ops.OpOverload) -> Operator:
     )
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, weakref_slot=True)
 class Call:
     """One executed operator. Tensors among its arguments stand as views of recorded versions."""
 
@@ -201,6 +201,20 @@ class Call:
             views = (*self.inputs(), *self.outputs)
             self._complex = any(view is not None and view.pairs for view in views)
         return self._complex
+
+    def again(self, tensor: Callable[[str, View], torch.Tensor]) -> list[torch.Tensor | None]:
+        """Run the operator once more, with what `tensor` gives in the place of each argument."""
+
+        def put(name: str, value: Any) -> Any:
+            if isinstance(value, View):
+                return tensor(name, value)
+            if isinstance(value, list | tuple):
+                return type(value)(put(name, part) for part in value)
+            return value
+
+        args = [put(n, v) for n, v in zip(self.operator.parameters, self.args, strict=False)]
+        result = self.operator.run(args, {n: put(n, v) for n, v in self.kwargs.items()})
+        return list(result) if isinstance(result, list | tuple) else [result]
 
     def inputs(self) -> list[View]:
         """Every tensor among the arguments."""

@@ -42,6 +42,15 @@ def _sign(value: Floats) -> Floats:
     return np.nan_to_num(np.sign(value), nan=0.0)
 
 
+def _by_torch(function: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Floats], Floats]:
+    """A function that numpy lacks, as torch computes it in float64."""
+
+    def apply(value: Floats) -> Floats:
+        return function(torch.as_tensor(np.asarray(value, dtype=np.float64))).numpy()
+
+    return apply
+
+
 FUNCTIONS: dict[str, Callable[..., Floats]] = {
     "exp": np.exp,
     "exp2": np.exp2,
@@ -52,6 +61,11 @@ FUNCTIONS: dict[str, Callable[..., Floats]] = {
     "log1p": np.log1p,
     "sqrt": np.sqrt,
     "erf": _erf,
+    "erfinv": _by_torch(torch.erfinv),
+    "lgamma": _by_torch(torch.lgamma),
+    "digamma": _by_torch(torch.digamma),
+    "i0": _by_torch(torch.i0),
+    "copysign": np.copysign,
     "sin": np.sin,
     "cos": np.cos,
     "tan": np.tan,

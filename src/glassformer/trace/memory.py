@@ -23,6 +23,7 @@ __all__ = ["Array", "Index", "Version", "View", "as_floats", "as_real"]
 
 Index = tuple[int, ...]
 Array = npt.NDArray[np.generic]
+_NUMPY_FLOATS = (torch.float32, torch.float64, torch.float16)
 
 
 def as_floats(values: Array | np.generic) -> npt.NDArray[np.float64]:
@@ -142,10 +143,10 @@ class View:
 
     @property
     def array(self) -> Array:
-        """The numbers as numpy sees them (bfloat16, which it has not, as float32)."""
+        """The numbers as numpy sees them (bfloat16 and float8, which it has not, as float32)."""
         if self._array is None:
             tensor = self.tensor()
-            if self.dtype == torch.bfloat16:
+            if self.dtype.is_floating_point and self.dtype not in _NUMPY_FLOATS:
                 tensor = tensor.float()
             self._array = tensor.numpy()
         else:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import torch
 
-from glassformer.trace import rules
+from glassformer.trace import decompositions, rules
 from glassformer.trace.calls import Operator
 
 __all__ = ["LAYOUT_ALONE", "Way", "decompose", "is_idle", "way_of"]
@@ -57,4 +57,7 @@ def decompose(func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[s
     # which for some operators and releases gives other shapes.
     if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), whole):
         return func._op_dk(whole, *args, **kwargs)
-    return func.decompose(*args, **kwargs)
+    made = func.decompose(*args, **kwargs)
+    if made is NotImplemented and (written_out := decompositions.find(func)) is not None:
+        return written_out(*args, **kwargs)
+    return made

@@ -168,6 +168,15 @@ for _operator, _function in {
     "logical_not": "not",
     "special_erf": "erf",
     "special_expm1": "expm1",
+    "lgamma": "lgamma",
+    "digamma": "digamma",
+    "special_gammaln": "lgamma",
+    "special_psi": "digamma",
+    "special_digamma": "digamma",
+    "erfinv": "erfinv",
+    "special_erfinv": "erfinv",
+    "i0": "i0",
+    "special_i0": "i0",
 }.items():
     rule(_operator)(_unary(_function))
 

@@ -182,14 +182,34 @@ def _moved(call: Call, old: Expression, new: Expression) -> Expression:
     return add(multiply(1 - momentum, old), Operation("*", Number(momentum), new))
 
 
-@rule("group_norm")
+def _moments_of_group(call: Call, batch: int, group: int) -> tuple[Named, Named]:
+    x = call.view("input")
+    groups = call.integer("num_groups" if "num_groups" in call.bound else "group")
+    width = x.shape[1] // groups
+    channels = Axis("c", width, start=group * width)
+    rest = tuple(Axis(LETTERS[place], size) for place, size in enumerate(x.shape[2:]))
+    return _moments(Entry(x, (batch, channels, *rest)), (channels, *rest))
+
+
+@rule("native_group_norm", output=1)
+def group_norm_mean(call: Call, index: Index) -> Expression:
+    """μ of the group."""
+    return _moments_of_group(call, *index)[0].body
+
+
+@rule("native_group_norm", output=2)
+def group_norm_scale(call: Call, index: Index) -> Expression:
+    """1 / √(σ² + ε) of the group."""
+    variance = _moments_of_group(call, *index)[1]
+    return divide(1, Function("sqrt", (add(variance, float(call.number_of("eps"))),)))
+
+
+@rule("group_norm", "native_group_norm")
 def group_norm(call: Call, index: Index) -> Expression:
     """Layer norm over the channels of one group and all positions."""
-    x, groups = call.view("input"), call.integer("num_groups")
-    width = x.shape[1] // groups
-    channels = Axis("c", width, start=index[1] // width * width)
-    rest = tuple(Axis(LETTERS[place], size) for place, size in enumerate(x.shape[2:]))
-    mean, variance = _moments(Entry(x, (index[0], channels, *rest)), (channels, *rest))
+    x = call.view("input")
+    groups = call.integer("num_groups" if "num_groups" in call.bound else "group")
+    mean, variance = _moments_of_group(call, index[0], index[1] // (x.shape[1] // groups))
     root = Function("sqrt", (add(variance, float(call.number_of("eps"))),))
     normed = divide(subtract(cell(x, *index), mean), root)
     return _scaled(normed, call.maybe_view("weight"), call.maybe_view("bias"), (index[1],))

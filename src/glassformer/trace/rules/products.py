@@ -90,15 +90,37 @@ def _summed_product(a: View, b: View, index: Index) -> Expression:
     return total(multiply(cell(a, batch, index[0], k), cell(b, batch, k, index[1])), batch, k)
 
 
-@rule("_grouped_mm")
+def _can_group(call: Call) -> bool:
+    """Whether the arguments of a grouped product are of a kind known here: never guessed."""
+    given = call.maybe_view("offs") is not None
+    ranks = (call.view("self").ndim, call.view("mat2").ndim)
+    return call.maybe_view("bias") is None and given == (ranks != (3, 3))
+
+
+@rule("_grouped_mm", covers=_can_group)
 def grouped(call: Call, index: Index) -> Expression:
-    """Σₖ a[i, k] · B[g, k, j], g the group of row i: how many groups end before it (experts)."""
+    """Σₖ A[i, k] · B[k, j] of the group (expert) that a row, a column or a stretch of k belongs to.
+
+    `offs` says where each group ends: along the rows of a 2-d A and a 3-d B, along the columns of
+    a 3-d A and a 2-d B, and along k where both are 2-d, the gradient of the experts' weights.
+    """
     a, b, ends = call.view("self"), call.view("mat2"), call.maybe_view("offs")
-    if ends is None or (a.ndim, b.ndim) != (2, 3):
+    if ends is None:
         return _product(a, b, index)
-    k, g = Axis("k", a.shape[-1]), Axis("g", ends.shape[0])
-    group = total(Operation("≤", cell(ends, g), Number(index[0])), g)
-    return total(multiply(cell(a, index[0], k), Lookup(b, (group, k, index[1]))), k)
+    if a.ndim == b.ndim:
+        group, row, column = index
+        start, end = (int(ends.array[g]) if g >= 0 else 0 for g in (group - 1, group))
+        k = Axis("k", end - start, start=start)
+        return total(multiply(cell(a, row, k), cell(b, k, column)), k)
+    k, (row, column) = Axis("k", a.shape[-1]), index
+    along = row if a.ndim == 2 else column
+    if along >= int(ends.array[-1]):  # beyond the last group torch writes nothing, or 0
+        return Number(0)
+    g = Axis("g", ends.shape[0])
+    own = total(Operation("≤", cell(ends, g), Number(along)), g)
+    if a.ndim == 2:
+        return total(multiply(cell(a, row, k), Lookup(b, (own, k, column))), k)
+    return total(multiply(Lookup(a, (own, row, k)), cell(b, k, column)), k)
 
 
 @rule("outer", "ger")

@@ -1,0 +1,238 @@
+"""Operators written out by simpler ones, which have rules: those that torch does not write out.
+
+A step of the trace then shows a number on the way that the kernel keeps to itself: the rows of an
+embedding bag, the time steps of a CTC loss. What is written out is differentiable as well.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._decomp import decomposition_table
+
+__all__ = ["find"]
+
+Decomposition = Callable[..., Any]
+
+
+def find(func: torch._ops.OpOverload) -> Decomposition | None:
+    """An operator by simpler ones: as written here, else as torch writes it, else None.
+
+    Of torch's own, those in `torch._refs` are left aside: they are made of primitives that no rule
+    explains.
+    """
+    if func._schema.is_mutable:
+        return None
+    name = func._schema.name
+    if name in _OWN:
+        return _OWN[name]
+    theirs = decomposition_table.get(func)
+    aten = theirs is not None and theirs.__module__ == "torch._decomp.decompositions"
+    return theirs if aten else None
+
+
+def embedding_bag(
+    weight: Tensor,
+    indices: Tensor,
+    offsets: Tensor,
+    _by_frequency: bool = False,
+    mode: int = 0,
+    _sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int = -1,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The rows of each bag, added up; or their mean (mode 1), or the largest of each column (2)."""
+    bags = len(offsets) - int(include_last_offset)
+    bag = torch.searchsorted(offsets[:bags], torch.arange(len(indices)), right=True) - 1
+    if padding_idx >= 0:
+        kept = indices != padding_idx
+        indices, bag = indices[kept], bag[kept]
+        per_sample_weights = None if per_sample_weights is None else per_sample_weights[kept]
+    rows = torch.embedding(weight, indices)
+    if per_sample_weights is not None:
+        rows = rows * per_sample_weights[:, None]
+    nothing = rows.new_zeros(bags, weight.shape[1])
+    sizes = torch.bincount(bag, minlength=bags)
+    if mode == 2:
+        made = nothing.index_reduce(0, bag, rows, "amax", include_self=False)
+    else:
+        made = nothing.index_add(0, bag, rows)
+        if mode == 1:
+            made = made / sizes.clamp(min=1)[:, None]
+    return made, bag, sizes, sizes
+
+
+def ctc_loss(
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Tensor | list[int],
+    target_lengths: Tensor | list[int],
+    blank: int = 0,
+    _zero_infinity: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """−log of the summed probability of all alignments, time step by time step."""
+    starts = [0]
+    for length in target_lengths:
+        starts.append(starts[-1] + int(length))
+    losses = []
+    for place, (time, length) in enumerate(zip(input_lengths, target_lengths, strict=True)):
+        row = targets[place, : int(length)] if targets.ndim == 2 else None
+        labels = targets[starts[place] : starts[place + 1]] if row is None else row
+        losses.append(_alignments(log_probs[: int(time), place], labels, blank))
+    return torch.stack(losses), log_probs.detach()
+
+
+def _alignments(log_probs: Tensor, labels: Tensor, blank: int) -> Tensor:
+    """The loss of one sequence: states are its labels with blanks before, between and after."""
+    states = labels.new_full((2 * len(labels) + 1,), blank)
+    states[1::2] = labels
+    number = torch.arange(len(states))
+    # A label may follow another one at once, unless it is the same.
+    skips = (states != blank) & (number > 1) & (states != states.roll(2))
+    emitted = log_probs[:, states]
+    if not len(emitted):  # no time at all: certain without labels, else impossible
+        return log_probs.new_full((), math.inf if len(labels) else 0.0) + log_probs.sum()
+    reached = torch.where(number < 2, emitted[0], -math.inf)
+    for now in emitted[1:]:
+        before = torch.nn.functional.pad(reached, (2, 0), value=-math.inf)
+        skipped = torch.where(skips, before[:-2], -math.inf)
+        reached = torch.logsumexp(torch.stack([reached, before[1:-1], skipped]), 0) + now
+    return -torch.logsumexp(reached[-2:], 0)
+
+
+def trilinear(
+    i1: Tensor,
+    i2: Tensor,
+    i3: Tensor,
+    expand1: list[int],
+    expand2: list[int],
+    expand3: list[int],
+    sumdim: list[int],
+    _unroll_dim: int = 1,
+) -> Tensor:
+    """Σ of the products of three tensors, each given the axes that it lacks."""
+    factors = [
+        reduce(Tensor.unsqueeze, axes, factor)
+        for factor, axes in ((i1, expand1), (i2, expand2), (i3, expand3))
+    ]
+    product = factors[0] * factors[1] * factors[2]
+    return product.sum(sumdim) if sumdim else product
+
+
+def pairwise_distances(x: Tensor, p: float = 2.0) -> Tensor:
+    """The distance of each row from each later row."""
+    first, second = torch.triu_indices(len(x), len(x), 1).unbind()
+    return torch.linalg.vector_norm(x[first] - x[second], p, -1)
+
+
+def cross(a: Tensor, b: Tensor, *, dim: int = -1) -> Tensor:
+    """a₁b₂ − a₂b₁ and so on round the three places."""
+    a, b = torch.broadcast_tensors(a, b)
+    return a.roll(2, dim) * b.roll(1, dim) - a.roll(1, dim) * b.roll(2, dim)
+
+
+def addr(own: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """β · c + α · a[i] · b[j]."""
+    product = torch.outer(vec1, vec2)
+    product = product if alpha == 1 else alpha * product
+    return product if beta == 0 else own * beta + product
+
+
+def renorm(x: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
+    """Each slice whose norm is above the most, shortened to it."""
+    others = [axis for axis in range(x.ndim) if axis != dim % x.ndim]
+    norms = torch.linalg.vector_norm(x, p, others, keepdim=True)
+    return torch.where(norms > maxnorm, x * (maxnorm / (norms + 1e-7)), x)
+
+
+def sample_volume(
+    x: Tensor, grid: Tensor, interpolation: int, padding: int, align_corners: bool
+) -> Tensor:
+    """The eight cells around each place of the grid, weighted by nearness; or the nearest one."""
+    sizes = x.shape[2:]
+    at = [
+        _position(grid[..., 2 - axis], size, padding, align_corners)
+        for axis, size in enumerate(sizes)
+    ]
+    if interpolation == 1:
+        return _cells_at(x, [place.round() for place in at])
+    low = [place.floor() for place in at]
+    made: Tensor | None = None
+    for corner in range(8):
+        ups = [corner >> axis & 1 for axis in (2, 1, 0)]
+        places = [start + up for start, up in zip(low, ups, strict=True)]
+        near = [1 - (place - where).abs() for place, where in zip(places, at, strict=True)]
+        part = _cells_at(x, places) * (near[0] * near[1] * near[2])[:, None]
+        made = part if made is None else made + part
+    assert made is not None
+    return made
+
+
+def _position(share: Tensor, size: int, padding: int, align_corners: bool) -> Tensor:
+    """−1 … 1 as a place on an axis; beyond its ends left alone (0), held (1) or reflected (2)."""
+    place = (share + 1) / 2 * (size - 1) if align_corners else ((share + 1) * size - 1) / 2
+    if padding == 2:
+        low, span = (0.0, size - 1.0) if align_corners else (-0.5, float(size))
+        if span == 0:
+            place = place * 0
+        else:
+            away = (place - low).abs()
+            rest, turns = away % span, (away / span).floor()
+            place = torch.where(turns % 2 == 0, rest, span - rest) + low
+    return place.clamp(0, size - 1) if padding else place
+
+
+def _cells_at(x: Tensor, places: list[Tensor]) -> Tensor:
+    """x[n, :, z, y, x] for whole places; 0 outside."""
+    inside = torch.ones_like(places[0], dtype=torch.bool)
+    held = []
+    for place, size in zip(places, x.shape[2:], strict=True):
+        inside = inside & (place >= 0) & (place < size)
+        held.append(place.clamp(0, size - 1).long())
+    batch = torch.arange(len(x)).reshape(-1, *[1] * (places[0].ndim - 1))
+    found = x[batch, :, held[0], held[1], held[2]].movedim(-1, 1)
+    return torch.where(inside[:, None], found, 0.0)
+
+
+def linear_dynamic(x: Tensor, packed: Any, reduce_range: bool = False) -> Tensor:
+    """A linear layer in whole numbers: x in 8 bits, by its own least and largest number."""
+    weight, bias = torch.ops.quantized.linear_unpack(packed)
+    whole, scales, zeros = _dequantised_parts(weight)
+    least, most = x.min().clamp(max=0), x.max().clamp(min=0)
+    levels = 127 if reduce_range else 255
+    scale = (most.double() - least.double()) / levels
+    zero = (-least.double() / scale).round()
+    numbers = (x / scale.float()).round() + zero.float()
+    numbers = numbers.clamp(0, levels)
+    product = (numbers - zero.float()) @ (whole - zeros).mT
+    made = product * (scale.float() * scales)
+    return made if bias is None else made + bias
+
+
+def _dequantised_parts(weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """A quantised matrix's whole numbers, and the scale and zero point of its rows (or of all)."""
+    whole = weight.int_repr().float()
+    if weight.qscheme() == torch.per_tensor_affine:
+        return whole, torch.tensor(weight.q_scale()), torch.tensor(float(weight.q_zero_point()))
+    scales = weight.q_per_channel_scales().float()
+    return whole, scales, weight.q_per_channel_zero_points().float()[:, None]
+
+
+_OWN: dict[str, Decomposition] = {
+    "aten::_embedding_bag": embedding_bag,
+    "aten::_embedding_bag_forward_only": embedding_bag,
+    "aten::_ctc_loss": ctc_loss,
+    "aten::_trilinear": trilinear,
+    "aten::_pdist_forward": pairwise_distances,
+    "aten::linalg_cross": cross,
+    "aten::addr": addr,
+    "aten::renorm": renorm,
+    "aten::grid_sampler_3d": sample_volume,
+    "quantized::linear_dynamic": linear_dynamic,
+}
