@@ -16,6 +16,7 @@ __all__ = ["LAYOUT_ALONE", "Way", "decompose", "is_idle", "way_of"]
 LAYOUT_ALONE = frozenset(
     [
         "detach",
+        "as_strided",
         "requires_grad",
         "retain_grad",
         "squeeze",
