@@ -57,7 +57,7 @@ class Operator:
 
         Batch norm in training moves its running statistics, of which its schema says nothing.
         """
-        if self.name != "batch_norm":
+        if self.name not in _BATCH_NORMS:
             return self.written
         given = {**dict(zip(self.parameters, args, strict=False)), **kwargs}
         if not given["training"] or given["running_mean"] is None:
@@ -66,6 +66,7 @@ class Operator:
 
 
 _LAZY = frozenset(["_conj", "_neg_view"])
+_BATCH_NORMS = frozenset(["batch_norm", "native_batch_norm"])
 _RUNNING = ((3, "running_mean"), (4, "running_var"))
 
 _OPERATORS: dict[int, Operator] = {}  # by identity: each keeps its function alive
@@ -189,6 +190,8 @@ class Call:
     def axes(self, name: str, ndim: int) -> tuple[int, ...]:
         """Axes, counted from the front; none given means all of them."""
         value = self.bound.get(name)
+        if ndim == 0:  # one number may be reduced along "axis 0", which it has not
+            return ()
         if value is None or (not isinstance(value, int) and len(value) == 0):
             return tuple(range(ndim))
         given = [value] if isinstance(value, int) else value

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch._decomp import decomposition_table
+from torch.nn import functional
 
 __all__ = ["find"]
 
@@ -28,9 +29,9 @@ def find(func: torch._ops.OpOverload) -> Decomposition | None:
     """
     if func._schema.is_mutable:
         return None
-    name = func._schema.name
-    if name in _OWN:
-        return _OWN[name]
+    own = _OWN.get(func._schema.name) or _OWN.get(f"{func._schema.name}.{func._overloadname}")
+    if own is not None:
+        return own
     theirs = decomposition_table.get(func)
     aten = theirs is not None and theirs.__module__ == "torch._decomp.decompositions"
     return theirs if aten else None
@@ -98,12 +99,17 @@ def _alignments(log_probs: Tensor, labels: Tensor, blank: int) -> Tensor:
     emitted = log_probs[:, states]
     if not len(emitted):  # no time at all: certain without labels, else impossible
         return log_probs.new_full((), math.inf if len(labels) else 0.0) + log_probs.sum()
-    reached = torch.where(number < 2, emitted[0], -math.inf)
+    reached = torch.where(number < 2, emitted[0], _IMPOSSIBLE)
     for now in emitted[1:]:
-        before = torch.nn.functional.pad(reached, (2, 0), value=-math.inf)
-        skipped = torch.where(skips, before[:-2], -math.inf)
+        before = functional.pad(reached, (2, 0), value=_IMPOSSIBLE)
+        skipped = torch.where(skips, before[:-2], _IMPOSSIBLE)
         reached = torch.logsumexp(torch.stack([reached, before[1:-1], skipped]), 0) + now
-    return -torch.logsumexp(reached[-2:], 0)
+    loss = -torch.logsumexp(reached[-2:], 0)
+    return torch.where(loss > -_IMPOSSIBLE / 2, math.inf, loss)
+
+
+_IMPOSSIBLE = -1e30
+"""The log of no probability at all. −∞ would have no gradient."""
 
 
 def trilinear(
@@ -200,6 +206,65 @@ def _cells_at(x: Tensor, places: list[Tensor]) -> Tensor:
     return torch.where(inside[:, None], found, 0.0)
 
 
+def distances_gradient(
+    gradient: Tensor, a: Tensor, b: Tensor, p: float, distances: Tensor
+) -> Tensor:
+    """Each row of a is pushed away from each row of b, the more the larger its share is."""
+    gaps = a.unsqueeze(-2) - b.unsqueeze(-3)
+    far, push = distances.unsqueeze(-1), gradient.unsqueeze(-1)
+    if p == 0:
+        return torch.zeros_like(a)
+    if p == 1:
+        share = gaps.sign()
+    elif p == 2:
+        share = gaps / far
+    elif math.isinf(p):
+        share = gaps.sign() * (gaps.abs() == far)
+    else:
+        share = gaps.sign() * (gaps.abs() / far) ** (p - 1)
+    return (torch.where(far == 0, 0.0, share) * push).sum(-2)
+
+
+def repeated_places(repeats: Tensor, *, output_size: int | None = None) -> Tensor:
+    """0 as often as the first number says, then 1, …."""
+    ends = repeats.cumsum(0)
+    count = output_size if output_size is not None else int(ends[-1]) if len(ends) else 0
+    return torch.searchsorted(ends, torch.arange(count), right=True).to(repeats.dtype)
+
+
+def linear_cross_entropy(
+    x: Tensor,
+    matrix: Tensor,
+    target: Tensor,
+    bias: Tensor | None,
+    weight: Tensor | None,
+    reduction: str,
+    ignore_index: int,
+    label_smoothing: float,
+    *_: Any,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The loss of a linear layer's logits, which the chunked kernel never keeps all at once."""
+    logits = functional.linear(x, matrix, bias)
+    loss = functional.cross_entropy(
+        logits, target, weight, ignore_index=ignore_index, reduction=reduction,
+        label_smoothing=label_smoothing,
+    )  # fmt: skip
+    return loss, loss, loss, loss
+
+
+def linear_cross_entropy_each(
+    x: Tensor,
+    matrix: Tensor,
+    target: Tensor,
+    bias: Tensor | None,
+    weight: Tensor | None,
+    ignore_index: int,
+    *_: Any,
+) -> Tensor:
+    """The same for each position."""
+    return linear_cross_entropy(x, matrix, target, bias, weight, "none", ignore_index, 0.0)[0]
+
+
 def linear_dynamic(x: Tensor, packed: Any, reduce_range: bool = False) -> Tensor:
     """A linear layer in whole numbers: x in 8 bits, by its own least and largest number."""
     weight, bias = torch.ops.quantized.linear_unpack(packed)
@@ -234,5 +299,9 @@ _OWN: dict[str, Decomposition] = {
     "aten::addr": addr,
     "aten::renorm": renorm,
     "aten::grid_sampler_3d": sample_volume,
+    "aten::_cdist_backward": distances_gradient,
+    "aten::repeat_interleave.Tensor": repeated_places,
+    "torch_nn::_linear_cross_entropy_batch_chunked": linear_cross_entropy,
+    "torch_nn::_linear_cross_entropy_batch_chunked_no_reduction": linear_cross_entropy_each,
     "quantized::linear_dynamic": linear_dynamic,
 }

@@ -53,6 +53,10 @@ def _by_torch(function: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Flo
     return apply
 
 
+def _polygamma(order: Floats, value: Floats) -> Floats:
+    return _by_torch(lambda x: torch.polygamma(int(order), x))(value)
+
+
 FUNCTIONS: dict[str, Callable[..., Floats]] = {
     "exp": np.exp,
     "exp2": np.exp2,
@@ -66,7 +70,11 @@ FUNCTIONS: dict[str, Callable[..., Floats]] = {
     "erfinv": _by_torch(torch.erfinv),
     "lgamma": _by_torch(torch.lgamma),
     "digamma": _by_torch(torch.digamma),
+    "polygamma": _polygamma,
     "i0": _by_torch(torch.i0),
+    "i1": _by_torch(torch.special.i1),
+    "mantissa": lambda value: np.frexp(value)[0],
+    "exponent": lambda value: np.frexp(value)[1].astype(np.float64),
     "copysign": np.copysign,
     "sin": np.sin,
     "cos": np.cos,
@@ -117,6 +125,10 @@ _OPERATIONS: dict[str, Callable[..., Floats]] = {
 _FILL = 1e6
 
 
+# The smallest normal float32. Numbers below it have no digits to lose.
+_SMALLEST = 2.0**-126
+
+
 class Evaluation:
     """One evaluation: its value, and the sizes of what went into it.
 
@@ -158,6 +170,8 @@ class Evaluation:
         if math.isinf(shown) and self.value * math.copysign(1, shown) > _LARGEST_FLOAT32:
             return 0.0
         gap = abs(shown - self.value)
+        if gap < _SMALLEST:
+            return 0.0
         scale = self.scale if math.isfinite(gap) else 0.0
         return gap / scale if scale else math.inf
 

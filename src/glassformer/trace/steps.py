@@ -114,7 +114,8 @@ class Step:
     @property
     def is_opaque(self) -> bool:
         """Whether it was computed from other tensors by an operator that has no rule."""
-        return self.call is not None and self.role == "activation" and self.rule is None
+        computed = self.call is not None and self.role == "activation"
+        return computed and self.rule is None and self.view.numel > 0
 
     @property
     def expanded(self) -> bool:

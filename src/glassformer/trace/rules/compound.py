@@ -171,6 +171,23 @@ def xlogy(a: Expression, b: Expression) -> Expression:
     return Choose(Operation("=", a, Number(0)), Number(0), Operation("*", a, _log(b)))
 
 
+@rule("special_xlog1py")
+@_of_two
+def xlog1py(a: Expression, b: Expression) -> Expression:
+    """a · log(1 + b), and 0 where a is."""
+    product = Operation("*", a, Function("log1p", (b,)))
+    return Choose(Operation("=", a, Number(0)), Number(0), product)
+
+
+@rule("special_entr")
+@_of_one
+def entropy(x: Expression) -> Expression:
+    """−x · log(x); 0 at 0, −∞ below it."""
+    above = Function("neg", (Operation("*", x, _log(x)),))
+    below = Choose(Operation("<", x, Number(0)), Number(-math.inf), above)
+    return Choose(Operation("=", x, Number(0)), Number(0), below)
+
+
 @rule("heaviside")
 @_of_two
 def heaviside(x: Expression, at_zero: Expression) -> Expression:

@@ -84,6 +84,15 @@ def masked_scatter(call: Call, index: Index) -> Expression:
     return Choose(written, cell(source, *unravelled(earlier, source.shape)), before)
 
 
+@rule("_unique")
+def unique(call: Call, index: Index) -> Expression:
+    """The first cell that has this value."""
+    source, made = call.view("self"), call.outputs[0]
+    assert made is not None
+    first = int(np.flatnonzero(source.array.ravel() == made.array[index])[0])
+    return cell(source, *unravelled(first, source.shape))
+
+
 @rule("searchsorted", "bucketize")
 def searchsorted(call: Call, index: Index) -> Expression:
     """How many of the sorted numbers lie below a value (`right`: or are equal to it)."""

@@ -22,7 +22,7 @@ from glassformer.trace.memory import Index, View
 from glassformer.trace.rules.operands import broadcast, cell
 from glassformer.trace.rules.registry import Build, mechanism, rule
 
-__all__ = ["MOVES", "copy", "remembered", "reshape"]
+__all__ = ["MOVES", "copy", "pad", "remembered", "reshape"]
 
 
 def _cast(value: Expression, source: View, call: Call, output: int = 0) -> Expression:
@@ -81,10 +81,13 @@ def pad(call: Call, index: Index) -> Expression:
     """The source's cell, or the padding value outside it."""
     source, amounts = call.view("self"), call.bound["pad"]
     at = list(index)
+    last = len(index) - 1 - source.pairs  # of complex numbers the last axis has the two parts
     for place in range(len(amounts) // 2):
-        at[len(index) - 1 - place] -= amounts[2 * place]
+        at[last - place] -= amounts[2 * place]
     inside = all(0 <= place < size for place, size in zip(at, source.shape, strict=True))
-    return cell(source, *at) if inside else Number(call.number_of("value"))
+    if inside:
+        return cell(source, *at)
+    return Number(0) if source.pairs and index[-1] else Number(call.number_of("value"))
 
 
 _Made = TypeVar("_Made")

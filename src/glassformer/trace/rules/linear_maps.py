@@ -27,6 +27,7 @@ class _Weights:
     """The derivatives of a linear operator's cells, one row at a time."""
 
     def __init__(self, call: Call) -> None:
+        self._name = call.operator.name
         self._operands: list[Tensor] = []
         self.views: list[View] = []
         with torch.enable_grad():
@@ -35,7 +36,10 @@ class _Weights:
     def _operand(self, _name: str, view: View) -> Tensor:
         if not view.dtype.is_floating_point:
             return view.given()
-        zeros = torch.zeros(view.shape, dtype=torch.float64, requires_grad=True)
+        # The kernels against aliasing use weights that are rounded to the cells' own precision.
+        rounded = self._name.endswith(("_aa", "_aa_backward"))
+        dtype = view.dtype if rounded else torch.float64
+        zeros = torch.zeros(view.shape, dtype=dtype, requires_grad=True)
         self._operands.append(zeros)
         self.views.append(view)
         return torch.view_as_complex(zeros) if view.pairs else zeros
@@ -79,6 +83,8 @@ LINEAR_MAPS = """
     avg_pool2d_backward avg_pool3d_backward _adaptive_avg_pool2d_backward
     _adaptive_avg_pool3d_backward max_pool2d_with_indices_backward max_pool3d_with_indices_backward
     adaptive_max_pool2d_backward adaptive_max_pool3d_backward
+    _upsample_bilinear2d_aa_backward _upsample_bicubic2d_aa_backward
+    _upsample_lanczos2d_aa_backward
 """
 """Operators that are linear in their floating-point operands, and in nothing else."""
 

@@ -144,6 +144,8 @@ def _scattered(chosen: View, axis: int, index: Index) -> list[Index]:
     """The cells of the index tensor that name this position."""
     if not index:
         return [()]  # a tensor of one number has but one position
+    if not chosen.ndim:
+        return [()] if chosen.array.item() == index[axis] else []
     if any(
         place >= size
         for other, (place, size) in enumerate(zip(index, chosen.shape, strict=True))

@@ -15,7 +15,7 @@ from torch.optim import Optimizer
 from glassformer.errors import TraceError
 from glassformer.trace.budget import DEFAULT_BYTES, Budget
 from glassformer.trace.labels import read_labels
-from glassformer.trace.memory import View
+from glassformer.trace.memory import Version, View
 from glassformer.trace.modules import ModulePaths
 from glassformer.trace.record import call_inside, sources_of, twice_if_it_differentiates, unwrapped
 from glassformer.trace.recording import Labels, Program, Recording, Source
@@ -109,6 +109,25 @@ class _Step:
         for source in self._sources:
             if source.role != "input":  # the step about to be made overwrites these
                 source.view.version.freeze()
+        self._put_back()
+
+    def _put_back(self) -> None:
+        """Tensors that are no buffers, and were written to, as they were before the recording.
+
+        Running statistics may be plain attributes. The step about to be made moves them once more.
+        """
+        first = {id(found.view.version): found.view.version for found in self._recorder.found}
+        newest: dict[int, tuple[Version, Version]] = {}
+        for call in self._recorder.calls:
+            for old, new in call.writes:
+                root = first.get(id(old))
+                if root is not None:
+                    first[id(new)] = root
+                    newest[id(root)] = (root, new)
+        for root, new in newest.values():
+            live = new.storage
+            new.freeze()
+            live.copy_(root.storage)
 
     def _run(self) -> None:
         program = self._program
