@@ -43,7 +43,12 @@ class Operator:
         return bool(self.written)
 
     def run(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        """What it gives. A view that would negate when it is read is a copy: a cell is stored."""
+        """What it gives. A view that would negate when it is read is a copy: a cell is stored.
+
+        So are the zeros that torch's derivatives keep without memory.
+        """
+        if self.name == "_efficientzerotensor":
+            return torch.zeros(*args, **kwargs)
         result = self.func(*args, **kwargs)
         return result.resolve_conj().resolve_neg() if self.name in _LAZY else result
 

@@ -31,6 +31,8 @@ from glassformer.trace.memory import as_floats
 
 __all__ = ["FUNCTIONS", "Evaluation", "Floats", "evaluate", "gathered"]
 
+_LARGEST_FLOAT32 = 3.4028234663852886e38
+
 Floats = npt.NDArray[np.float64] | np.float64
 Rounding = Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]]
 
@@ -157,10 +159,15 @@ class Evaluation:
         return max([size, terms, *(s for s in self._sizes if s < limit)])
 
     def relative_difference(self, shown: float) -> float:
-        """|shown − value| over the scale; 0 for the same infinity or NaN, else ∞."""
+        """|shown − value| over the scale; 0 for the same infinity or NaN, else ∞.
+
+        A sum beyond the largest float32 (two masks of −3.4e38) is stored as infinity.
+        """
         if math.isnan(shown) and math.isnan(self.value):
             return 0.0
         if shown == self.value:
+            return 0.0
+        if math.isinf(shown) and self.value * math.copysign(1, shown) > _LARGEST_FLOAT32:
             return 0.0
         gap = abs(shown - self.value)
         if gap < _SMALLEST:

@@ -67,6 +67,8 @@ def edit(trace: Trace, edits: Mapping[Where, Scalar]) -> Trace:
 
 def _edited(trace: Trace, edits: Mapping[Where, Scalar]) -> Recording:
     """The recording of the edited run."""
+    if not isinstance(edits, Mapping):
+        raise TraceError(f"edit takes new values by cell, as in {{cell: 0.5}}, got {edits!r}")
     wanted = [_resolve(trace, where, value) for where, value in edits.items()]
     pins = [pin for pin in _pins(trace) if not any(pin.is_at(item) for item in wanted)]
     try:
@@ -108,6 +110,10 @@ def _resolve(trace: Trace, where: Cell | tuple[str, int | tuple[int, ...]], valu
     """The step that wrote the cell, in this trace."""
     _check_edit(where, value)
     if isinstance(where, Cell):
+        if where.step.trace.recording.program is not trace.recording.program:
+            raise TraceError(
+                f"{where.name} is a cell of another trace: take it from the one edited"
+            )
         cell = where if where.step.trace is trace else trace[where.step.name][where.index]
     else:
         name, index = where
