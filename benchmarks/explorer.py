@@ -31,7 +31,7 @@ torch.set_num_threads({threads})
 model = build(presets.vaswani_2017_base(vocab_size=37000), attention="written").eval()
 source, target = torch.randint(3, 37000, (2, 1, 20))
 labels = {{"source": [f"s{{n}}" for n in range(20)], "target": [f"t{{n}}" for n in range(20)]}}
-glassformer.explore(model, source, target, labels=labels, open_page=False)
+glassformer.explore(model, source, target, axis_labels=labels, open_page=False)
 """
 
 

@@ -39,7 +39,7 @@ def worked_example() -> None:
         ):
             part.weight.copy_(torch.tensor(columns))
     x = torch.tensor([[[1.0, 0, 1, 0], [0, 2, 0, 2], [1, 1, 1, 1]]])
-    traced = trace(attention, x, labels={"x": ["input 1", "input 2", "input 3"]})
+    traced = trace(attention, x, axis_labels={"x": ["input 1", "input 2", "input 3"]})
     for name in ("projected_queries", "projected_keys", "scores", "weights", "context"):
         print(terminal_text(traced[name]))
     print(traced["weights"][0, 0, 1].explain(depth=0))
@@ -91,7 +91,7 @@ def trained_example(page: Path | None) -> None:
     reading = forward_pass(translator, sentence)
     said = translator.tokenizer.decode(reading.arguments[1][0].tolist())
     print(f"{sentence} → {said}\n")
-    traced = trace(reading.model, *reading.arguments, labels=reading.labels)
+    traced = trace(reading.model, *reading.arguments, axis_labels=reading.labels)
     looked = traced["decoder.blocks.2.cross_attention.weights"]
     print(terminal_text(looked, at=(0, 0)))
     print(looked[0, 2, 3].explain(depth=0))

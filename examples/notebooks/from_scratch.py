@@ -90,5 +90,5 @@ from glassformer.trace import trace
 
 words = REVIEWS[0][0].split()
 ids = torch.tensor([learned.words.encode(REVIEWS[0][0])])
-run = trace(learned.model, ids, labels={"ids": words})
+run = trace(learned.model, ids, axis_labels={"ids": words})
 block_figure(run, words, "en")

@@ -70,7 +70,7 @@ with torch.no_grad():
     attention.to_keys.weight.copy_(w_key.T)
     attention.to_queries.weight.copy_(w_query.T)
     attention.to_values.weight.copy_(w_value.T)
-run = trace(attention, x[None], labels={"x": ["input 1", "input 2", "input 3"]})
+run = trace(attention, x[None], axis_labels={"x": ["input 1", "input 2", "input 3"]})
 assert torch.allclose(run["context"].value[0, 0], outputs)
 
 # %% [markdown]

@@ -27,7 +27,9 @@ def test_a_module_is_a_card_with_an_open_trace(capsys: pytest.CaptureFixture[str
     module = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval()
     given = torch.randn(1, 4, 8)
     labels = {"src": ["the", "cat", "sat", "down"]}
-    with glassformer.explore(module, given, labels=labels, open_page=False, wait=False) as page:
+    with glassformer.explore(
+        module, given, axis_labels=labels, open_page=False, wait=False
+    ) as page:
         assert capsys.readouterr().out.strip() == page.address
         card = ask(page, "models")[0]
         assert card["task"] == "module" and card["title"]["en"] == "TransformerEncoderLayer"

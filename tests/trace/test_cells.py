@@ -265,7 +265,7 @@ def test_labels_follow_the_tokens_to_every_step() -> None:
             return torch.mean(context, -1)
 
     words = ["I", "am", "student"]
-    traced = trace(Model(), torch.tensor([[1, 2, 3]]), labels={"ids": words})
+    traced = trace(Model(), torch.tensor([[1, 2, 3]]), axis_labels={"ids": words})
     text, heads = tuple(words), ("head 0", "head 1")
     assert traced["ids"].labels == (None, text)
     assert traced["x"].labels == (None, text, None)
@@ -277,9 +277,24 @@ def test_labels_follow_the_tokens_to_every_step() -> None:
 
 def test_labels_that_fit_nothing() -> None:
     with pytest.raises(UnknownNameError, match="unknown input 'x'"):
-        trace(torch.exp, torch.ones(2), labels={"x": ["a", "b"]})
+        trace(torch.exp, torch.ones(2), axis_labels={"x": ["a", "b"]})
     with pytest.raises(TraceError, match=r"3 labels were given for input x, .*\(2,\)"):
-        trace(lambda x: x + 1, torch.ones(2), labels={"x": ["a", "b", "c"]})
+        trace(lambda x: x + 1, torch.ones(2), axis_labels={"x": ["a", "b", "c"]})
+    with pytest.raises(TraceError, match=r"1 labels were given for input x, .*\(1, 2\)"):
+        trace(lambda x: x + 1, torch.ones(1, 2), axis_labels={"x": ["a"]})
+    for wrong in (5, ["a", "b"], {"x": 5}, {"x": [1, 2]}, {0: ["a", "b"]}):
+        with pytest.raises(TraceError, match="axis_labels takes texts by the names of inputs"):
+            trace(lambda x: x + 1, torch.ones(2), axis_labels=wrong)  # type: ignore[arg-type]
+
+
+def test_what_is_no_name_and_no_index_is_named() -> None:
+    traced = trace(nn.Linear(3, 2), torch.ones(1, 3))
+    with pytest.raises(TraceError, match=r"asked for by its name, got 5; .* t.steps\[0\]"):
+        traced[5]  # type: ignore[index]  # that is the point
+    for wrong in (slice(None), (0, slice(1)), 0.5, None, True, "a", ...):
+        with pytest.raises(TraceError, match=r"a cell of weight is one number: .* of \(2, 3\)"):
+            traced["weight"][wrong]  # type: ignore[index]
+    assert traced["weight"][torch.tensor(1), np.int64(2)] == traced["weight"][1, 2]
 
 
 def test_precisions_side_by_side() -> None:

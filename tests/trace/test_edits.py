@@ -168,13 +168,6 @@ def test_bad_edits() -> None:
         traced.edit({("input", 0): 1.5})
 
 
-def test_a_cell_of_another_trace_means_the_cell_of_that_name() -> None:
-    model = nn.Linear(2, 2)
-    first, second = trace(model, torch.ones(1, 2)), trace(model, torch.ones(1, 2))
-    edited = second.edit({first["weight"][0, 0]: 3.0})
-    assert edited["weight"].value[0, 0] == 3
-
-
 @settings(max_examples=25)
 @given(
     st.sampled_from(["x", "inner.weight", "hidden", "signed", "last"]),
@@ -250,3 +243,14 @@ def test_what_cannot_be_set_or_compared_is_named() -> None:
         seen.edit({"hidden": 1})  # type: ignore[type-var]
     with pytest.raises(TraceError, match="two traces are compared, got NoneType"):
         diff(seen, None)  # type: ignore[arg-type]
+
+
+def test_edits_that_are_no_edits_of_this_trace_are_named() -> None:
+    seen, other = trace(Branching(), torch.ones(3)), trace(Branching(), torch.ones(3))
+    with pytest.raises(TraceError, match=r"new values by cell, as in \{cell: 0.5\}, got None"):
+        seen.edit(None)  # type: ignore[arg-type]  # that is the point
+    with pytest.raises(TraceError, match=r"hidden\[0\] is a cell of another trace"):
+        seen.edit({other["hidden"][0]: 2.0})
+    # A trace made by an edit is a trace of the same run: its cells and the first one's are shared.
+    once = seen.edit({seen["hidden"][0]: 2.0})
+    assert once.edit({seen["hidden"][1]: 3.0})["hidden"].value[:2].tolist() == [2, 3]

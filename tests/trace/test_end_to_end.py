@@ -78,7 +78,7 @@ FIRST = torch.full((len(SOURCE) * BEAMS, 1), START)
 
 @pytest.fixture(scope="module")
 def traced() -> Trace:
-    return trace(search(), SOURCE, FIRST, labels={"source": WORDS})
+    return trace(search(), SOURCE, FIRST, axis_labels={"source": WORDS})
 
 
 def logits_of(traced: Trace) -> Iterator[Cell]:

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from glassformer.errors import TraceError
 from glassformer.trace import replay, trace
 from tests.trace.foreign_models import ids, llama, whisper
 
@@ -192,7 +193,101 @@ def test_complex_numbers_are_pairs_of_real_ones() -> None:
 
 
 def test_an_operator_without_a_rule_for_complex_numbers_says_so() -> None:
-    traced = trace(lambda x: torch.fft.fft(x).abs(), torch.arange(4.0))
+    traced = trace(lambda x: torch.tanh(torch.complex(x, x)).abs(), torch.arange(4.0))
     assert traced.verify().ok
-    assert [traced[name].op for name in traced.verify().opaque] == ["_fft_r2c"]
-    assert "no rule for _fft_r2c; made from x" in traced.steps[0][1, 0].explain()
+    assert [traced[name].op for name in traced.verify().opaque] == ["tanh"]
+    assert "no rule for tanh; made from complex" in traced["tanh"][1, 0].explain()
+
+
+def test_a_fourier_transform_is_a_sum_with_fixed_weights() -> None:
+    traced = trace(lambda x: torch.fft.fft(x), torch.tensor([1.0, 2.0, 4.0, 8.0]))
+    assert traced.verify().ok
+    assert traced.verify().opaque == []
+    imaginary = traced.steps[0][1, 1]
+    assert imaginary.value == 6
+    assert imaginary.formula == "−x[1] + x[3]"
+
+
+POSITIONS = torch.tensor([0.5, -1.0])
+
+
+def causal(_batch: Tensor, _head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+    return query >= key
+
+
+def alibi(score: Tensor, _batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+    return score + POSITIONS[head] * (key - query)
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+@pytest.mark.parametrize("shared_keys", [False, True])
+def test_flexible_attention_is_written_out(shared_keys: bool) -> None:
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    torch.manual_seed(0)
+    q, k, v = torch.randn(2, 2, 5, 4), torch.randn(2, 2, 5, 4), torch.randn(2, 2, 5, 4)
+    if shared_keys:
+        k, v = k[:, :1], v[:, :1]
+    mask = create_block_mask(causal, None, None, 5, 5, device="cpu")
+
+    def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        attended = flex_attention(q, k, v, score_mod=alibi, block_mask=mask, enable_gqa=shared_keys)
+        assert isinstance(attended, Tensor)
+        return attended
+
+    traced = trace(attend, q, k, v)
+    distance = torch.arange(5) - torch.arange(5)[:, None]
+    scores = q @ k.mT / 2 + POSITIONS[:, None, None] * distance
+    masked = scores.masked_fill(distance > 0, -torch.inf)
+    torch.testing.assert_close(traced["masked"].value, masked)
+    torch.testing.assert_close(traced["weights"].value, masked.softmax(-1))
+    torch.testing.assert_close(traced.outputs["output"].value, masked.softmax(-1) @ v)
+    assert traced.outputs["output"] is traced["context"]
+    assert {"scores", "scaled", "score_mod", "mask_mod"} <= set(traced.names)
+    report = traced.verify()
+    assert report.ok and not report.opaque, str(report)
+    edited = traced.edit({("q", (0, 0, 0, 0)): 2.0})
+    assert edited.verify().ok
+
+
+def test_other_operators_that_take_functions_are_refused() -> None:
+    def branch(x: Tensor) -> Tensor:
+        chosen = torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,))
+        assert isinstance(chosen, Tensor)
+        return chosen
+
+    with pytest.raises(TraceError, match="torch's cond takes functions of its own"):
+        trace(branch, torch.ones(3))
+
+
+def test_jagged_tensors_are_traced_by_their_rows() -> None:
+    rows = [torch.randn(2, 3), torch.randn(4, 3)]
+    nested = torch.nested.nested_tensor(rows, layout=torch.jagged)
+    layer = nn.Linear(3, 2).eval()
+    traced = trace(layer, nested)
+    expected = torch.cat(rows) @ layer.weight.mT + layer.bias
+    torch.testing.assert_close(traced.outputs["output.values"].value, expected.detach())
+    assert traced["input.offsets"].value.tolist() == [0, 2, 6]
+    assert traced.verify().ok
+    with pytest.raises(TraceError, match=r"nested tensor .* layout=torch.jagged, or pad it"):
+        trace(lambda x: torch.nested.nested_tensor([x, x]) * 2, torch.ones(3))
+
+
+def cubes(x: Tensor) -> Tensor:
+    return x.pow(3).sum()
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")  # by torch itself
+def test_derivatives_by_torch_func() -> None:
+    x = torch.tensor([1.0, -2.0])
+    cases = {
+        torch.func.hessian(cubes): torch.diag(6 * x),
+        torch.func.jacrev(torch.sin): torch.diag(x.cos()),
+        torch.func.jacfwd(torch.sin): torch.diag(x.cos()),
+        torch.func.grad(cubes): 3 * x.square(),
+    }
+    for function, expected in cases.items():
+        traced = trace(lambda x, function=function: function(x), x)
+        torch.testing.assert_close(traced.outputs["output"].value, expected)
+        report = traced.verify()
+        assert report.ok and not report.opaque, str(report)

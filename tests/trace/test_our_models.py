@@ -70,7 +70,9 @@ def test_a_beam_step_of_a_padded_encoder_decoder_leads_back_to_tokens_and_parame
     source = torch.tensor([[5, 7, 2, 9, 0, 0]])
     beams = torch.tensor([[1, 4], [1, 8], [1, 3]])
     words = ["ein", "Haus", "am", "See", "<pad>", "<pad>"]
-    traced = trace(step, source, beams, torch.tensor([-0.1, -0.5, -1.0]), labels={"source": words})
+    traced = trace(
+        step, source, beams, torch.tensor([-0.1, -0.5, -1.0]), axis_labels={"source": words}
+    )
     assert traced.verify(sample=3_000).ok
     ends = set()
     for place in range(3):

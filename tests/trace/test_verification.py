@@ -76,7 +76,9 @@ def shifted(call: Call, index: Index) -> Expression:
 
 
 def original(call: Call, index: Index) -> Expression:
-    return ORIGINALS[call.operator.name](call, index)
+    made = ORIGINALS[call.operator.name](call, index)
+    assert made is not None
+    return made
 
 
 ORIGINALS = {

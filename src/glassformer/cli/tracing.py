@@ -11,4 +11,4 @@ def trace_text(model: str, text: str, target: str | None) -> Trace:
     """The trace of one pass over a text, attention written out."""
     loaded = checkpoint.load(checkpoint.find(model), attention="written")
     reading = forward_pass(loaded, text, target)
-    return trace(reading.model, *reading.arguments, labels=reading.labels)
+    return trace(reading.model, *reading.arguments, axis_labels=reading.labels)

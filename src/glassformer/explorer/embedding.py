@@ -15,7 +15,7 @@ from collections.abc import Callable
 from html import escape
 from typing import TYPE_CHECKING, Any, Self
 
-from torch import Tensor, nn
+from torch import nn
 
 from glassformer.explorer.browsing import open_in_browser
 from glassformer.explorer.missing import not_installed
@@ -78,7 +78,7 @@ def explore(
     module_or_function: Callable[..., Any],
     /,
     *inputs: Any,
-    labels: Labels | Tensor | None = None,
+    axis_labels: Labels | None = None,
     host: str = "127.0.0.1",
     port: int | None = None,
     open_page: bool = True,
@@ -87,9 +87,9 @@ def explore(
 ) -> Exploration:
     """Run a module or a function once, and open a page on which every number can be clicked.
 
-    `labels` names the positions of an input: `{"input_ids": ["I", "am"]}`. Other keywords are the
-    module's own. `open_page=False` starts no browser; in a notebook the page is the cell's output.
-    `wait=False` lets a script go on while the page is open: it ends when the script ends.
+    `axis_labels` names the positions of an input: `{"input_ids": ["I", "am"]}`. Other keywords are
+    the module's own. `open_page=False` starts no browser; in a notebook the page is the cell's
+    output. `wait=False` lets a script go on while the page is open: it ends when the script ends.
     """
     try:
         from glassformer.explorer.api import create_api
@@ -97,7 +97,7 @@ def explore(
         from glassformer.explorer.state import State
     except ModuleNotFoundError as error:
         raise not_installed(error) from None
-    recorded = trace(module_or_function, *inputs, labels=labels, **keywords)
+    recorded = trace(module_or_function, *inputs, axis_labels=axis_labels, **keywords)
     state = State.of()
     link = _open(state, recorded, module_or_function)
     notebook = _in_notebook()

@@ -43,7 +43,9 @@ def run_text(models: Models, request: TraceRequest) -> OpenTrace:
     """Run a model over a text and keep every number."""
     model = models.get(request.model)
     reading = forward_pass(model.checkpoint, request.text, request.target)
-    recorded = trace(reading.model, *reading.arguments, labels=reading.labels, max_bytes=MOST_BYTES)
+    recorded = trace(
+        reading.model, *reading.arguments, axis_labels=reading.labels, max_bytes=MOST_BYTES
+    )
     card = next(card for card in models.catalogue.cards if card.name == request.model)
     return OpenTrace(
         recorded,

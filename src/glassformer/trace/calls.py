@@ -5,7 +5,7 @@ Rules read the arguments through the typed accessors here, by the names of the o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +43,12 @@ class Operator:
         return bool(self.written)
 
     def run(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        """What it gives. A view that would negate when it is read is a copy: a cell is stored."""
+        """What it gives. A view that would negate when it is read is a copy: a cell is stored.
+
+        So are the zeros that torch's derivatives keep without memory.
+        """
+        if self.name == "_efficientzerotensor":
+            return torch.zeros(*args, **kwargs)
         result = self.func(*args, **kwargs)
         return result.resolve_conj().resolve_neg() if self.name in _LAZY else result
 
@@ -52,7 +57,7 @@ class Operator:
 
         Batch norm in training moves its running statistics, of which its schema says nothing.
         """
-        if self.name != "batch_norm":
+        if self.name not in _BATCH_NORMS:
             return self.written
         given = {**dict(zip(self.parameters, args, strict=False)), **kwargs}
         if not given["training"] or given["running_mean"] is None:
@@ -61,6 +66,7 @@ class Operator:
 
 
 _LAZY = frozenset(["_conj", "_neg_view"])
+_BATCH_NORMS = frozenset(["batch_norm", "native_batch_norm"])
 _RUNNING = ((3, "running_mean"), (4, "running_var"))
 
 _OPERATORS: dict[int, Operator] = {}  # by identity: each keeps its function alive
@@ -95,7 +101,7 @@ def _read_schema(func: torch._ops.OpOverload) -> Operator:
     )
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, weakref_slot=True)
 class Call:
     """One executed operator. Tensors among its arguments stand as views of recorded versions."""
 
@@ -184,6 +190,8 @@ class Call:
     def axes(self, name: str, ndim: int) -> tuple[int, ...]:
         """Axes, counted from the front; none given means all of them."""
         value = self.bound.get(name)
+        if ndim == 0:  # one number may be reduced along "axis 0", which it has not
+            return ()
         if value is None or (not isinstance(value, int) and len(value) == 0):
             return tuple(range(ndim))
         given = [value] if isinstance(value, int) else value
@@ -196,6 +204,20 @@ class Call:
             views = (*self.inputs(), *self.outputs)
             self._complex = any(view is not None and view.pairs for view in views)
         return self._complex
+
+    def again(self, tensor: Callable[[str, View], torch.Tensor]) -> list[torch.Tensor | None]:
+        """Run the operator once more, with what `tensor` gives in the place of each argument."""
+
+        def put(name: str, value: Any) -> Any:
+            if isinstance(value, View):
+                return tensor(name, value)
+            if isinstance(value, list | tuple):
+                return type(value)(put(name, part) for part in value)
+            return value
+
+        args = [put(n, v) for n, v in zip(self.operator.parameters, self.args, strict=False)]
+        result = self.operator.run(args, {n: put(n, v) for n, v in self.kwargs.items()})
+        return list(result) if isinstance(result, list | tuple) else [result]
 
     def inputs(self) -> list[View]:
         """Every tensor among the arguments."""

@@ -31,6 +31,8 @@ from glassformer.trace.memory import as_floats
 
 __all__ = ["FUNCTIONS", "Evaluation", "Floats", "evaluate", "gathered"]
 
+_LARGEST_FLOAT32 = 3.4028234663852886e38
+
 Floats = npt.NDArray[np.float64] | np.float64
 Rounding = Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]]
 
@@ -40,6 +42,15 @@ _erf = np.vectorize(math.erf, otypes=[np.float64])
 def _sign(value: Floats) -> Floats:
     """The sign as torch sees it: that of a NaN is 0."""
     return np.nan_to_num(np.sign(value), nan=0.0)
+
+
+def _by_torch(function: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Floats], Floats]:
+    """A function that numpy lacks, as torch computes it in float64."""
+
+    def apply(value: Floats) -> Floats:
+        return function(torch.as_tensor(np.asarray(value, dtype=np.float64))).numpy()
+
+    return apply
 
 
 FUNCTIONS: dict[str, Callable[..., Floats]] = {
@@ -52,6 +63,14 @@ FUNCTIONS: dict[str, Callable[..., Floats]] = {
     "log1p": np.log1p,
     "sqrt": np.sqrt,
     "erf": _erf,
+    "erfinv": _by_torch(torch.erfinv),
+    "lgamma": _by_torch(torch.lgamma),
+    "digamma": _by_torch(torch.digamma),
+    "i0": _by_torch(torch.i0),
+    "i1": _by_torch(torch.special.i1),
+    "mantissa": lambda value: np.frexp(value)[0],
+    "exponent": lambda value: np.frexp(value)[1].astype(np.float64),
+    "copysign": np.copysign,
     "sin": np.sin,
     "cos": np.cos,
     "tan": np.tan,
@@ -101,6 +120,13 @@ _OPERATIONS: dict[str, Callable[..., Floats]] = {
 _FILL = 1e6
 
 
+# The smallest normal float32. Numbers below it have no digits to lose.
+_SMALLEST = 2.0**-126
+
+
+_EXACT = 2**53  # whole numbers beyond it are not all in float64
+
+
 class Evaluation:
     """One evaluation: its value, and the sizes of what went into it.
 
@@ -117,6 +143,8 @@ class Evaluation:
         self._rounding = rounding
         self._named = {} if named is None else named
         self._sizes: list[float] = []
+        self.is_exact = True
+        """False where a whole number was read that float64 cannot hold."""
         self._expression = expression
         with np.errstate(all="ignore"):
             self.value = float(self._of(expression, ()))
@@ -131,12 +159,19 @@ class Evaluation:
         return max([size, terms, *(s for s in self._sizes if s < limit)])
 
     def relative_difference(self, shown: float) -> float:
-        """|shown − value| over the scale; 0 for the same infinity or NaN, else ∞."""
+        """|shown − value| over the scale; 0 for the same infinity or NaN, else ∞.
+
+        A sum beyond the largest float32 (two masks of −3.4e38) is stored as infinity.
+        """
         if math.isnan(shown) and math.isnan(self.value):
             return 0.0
         if shown == self.value:
             return 0.0
+        if math.isinf(shown) and self.value * math.copysign(1, shown) > _LARGEST_FLOAT32:
+            return 0.0
         gap = abs(shown - self.value)
+        if gap < _SMALLEST:
+            return 0.0
         scale = self.scale if math.isfinite(gap) else 0.0
         return gap / scale if scale else math.inf
 
@@ -187,6 +222,8 @@ class Evaluation:
     def _read(self, values: npt.NDArray[np.generic] | np.generic) -> Floats:
         """Operands as float64, rounded if asked, their size noted."""
         numbers = as_floats(values)
+        if values.dtype.kind in "iu" and numbers.size and np.abs(numbers).max() > _EXACT:
+            self.is_exact = False
         if self._rounding is not None:
             numbers = self._rounding(numbers)
         if numbers.size:
@@ -201,6 +238,8 @@ class Evaluation:
     def _read_one(self, value: float) -> Floats:
         """One operand: the same as `_read`, without the cost of an array."""
         number = np.float64(value)
+        if isinstance(value, int) and abs(value) > _EXACT:
+            self.is_exact = False
         if self._rounding is not None:
             return self._read(number)
         if math.isfinite(number):

@@ -18,7 +18,7 @@ A running axis is an `Axis`: a letter that takes the values start, start + step,
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -48,6 +48,7 @@ __all__ = [
     "multiply",
     "power",
     "subtract",
+    "sum_of",
     "total",
     "walk",
 ]
@@ -208,6 +209,16 @@ def power(left: Expression | Scalar, right: Expression | Scalar) -> Expression:
 def total(body: Expression, *axes: Axis) -> Expression:
     """Σ of the body over the running axes; 0 where there is nothing to add up."""
     return Reduce("sum", body, axes) if all(axis.size for axis in axes) else Number(0)
+
+
+def sum_of(terms: Sequence[Expression]) -> Expression:
+    """term + term + …; halved again and again, so that a long sum is no deep tree."""
+    if not terms:
+        return Number(0)
+    if len(terms) == 1:
+        return terms[0]
+    middle = len(terms) // 2
+    return add(sum_of(terms[:middle]), sum_of(terms[middle:]))
 
 
 def children(expression: Expression) -> tuple[Expression, ...]:

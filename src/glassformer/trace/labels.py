@@ -6,7 +6,7 @@ axis of the output moves one place along an axis of an operand, the two axes sha
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Self
 
 from glassformer.errors import TraceError, UnknownNameError
@@ -17,7 +17,7 @@ from glassformer.trace.steps import Step
 if TYPE_CHECKING:
     from glassformer.trace.trace import Trace
 
-__all__ = ["AxisLabels", "Head", "check_labels", "find_labels"]
+__all__ = ["AxisLabels", "Head", "check_labels", "find_labels", "read_labels"]
 
 
 class Head(str):
@@ -38,16 +38,39 @@ AxisLabels = tuple[tuple[str, ...] | None, ...]
 _ATTENTION = ("matmul", "softmax", "_safe_softmax")
 
 
+def read_labels(given: object) -> Mapping[str, Sequence[str]]:
+    """The labels that a caller gave; refuses anything but texts by the names of inputs."""
+    if given is None:
+        return {}
+    if isinstance(given, Mapping) and all(
+        isinstance(name, str)
+        and isinstance(texts, Sequence)
+        and all(isinstance(text, str) for text in texts)
+        for name, texts in given.items()
+    ):
+        return given
+    raise TraceError(
+        'axis_labels takes texts by the names of inputs, as in {"ids": ["I", "am"]}, '
+        f"got {given!r}"
+    )
+
+
 def check_labels(trace: Trace) -> None:
     """Refuse labels for inputs that are not there, or as many as no axis has."""
     for name, texts in trace.recording.labels.items():
         if name not in trace.inputs:
             raise UnknownNameError("input", name, trace.inputs)
-        if len(texts) not in trace.inputs[name].shape:
+        shape = trace.inputs[name].shape
+        if len(texts) not in _labelled_sizes(shape):
             raise TraceError(
                 f"{len(texts)} labels were given for input {name}, "
-                f"and no axis of its shape {trace.inputs[name].shape} has that size"
+                f"and no axis of its shape {shape} has that many positions"
             )
+
+
+def _labelled_sizes(shape: Index) -> list[int]:
+    """The sizes that labels may have; a batch of one needs none, so one label is a slip."""
+    return [size for size in shape if size > 1] or list(shape)
 
 
 def find_labels(trace: Trace, step: Step, known: dict[int, AxisLabels]) -> AxisLabels:

@@ -23,6 +23,7 @@ __all__ = ["Array", "Index", "Version", "View", "as_floats", "as_real"]
 
 Index = tuple[int, ...]
 Array = npt.NDArray[np.generic]
+_NUMPY_FLOATS = (torch.float32, torch.float64, torch.float16)
 
 
 def as_floats(values: Array | np.generic) -> npt.NDArray[np.float64]:
@@ -82,7 +83,17 @@ class View:
     last axis of their own: a cell is always one real number.
     """
 
-    __slots__ = ("_array", "_digits", "dtype", "offset", "pairs", "shape", "strides", "version")
+    __slots__ = (
+        "_array",
+        "_digits",
+        "dtype",
+        "needs_gradient",
+        "offset",
+        "pairs",
+        "shape",
+        "strides",
+        "version",
+    )
 
     def __init__(
         self,
@@ -92,8 +103,11 @@ class View:
         offset: int,
         dtype: torch.dtype,
         pairs: bool = False,
+        needs_gradient: bool = False,
     ) -> None:
         self.pairs = pairs
+        self.needs_gradient = needs_gradient
+        """Whether the tensor was a parameter that is trained: kernels are chosen by it."""
         self.version = version
         self.shape = shape
         self.strides = strides
@@ -109,12 +123,14 @@ class View:
         if tensor.dtype.is_complex:
             spread = tuple(2 * stride for stride in strides)
             place, real = 2 * int(tensor.storage_offset()), tensor.dtype.to_real()
-            return cls(version, (*shape, 2), (*spread, 1), place, real, pairs=True)
-        return cls(version, shape, strides, int(tensor.storage_offset()), tensor.dtype)
+            return cls(version, (*shape, 2), (*spread, 1), place, real, True, tensor.requires_grad)
+        place = int(tensor.storage_offset())
+        return cls(version, shape, strides, place, tensor.dtype, False, tensor.requires_grad)
 
     def on(self, version: Version) -> View:
         """The same window on another version."""
-        return View(version, self.shape, self.strides, self.offset, self.dtype, self.pairs)
+        window = (self.shape, self.strides, self.offset, self.dtype, self.pairs)
+        return View(version, *window, self.needs_gradient)
 
     @property
     def ndim(self) -> int:
@@ -142,10 +158,10 @@ class View:
 
     @property
     def array(self) -> Array:
-        """The numbers as numpy sees them (bfloat16, which it has not, as float32)."""
+        """The numbers as numpy sees them (bfloat16 and float8, which it has not, as float32)."""
         if self._array is None:
             tensor = self.tensor()
-            if self.dtype == torch.bfloat16:
+            if self.dtype.is_floating_point and self.dtype not in _NUMPY_FLOATS:
                 tensor = tensor.float()
             self._array = tensor.numpy()
         else:

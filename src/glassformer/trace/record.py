@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, TypeVar
 
+import torch
 from torch import Tensor, nn
 
 from glassformer.errors import TraceError
 from glassformer.modes import evaluating
 from glassformer.trace import forecast
 from glassformer.trace.budget import DEFAULT_BYTES, Budget
+from glassformer.trace.labels import read_labels
 from glassformer.trace.modules import ModulePaths
 from glassformer.trace.names import join
 from glassformer.trace.notes import Note
+from glassformer.trace.plain_run import PlainRun
 from glassformer.trace.recorder import Overrides, Recorder
-from glassformer.trace.recording import Labels, Program, Recording, Source
-from glassformer.trace.switches import collection_paused, recording
+from glassformer.trace.recording import Labels, Program, Recording, Source, tensors_in
+from glassformer.trace.switches import collection_paused, differentiable, recording
 from glassformer.trace.trace import Trace
 
-__all__ = ["call_inside", "run", "sources_of", "tensors_in", "trace", "unwrapped"]
+__all__ = ["call_inside", "run", "sources_of", "trace", "twice_if_it_differentiates", "unwrapped"]
 
+Made = TypeVar("Made")
+# What autograd says when a gradient is asked for and nothing was recorded for it.
+_NO_GRAPH = "does not require grad and does not have a grad_fn"
 Prepare = Callable[[Recorder, list[Source]], None]
 
 
@@ -30,21 +36,41 @@ def trace(
     module_or_function: Callable[..., Any],
     /,
     *args: Any,
-    labels: Labels | Tensor | None = None,
+    axis_labels: Labels | None = None,
     max_bytes: int = DEFAULT_BYTES,
     **kwargs: Any,
 ) -> Trace:
     """Run a module (or a plain function on tensors) once on the CPU and record every operator.
 
-    The module runs in evaluation mode, without gradients; it is left as it was. `labels` gives
-    the texts of an input's positions: `{"input_ids": ["I", "am"]}`. A trace that would keep more
-    than `max_bytes` of computed numbers is refused, before it is made where that can be known.
+    The module runs in evaluation mode, without gradients; it is left as it was. Where torch has a
+    fast path, or the run is small, it runs once more without the trace, and a note names the cells
+    of the outputs that differ by more than rounding. `axis_labels`
+    gives the texts of an input's positions: `{"input_ids": ["I", "am"]}`. A trace that would
+    keep more than `max_bytes` of computed numbers is refused, before it is made where that can be
+    known.
     """
-    if isinstance(labels, Tensor):  # the targets of a Hugging Face model, not our axis labels
-        kwargs["labels"], labels = labels, None
+    labels = read_labels(axis_labels)
     program = Program(unwrapped(module_or_function), args, kwargs, max_bytes)
     with collection_paused():
-        return Trace(run(program, labels or {}))
+        plain_run = PlainRun(program)
+        recorded = twice_if_it_differentiates(lambda program: run(program, labels), program)
+        recorded.notes += plain_run.compared_with(recorded)
+        return Trace(recorded)
+
+
+def twice_if_it_differentiates(run: Callable[[Program], Made], program: Program) -> Made:
+    """Run a program; with autograd on, if it fails because it takes gradients of its own.
+
+    Without it, operators arrive as the author wrote them, so that is tried first.
+    """
+    random = torch.get_rng_state()
+    try:
+        return run(program)
+    except RuntimeError as error:
+        if program.differentiates or _NO_GRAPH not in str(error):
+            raise
+    torch.set_rng_state(random)
+    return run(replace(program, differentiates=True))
 
 
 def run(
@@ -66,7 +92,11 @@ def run(
         prepare(recorder, sources)
     notes: list[str] = []
     modules = [module for _, module in recorder.paths.modules]
-    with recording(recorder), evaluating(modules) as was_training:
+    with (
+        recording(recorder),
+        evaluating(modules) as was_training,
+        differentiable(program.differentiates),
+    ):
         result = call_inside(function, program.args, program.kwargs)
     if was_training:
         notes.append(Note("evaluation"))
@@ -166,21 +196,3 @@ def _named_inputs(program: Program) -> Iterator[tuple[str, Tensor]]:
             given.update(value if kind is inspect.Parameter.VAR_KEYWORD else {name: value})
     for name, value in given.items():
         yield from tensors_in(value, name)
-
-
-def tensors_in(value: Any, path: str) -> Iterator[tuple[str, Tensor]]:
-    """The tensors in nested containers, by dotted paths; a lone one is called `output`."""
-    if isinstance(value, Tensor):
-        yield path or "output", value
-    elif isinstance(value, Mapping):
-        for key, part in value.items():
-            yield from tensors_in(part, join(path, str(key)))
-    elif isinstance(value, tuple) and hasattr(value, "_fields"):
-        for key, part in zip(value._fields, value, strict=True):
-            yield from tensors_in(part, join(path, str(key)))
-    elif isinstance(value, list | tuple):
-        for place, part in enumerate(value):
-            yield from tensors_in(part, join(path or "output", str(place)))
-    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        for item in dataclasses.fields(value):
-            yield from tensors_in(getattr(value, item.name), join(path, item.name))

@@ -15,6 +15,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._ops import HigherOrderOperator
+from torch.nested._internal.nested_tensor import NestedTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from glassformer.cancelling import stop_if_cancelled
@@ -52,6 +54,8 @@ class Found:
 
 class Recorder(TorchDispatchMode):
     """The dispatch mode. After it has run, `calls` holds every operator in order."""
+
+    supports_higher_order_operators = True
 
     def __init__(self, paths: ModulePaths, budget: Budget, stop: CodeType) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
@@ -127,6 +131,10 @@ class Recorder(TorchDispatchMode):
     ) -> Any:
         kwargs = kwargs or {}
         stop_if_cancelled()
+        if isinstance(func, HigherOrderOperator):
+            return self._run_higher_order(func, args, kwargs)
+        if any(issubclass(kind, NestedTensor) for kind in types):
+            return NotImplemented  # torch runs it on the joined rows, and those are recorded
         operator = operator_of(func)
         way = way_of(operator)
         if way != "whole":
@@ -134,6 +142,18 @@ class Recorder(TorchDispatchMode):
             if result is not NotImplemented:
                 return result
         return self._record(operator, args, kwargs)
+
+    def _run_higher_order(
+        self, func: HigherOrderOperator, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """Run an operator that takes functions."""
+        if func.name() != "flex_attention":
+            raise TraceError(
+                f"torch's {func.name()} takes functions of its own and is not traced: "
+                "call the functions in Python"
+            )
+        with self:
+            return fused.flexible_attention(self.named, *args, **kwargs)
 
     def _run_apart(
         self, way: Way, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -144,11 +164,11 @@ class Recorder(TorchDispatchMode):
         if way == "attention":
             with self:
                 return fused.attention(self.named, *args, **kwargs)
-        if is_idle(operator, args, kwargs):
-            return NotImplemented
+        if is_idle(operator, args, kwargs):  # in place, it would be recorded as a write
+            return args[0] if operator.in_place else NotImplemented
         if way == "dropout":
             with self:
-                return fused.dropout(*args, **kwargs)
+                return fused.dropout(*args, **kwargs, in_place=operator.in_place)
         with self, without_onednn():
             return decompose(operator.func, args, kwargs)
 
@@ -271,6 +291,11 @@ class Recorder(TorchDispatchMode):
 
     def _key(self, tensor: Tensor) -> int:
         """The identity of a tensor's storage; of a replacement, that of what it stands for."""
+        if tensor.is_nested:
+            raise TraceError(
+                "a nested tensor has no shape that cells could be counted by: "
+                "use layout=torch.jagged, or pad it with .to_padded_tensor(0.0)"
+            )
         try:
             key: int = tensor.untyped_storage()._cdata
         except NotImplementedError as error:

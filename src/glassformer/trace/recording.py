@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from glassformer.trace.calls import Call
 from glassformer.trace.memory import Index, View
+from glassformer.trace.names import join
 from glassformer.trace.recorder import Found
 from glassformer.trace.steps import Role
 
-__all__ = ["Labels", "Program", "Recording", "Source"]
+__all__ = ["Labels", "Program", "Recording", "Source", "tensors_in"]
 
 Labels = Mapping[str, Sequence[str]]
 
@@ -35,6 +40,9 @@ class Program:
     max_bytes: int
     reruns: bool = True
     """Whether an edit may run it again (a training step would train)."""
+    differentiates: bool = False
+    """Whether it takes gradients itself, on its way: autograd is then on, and operators arrive in
+    the parts that autograd knows."""
 
 
 @dataclass(slots=True)
@@ -57,3 +65,24 @@ class Recording:
     def emptied(self) -> Recording:
         """What remains when its numbers are let go."""
         return Recording(self.program, [], [], [], [], {}, {}, self.notes)
+
+
+def tensors_in(value: Any, path: str) -> Iterator[tuple[str, Tensor]]:
+    """The tensors in nested containers, by dotted paths; a lone one is called `output`."""
+    if isinstance(value, Tensor) and value.is_nested and value.layout == torch.jagged:
+        rows = {"values": value.values(), "offsets": value.offsets()}  # type: ignore[attr-defined]  # of its class
+        yield from tensors_in(rows, path or "output")
+    elif isinstance(value, Tensor):
+        yield path or "output", value
+    elif isinstance(value, Mapping):
+        for key, part in value.items():
+            yield from tensors_in(part, join(path, str(key)))
+    elif isinstance(value, tuple) and hasattr(value, "_fields"):
+        for key, part in zip(value._fields, value, strict=True):
+            yield from tensors_in(part, join(path, str(key)))
+    elif isinstance(value, list | tuple):
+        for place, part in enumerate(value):
+            yield from tensors_in(part, join(path or "output", str(place)))
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        for item in dataclasses.fields(value):
+            yield from tensors_in(getattr(value, item.name), join(path, item.name))

@@ -67,6 +67,8 @@ def edit(trace: Trace, edits: Mapping[Where, Scalar]) -> Trace:
 
 def _edited(trace: Trace, edits: Mapping[Where, Scalar]) -> Recording:
     """The recording of the edited run."""
+    if not isinstance(edits, Mapping):
+        raise TraceError(f"edit takes new values by cell, as in {{cell: 0.5}}, got {edits!r}")
     wanted = [_resolve(trace, where, value) for where, value in edits.items()]
     pins = [pin for pin in _pins(trace) if not any(pin.is_at(item) for item in wanted)]
     try:
@@ -108,6 +110,10 @@ def _resolve(trace: Trace, where: Cell | tuple[str, int | tuple[int, ...]], valu
     """The step that wrote the cell, in this trace."""
     _check_edit(where, value)
     if isinstance(where, Cell):
+        if where.step.trace.recording.program is not trace.recording.program:
+            raise TraceError(
+                f"{where.name} is a cell of another trace: take it from the one edited"
+            )
         cell = where if where.step.trace is trace else trace[where.step.name][where.index]
     else:
         name, index = where
@@ -234,9 +240,10 @@ class _Replay:
         targets = {id(old): (new, self._version(old).storage.clone()) for old, new in call.writes}
 
         def tensor(view: View) -> Tensor:
-            if id(view.version) in targets:
-                return view.on(Version(targets[id(view.version)][1])).given()
-            return self._view(view).given()
+            version = targets.get(id(view.version))
+            new = self._view(view) if version is None else view.on(Version(version[1]))
+            # `matmul` folds its axes in another way where an operand is to be trained.
+            return new.given().requires_grad_(view.needs_gradient)
 
         args = self._map(call.args, tensor)
         kwargs = {key: self._map(part, tensor) for key, part in call.kwargs.items()}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, SupportsIndex
 
 import torch
 from torch import Tensor
@@ -113,7 +114,13 @@ class Step:
     @property
     def is_opaque(self) -> bool:
         """Whether it was computed from other tensors by an operator that has no rule."""
-        return self.call is not None and self.role == "activation" and self.rule is None
+        computed = self.call is not None and self.role == "activation"
+        return computed and self.rule is None and self.view.numel > 0
+
+    @property
+    def is_unwritten(self) -> bool:
+        """Whether it is memory that was only reserved (`torch.empty`): it holds no number yet."""
+        return self.call is not None and rules.is_unwritten(self.call.operator)
 
     @property
     def expanded(self) -> bool:
@@ -156,7 +163,7 @@ class Step:
         return tuple(found)
 
     def expression(self, index: Index) -> Expression | None:
-        """The arithmetic of one cell; None for what is given, opaque, or set by an edit."""
+        """The arithmetic of one cell; None if it is given, opaque, unwritten or set by an edit."""
         return None if index in self.pinned else self.unedited_expression(index)
 
     def unedited_expression(self, index: Index) -> Expression | None:
@@ -164,14 +171,20 @@ class Step:
         rule = rules.of_call(self.call, self.output) if self.call is not None else None
         if rule is None or self.call is None:
             return None
-        return held(rule.build(self.call, index), self.dtype)
+        built = rule.build(self.call, index)
+        return None if built is None else held(built, self.dtype)
 
-    def __getitem__(self, index: int | tuple[int, ...]) -> Cell:
+    def __getitem__(self, index: SupportsIndex | tuple[SupportsIndex, ...]) -> Cell:
         return self.trace.cell(self, self.full_index(index))
 
-    def full_index(self, index: int | tuple[int, ...]) -> Index:
+    def full_index(self, index: SupportsIndex | tuple[SupportsIndex, ...]) -> Index:
         """The index with leading axes of size 1 and negative positions filled in."""
-        given = (index,) if isinstance(index, int) else tuple(index)
+        given = _positions(index)
+        if given is None:
+            raise TraceError(
+                f"a cell of {self.name} is one number: its index is one whole number per axis of "
+                f"{tuple(self.shape)}, got {index!r}; a part of the tensor is .value[…]"
+            )
         missing = len(self.shape) - len(given)
         if missing > 0 and all(size == 1 for size in self.shape[:missing]):
             given = (0,) * missing + given
@@ -185,6 +198,17 @@ class Step:
             place + size if place < 0 else place
             for place, size in zip(given, self.shape, strict=True)
         )
+
+
+def _positions(index: object) -> Index | None:
+    """An index as Python's own whole numbers (numpy's and torch's included), or None."""
+    parts = index if isinstance(index, tuple | list) else (index,)
+    if any(isinstance(part, bool) for part in parts):
+        return None
+    try:
+        return tuple(map(operator.index, parts))
+    except TypeError:
+        return None
 
 
 def _sole_owner(view: View) -> Step | None:

@@ -6,9 +6,10 @@ They belong to the process and not to one thread, so recordings take turns.
 from __future__ import annotations
 
 import gc
+import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 import torch
@@ -18,7 +19,10 @@ from glassformer.errors import TraceError
 if TYPE_CHECKING:
     from glassformer.trace.recorder import Recorder
 
-__all__ = ["collection_paused", "recording", "without_onednn"]
+__all__ = ["collection_paused", "differentiable", "recording", "without_onednn"]
+
+# What `_AutoDispatchBelowAutograd` switches off.
+_AUTOGRAD = ("AutogradCPU", "AutogradOther", "ADInplaceOrView", "AutogradFunctionality")
 
 _ONE_AT_A_TIME = threading.Lock()
 _ONEDNN = threading.RLock()
@@ -81,6 +85,17 @@ def without_onednn(off: bool = True) -> Iterator[None]:
             torch._C._set_mkldnn_enabled(enabled)
 
 
+def _without_compiling() -> AbstractContextManager[object]:
+    """Functions behind torch.compile run as they were written.
+
+    Where neither the compiler nor flex_attention, which calls it, is loaded, it stays so.
+    """
+    if not {"torch._dynamo", "torch.nn.attention.flex_attention"} & sys.modules.keys():
+        return nullcontext()
+    stance: AbstractContextManager[object] = torch.compiler.set_stance("force_eager")
+    return stance
+
+
 @contextmanager
 def recording(recorder: Recorder) -> Iterator[None]:
     """Run the block under the recorder, with the settings that keep operators whole and visible."""
@@ -94,6 +109,7 @@ def recording(recorder: Recorder) -> Iterator[None]:
             with (
                 torch.no_grad(),
                 torch.autocast("cpu", enabled=False),
+                _without_compiling(),
                 recorder.paths.followed(),
                 torch._C._AutoDispatchBelowAutograd(),
                 recorder,
@@ -103,3 +119,17 @@ def recording(recorder: Recorder) -> Iterator[None]:
             _BUSY.recording = False
             torch.backends.mha.set_fastpath_enabled(fast_path)
             recorder.forget_frames()
+
+
+@contextmanager
+def differentiable(on: bool = True) -> Iterator[None]:
+    """Autograd back on, inside a recording: for what is to be differentiated by torch itself."""
+    if not on:
+        yield
+        return
+    include = torch._C._dispatch_tls_local_include_set()
+    exclude = torch._C._dispatch_tls_local_exclude_set()
+    for key in _AUTOGRAD:
+        exclude = exclude.remove(getattr(torch._C.DispatchKey, key))
+    with torch._C._ForceDispatchKeyGuard(include, exclude), torch.enable_grad():
+        yield

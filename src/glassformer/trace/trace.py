@@ -87,6 +87,10 @@ class Trace:
     def __getitem__(self, name: str) -> Step:
         if not self._by_name:
             raise TraceError(f"{name!r} cannot be shown: this trace was closed")
+        if not isinstance(name, str):
+            raise TraceError(
+                f"a step is asked for by its name, got {name!r}; by its place it is t.steps[0]"
+            )
         if name not in self._by_name:
             longer = [known for known in self._by_name if known.endswith(f".{name}")]
             raise UnknownNameError("step", name, longer or self._by_name)

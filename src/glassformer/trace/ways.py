@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import torch
 
-from glassformer.trace import rules
+from glassformer.trace import decompositions, rules
 from glassformer.trace.calls import Operator
 
 __all__ = ["LAYOUT_ALONE", "Way", "decompose", "is_idle", "way_of"]
@@ -16,6 +16,7 @@ __all__ = ["LAYOUT_ALONE", "Way", "decompose", "is_idle", "way_of"]
 LAYOUT_ALONE = frozenset(
     [
         "detach",
+        "as_strided",
         "requires_grad",
         "retain_grad",
         "squeeze",
@@ -46,8 +47,8 @@ def is_idle(operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     """Whether this is a dropout that drops nothing: it returns its input, which needs no rule."""
     if not operator.name.endswith("dropout") or "train" not in operator.parameters:
         return False
-    position = operator.parameters.index("train")
-    return not (args[position] if position < len(args) else kwargs["train"])
+    given = {**dict(zip(operator.parameters, args, strict=False)), **kwargs}
+    return not given["train"] or given["p"] == 0
 
 
 def decompose(func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -57,4 +58,7 @@ def decompose(func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[s
     # which for some operators and releases gives other shapes.
     if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), whole):
         return func._op_dk(whole, *args, **kwargs)
-    return func.decompose(*args, **kwargs)
+    made = func.decompose(*args, **kwargs)
+    if made is NotImplemented and (written_out := decompositions.find(func)) is not None:
+        return written_out(*args, **kwargs)
+    return made

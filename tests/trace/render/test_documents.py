@@ -28,7 +28,7 @@ def test_markdown_of_a_cell_has_formula_terms_and_both_precisions() -> None:
 
 def test_markdown_tables_survive_any_token() -> None:
     tokens = ["a|b", "*x*", "</script>", "`c`", "[d](e)", "$f$", "new\nline"]
-    t = trace(lambda x: x + 1, torch.ones(7, 1), labels={"x": tokens})
+    t = trace(lambda x: x + 1, torch.ones(7, 1), axis_labels={"x": tokens})
     table = [line for line in markdown_text(t.steps[0]).splitlines() if line.startswith("|")][:9]
     assert len(table) == 9
     assert all(len(re.findall(r"(?<!\\)\|", line)) == 3 for line in table)

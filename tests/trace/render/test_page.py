@@ -119,7 +119,7 @@ class Outline(HTMLParser):
 
 def test_no_text_of_a_trace_becomes_markup(tmp_path: Path) -> None:
     nasty = ["</script><script>alert(1)</script>", "<!--", "]]>&amp;\u2028"]
-    t = trace(lambda x: x + 1, torch.ones(3, 2), labels={"x": nasty})
+    t = trace(lambda x: x + 1, torch.ones(3, 2), axis_labels={"x": nasty})
     page = page_text(t, title="<img src=x onerror=alert(1)>")
     outline = Outline()
     outline.feed(page)

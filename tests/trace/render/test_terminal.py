@@ -100,7 +100,7 @@ def test_a_card_names_the_source_line_without_the_machine() -> None:
 
 
 def test_markup_in_labels_stays_text() -> None:
-    t = trace(lambda x: x + 1, torch.ones(2, 2), labels={"x": ["[bold]a", "[/]"]})
+    t = trace(lambda x: x + 1, torch.ones(2, 2), axis_labels={"x": ["[bold]a", "[/]"]})
     shown = terminal_text(t.steps[0], colour=False)
     assert "[bold]a" in shown and "[/]" in shown
 

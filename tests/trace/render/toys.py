@@ -63,7 +63,7 @@ def made(name: str) -> Toy:
 def traced(name: str) -> Trace:
     """A toy's trace in float32; read it, do not change it."""
     model, inputs, labels = made(name)
-    return trace(model, *inputs, labels=labels)
+    return trace(model, *inputs, axis_labels=labels)
 
 
 @cache
@@ -71,4 +71,4 @@ def traced_in_float64(name: str) -> Trace:
     """The same parameters in float64."""
     model, inputs, labels = made(name)
     doubled = [part.double() if part.is_floating_point() else part for part in inputs]
-    return trace(copy.deepcopy(model).double(), *doubled, labels=labels)
+    return trace(copy.deepcopy(model).double(), *doubled, axis_labels=labels)

@@ -87,4 +87,4 @@ def by_hand_trace(seed: int = SEED) -> Trace:
         "source": list(names.sentence),
         "target": [names.vocabulary[id_] for id_ in target[0].tolist()],
     }
-    return trace(Predictor(by_hand_model(example, seed)), source, target, labels=labels)
+    return trace(Predictor(by_hand_model(example, seed)), source, target, axis_labels=labels)

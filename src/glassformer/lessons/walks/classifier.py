@@ -165,7 +165,7 @@ def _steps(say: Speaker) -> Iterator[LessonStep]:
     review, _ = REVIEWS[_FOLLOWED]
     words = review.split()
     ids = torch.tensor([learned.words.encode(review)])
-    run = trace(learned.model, ids, labels={"ids": words})
+    run = trace(learned.model, ids, axis_labels={"ids": words})
     summed = run["encoder.summed"][0, 0]
     yield role_step("embedded", summed, say, phrase="embedded", facts={"review": review})
     yield _block(run, words, say)

@@ -144,7 +144,7 @@ def _learned() -> Tastes:
 
 def _run(people: Tensor, features: Tensor) -> Trace:
     chosen = torch.arange(len(_PEOPLE))
-    return trace(_Scores(people, features), chosen, labels={"chosen": list(_PEOPLE)})
+    return trace(_Scores(people, features), chosen, axis_labels={"chosen": list(_PEOPLE)})
 
 
 def _steps(say: Speaker) -> Iterator[LessonStep]:

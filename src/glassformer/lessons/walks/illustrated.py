@@ -109,7 +109,7 @@ def illustrated_trace(say: Speaker) -> tuple[Trace, Example]:
     set_maps(attention, example, _MAPS)
     x = printed_matrix(example, "x").unsqueeze(0)
     labels = [say("numbered input", number=number + 1) for number in range(x.size(1))]
-    return trace(attention, x, labels={"x": labels}), example
+    return trace(attention, x, axis_labels={"x": labels}), example
 
 
 def _steps(say: Speaker) -> Iterator[LessonStep]:

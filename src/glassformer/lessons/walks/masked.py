@@ -93,7 +93,7 @@ def _steps(say: Speaker) -> Iterator[LessonStep]:
     matrix = printed_matrix(load_example("masked"), "masked_input")
     positions = torch.arange(matrix.size(0)).unsqueeze(0)
     labels = [say("numbered position", number=place) for place in positions[0].tolist()]
-    run = trace(_Masked(matrix, n_heads=2), positions, labels={"positions": labels})
+    run = trace(_Masked(matrix, n_heads=2), positions, axis_labels={"positions": labels})
     remarker = Remarker("masked", say)
 
     def remarks(role: str, cell: Cell) -> Sequence[Part]:

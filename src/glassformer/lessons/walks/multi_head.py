@@ -96,7 +96,7 @@ def _steps(say: Speaker) -> Iterator[LessonStep]:
     yield _cost(say)
     generator = torch.Generator().manual_seed(1)
     x = torch.randint(-10, 11, (1, len(_WORDS), _SMALL), generator=generator) / 10
-    run = trace(_attention(_SMALL), x, labels={"x": list(_WORDS)})
+    run = trace(_attention(_SMALL), x, axis_labels={"x": list(_WORDS)})
     said = say("twin", width=_SMALL, heads=_HEADS, per_head=_SMALL // _HEADS)
     parts: tuple[Part, ...] = (Paragraph(said), heat_map(run["x"], say))
     yield LessonStep("inputs", say("twin title"), parts)

@@ -109,7 +109,7 @@ def _basic(run: Trace, name: str, say: Speaker) -> LessonStep:
     """The same inputs through attention without parameters."""
     labels = run["x"].labels[-2]
     assert labels is not None
-    basic = trace(basic_self_attention, run["x"].value[0], labels={"x": list(labels)})
+    basic = trace(basic_self_attention, run["x"].value[0], axis_labels={"x": list(labels)})
     own = basic["scores"][_CHOSEN, _CHOSEN]
     parts: list[Part] = [
         Paragraph(say("basic", name=name, score=number(own.value))),

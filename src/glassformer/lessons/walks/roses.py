@@ -134,7 +134,7 @@ def _shares(found: RoleReading) -> tuple[float, ...]:
 
 def _trace(found: RoleReading) -> Trace:
     """“mary gave roses to susan” through what was trained."""
-    return trace(found.model, found.ids, labels={"ids": list(ROLE_SENTENCE)})
+    return trace(found.model, found.ids, axis_labels={"ids": list(ROLE_SENTENCE)})
 
 
 def _weights(run: Trace, say: Speaker) -> list[Formula | HeatMap]:

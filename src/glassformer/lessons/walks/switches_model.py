@@ -114,4 +114,4 @@ def switched_trace(on: frozenset[str]) -> tuple[Switched, Trace]:
     given = rows.repeat(2, 1).unsqueeze(0)
     model = Switched(on)
     ids = torch.tensor([IDS])
-    return model, trace(model, ids, given, labels={"ids": list(WORDS)})
+    return model, trace(model, ids, given, axis_labels={"ids": list(WORDS)})

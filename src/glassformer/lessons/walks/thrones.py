@@ -184,7 +184,9 @@ def thrones(language: Language) -> Lesson:
 def _steps(say: Speaker) -> Iterator[LessonStep]:
     learned = learn()
     labels = {"source": learned.source_tokens, "target": learned.target_tokens[:-1]}
-    run = trace(Predictor(learned.model), learned.source, learned.target[:, :-1], labels=labels)
+    run = trace(
+        Predictor(learned.model), learned.source, learned.target[:, :-1], axis_labels=labels
+    )
     yield _word_step(learned, say)
     yield _untrained_step(learned, say)
     yield _training_step(learned, run, say)

@@ -270,6 +270,19 @@ _CHINESE = {
         "结果的末几位可能与融合算子不同"
     ),
     "note: evaluation": "模块处于训练模式，追踪时使用评估模式",
+    "note: fast path": (
+        "{name} 的 {all} 个单元格中有 {count} 个与模块在评估模式、不求梯度时的结果不同，"
+        "位于 {places}（最大相差 {gap}，在 {worst}）：此时 torch 走快速路径，填充位置上留下 0；"
+        "追踪显示的是求梯度时所走的路径"
+    ),
+    "note: other numbers": (
+        "{name} 的 {all} 个单元格中有 {count} 个与不追踪时的结果不同，位于 {places}"
+        "（最大相差 {gap}，在 {worst}）：模块可能因自身状态、autocast 或专用算子而走了另一条路径"
+    ),
+    "note: other shape": (
+        "{name} 在追踪中的形状为 {shown}，不追踪时为 {own}：模块因自身状态走了另一条路径"
+    ),
+    "note: fails alone": "不追踪时模块运行失败：{error}",
     "note: edited": "已修改：共 {all} 个算子，重新计算了 {count} 个",
     "note: another number": (
         "这次修改改变了模型自身的控制流（{place} 原为 {before}，现为 {after}），因此重新运行了模型"
@@ -279,11 +292,21 @@ _CHINESE = {
         "因此重新运行了模型"
     ),
     "note: same gradients": "梯度与 autograd 的结果逐位相同",
-    "note: close gradients": "梯度与 autograd 的结果相差不超过各张量最大值的 {worst}",
+    "note: close gradients": (
+        "梯度与 autograd 的结果相差不超过该张量最大值的 {worst}（{name} 处最大）"
+    ),
     "note: same weights": "新权重与优化器的结果逐位相同",
-    "note: close weights": "新权重与优化器的结果相差不超过各张量最大值的 {worst}",
+    "note: close weights": (
+        "新权重与优化器的结果相差不超过该张量最大变化量的 {worst}（{name} 处最大）"
+    ),
     "note: rounding": (
-        "有的梯度只是舍入误差，Adam 仍会按整步更新；换一种求和次序（融合注意力），这些更新也会不同"
+        "{names} 的部分梯度因舍入而丢失有效位数：最大 {size}，其余梯度可达 {largest}；"
+        "autograd 的求和次序不同，得到的数字也不同"
+    ),
+    "note: rounding steps": (
+        "{names} 的部分梯度因舍入而丢失有效位数：最大 {size}，其余梯度可达 {largest}；"
+        "{optimiser} 仍会据此走满一步，而求和次序一变方向就可能相反，"
+        "因此这些新权重与优化器的结果最多相差 {gap}"
     ),
 }
 

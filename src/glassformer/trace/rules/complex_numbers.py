@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from glassformer.trace.calls import Call
 from glassformer.trace.expressions import (
+    Axis,
     Expression,
     Function,
     Number,
@@ -17,10 +18,12 @@ from glassformer.trace.expressions import (
     multiply,
     power,
     subtract,
+    total,
 )
 from glassformer.trace.memory import Index, View
-from glassformer.trace.rules.layout import copy, reshape
-from glassformer.trace.rules.operands import broadcast
+from glassformer.trace.rules.layout import copy, pad, reshape
+from glassformer.trace.rules.operands import broadcast, cell
+from glassformer.trace.rules.products import factors
 from glassformer.trace.rules.registry import complex_rule
 
 __all__: list[str] = []
@@ -143,3 +146,24 @@ def cast(call: Call, index: Index) -> Expression:
 # Of numbers that are only copied, the pairs are one axis more.
 complex_rule("clone", "contiguous")(copy)
 complex_rule("reshape", "flatten")(reshape)
+complex_rule("constant_pad_nd")(pad)
+
+
+def _parts(view: View, *index: int | Axis) -> _Pair:
+    """Both parts of the cells of an operand; a real one has no imaginary part."""
+    if view.pairs:
+        return cell(view, *index, 0), cell(view, *index, 1)
+    return cell(view, *index), None
+
+
+@complex_rule("matmul", "mm", "bmm", "mv", "dot", "vdot")
+def product(call: Call, index: Index) -> Expression:
+    """Σₖ (ac − bd) + (ad + bc)i; `vdot` takes a − bi on the left."""
+    names = call.operator.parameters
+    a, b = call.view(names[0]), call.view(names[1])
+    *place, part = index
+    left, right, k = factors(a, b, place)
+    (real, imaginary), other = _parts(a, *left), _parts(b, *right)
+    if call.operator.name == "vdot" and imaginary is not None:
+        imaginary = Function("neg", (imaginary,))
+    return total(_times((real, imaginary), other, part), k)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import torch
 
 from glassformer.trace.calls import Call
+from glassformer.trace.evaluate import evaluate
 from glassformer.trace.expressions import (
     Choose,
     Expression,
@@ -107,8 +108,60 @@ def hypot(a: Expression, b: Expression) -> Expression:
 @_of_two
 def logaddexp(a: Expression, b: Expression) -> Expression:
     """log(exp(a) + exp(b)), the larger one taken out so that it does not overflow."""
+    if math.isinf(evaluate(a)) and evaluate(a) == evaluate(b):  # their gap is no number
+        return Function("max", (a, b))
     gap = Function("neg", (Function("abs", (subtract(a, b),)),))
     return add(Function("max", (a, b)), Function("log1p", (Function("exp", (gap,)),)))
+
+
+@rule("logaddexp2")
+@_of_two
+def logaddexp2(a: Expression, b: Expression) -> Expression:
+    """log₂(2ᵃ + 2ᵇ), the larger one taken out so that it does not overflow."""
+    if math.isinf(evaluate(a)) and evaluate(a) == evaluate(b):
+        return Function("max", (a, b))
+    gap = Function("neg", (Function("abs", (subtract(a, b),)),))
+    return add(Function("max", (a, b)), Function("log2", (add(1, Function("exp2", (gap,))),)))
+
+
+@rule("fmax", "fmin")
+def fmax(call: Call, index: Index) -> Expression:
+    """The larger (or smaller) one; a NaN gives way to a number."""
+    a, b = (broadcast(call.operand(name), index) for name in ("self", "other"))
+    if math.isnan(evaluate(a)):
+        return Choose(Function("isnan", (a,)), b, a)
+    if math.isnan(evaluate(b)):
+        return Choose(Function("isnan", (b,)), a, b)
+    return Function(call.operator.name.removeprefix("f"), (a, b))
+
+
+@rule("copysign")
+@_of_two
+def copysign(a: Expression, b: Expression) -> Expression:
+    """|a| with the sign of b; that of −0 is minus."""
+    return Function("copysign", (a, b))
+
+
+@rule("signbit")
+@_of_one
+def signbit(x: Expression) -> Expression:
+    """Whether there is a minus before the number; −0 has one."""
+    return Operation("<", Function("copysign", (Number(1), x)), Number(0))
+
+
+@rule("sinc")
+@_of_one
+def sinc(x: Expression) -> Expression:
+    """sin(π · x) / (π · x), and 1 at 0."""
+    angle = Operation("*", Number(math.pi), x)
+    return Choose(Operation("=", x, Number(0)), Number(1), divide(Function("sin", (angle,)), angle))
+
+
+@rule("ldexp")
+@_of_two
+def ldexp(a: Expression, b: Expression) -> Expression:
+    """a · 2ᵇ."""
+    return Operation("*", a, power(2, b))
 
 
 @rule("xlogy", "special_xlogy")
@@ -116,6 +169,23 @@ def logaddexp(a: Expression, b: Expression) -> Expression:
 def xlogy(a: Expression, b: Expression) -> Expression:
     """a · log(b), and 0 where a is."""
     return Choose(Operation("=", a, Number(0)), Number(0), Operation("*", a, _log(b)))
+
+
+@rule("special_xlog1py")
+@_of_two
+def xlog1py(a: Expression, b: Expression) -> Expression:
+    """a · log(1 + b), and 0 where a is."""
+    product = Operation("*", a, Function("log1p", (b,)))
+    return Choose(Operation("=", a, Number(0)), Number(0), product)
+
+
+@rule("special_entr")
+@_of_one
+def entropy(x: Expression) -> Expression:
+    """−x · log(x); 0 at 0, −∞ below it."""
+    above = Function("neg", (Operation("*", x, _log(x)),))
+    below = Choose(Operation("<", x, Number(0)), Number(-math.inf), above)
+    return Choose(Operation("=", x, Number(0)), Number(0), below)
 
 
 @rule("heaviside")

@@ -5,18 +5,27 @@ from __future__ import annotations
 import torch
 
 from glassformer.trace.calls import Call
-from glassformer.trace.expressions import Expression, Number, Scalar
+from glassformer.trace.expressions import (
+    Convert,
+    Expression,
+    Number,
+    Scalar,
+    add,
+    multiply,
+    power,
+    subtract,
+)
 from glassformer.trace.memory import Index, View
 from glassformer.trace.rules.operands import broadcast
-from glassformer.trace.rules.registry import Build, given, rule
+from glassformer.trace.rules.registry import Build, given, rule, unwritten
 
 __all__: list[str] = []
 
-# Uninitialised memory, and Python numbers that became a tensor.
-given(
-    "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted",
-    "lift_fresh", "lift_fresh_copy", "tensor", "_efficientzerotensor",
-)  # fmt: skip
+unwritten(
+    "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted"
+)
+# Python numbers that became a tensor.
+given("lift_fresh", "lift_fresh_copy", "tensor", "_efficientzerotensor")
 
 
 def _constant(value: Scalar) -> Build:
@@ -65,11 +74,21 @@ def arange(call: Call, index: Index) -> Expression:
     return Number(start + index[0] * step)
 
 
-@rule("linspace", constant=True)
-def linspace(call: Call, index: Index) -> Expression:
-    """start + i · (end − start) / (steps − 1)."""
-    start, end = float(call.number_of("start")), float(call.number_of("end"))
-    return Number(start + index[0] * (end - start) / max(1, call.integer("steps") - 1))
+def _spaced(call: Call, index: Index) -> Expression:
+    """start + i / (steps − 1) · (end − start); for `logspace` a base to the power of that."""
+    start, end = (broadcast(call.operand(name), ()) for name in ("start", "end"))
+    share = index[0] / max(1, call.integer("steps") - 1)
+    value = add(start, multiply(Number(share), subtract(end, start)))
+    if call.operator.name == "logspace":
+        value = power(float(call.number_of("base")), value)
+    made = call.outputs[0]
+    assert made is not None
+    return value if made.dtype.is_floating_point else Convert(made.dtype, value)
+
+
+rule("linspace", "logspace", constant=True)(_spaced)
+for _ends in ("Tensor_Tensor", "Tensor_Scalar", "Scalar_Tensor"):
+    rule(f"linspace.{_ends}", f"logspace.{_ends}")(_spaced)
 
 
 @rule("eye", constant=True)

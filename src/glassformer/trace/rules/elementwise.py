@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -168,8 +169,32 @@ for _operator, _function in {
     "logical_not": "not",
     "special_erf": "erf",
     "special_expm1": "expm1",
+    "lgamma": "lgamma",
+    "digamma": "digamma",
+    "erfinv": "erfinv",
+    "i0": "i0",
+    "special_i1": "i1",
 }.items():
     rule(_operator)(_unary(_function))
+
+
+rule("frexp")(_unary("mantissa"))
+rule("frexp", output=1)(_unary("exponent"))
+
+
+@rule("angle")
+def angle(call: Call, index: Index) -> Expression:
+    """π below 0, else 0."""
+    value = _operand(call, "self", index)
+    turned = Choose(Operation("<", value, Number(0)), Number(math.pi), Number(0))
+    return Choose(Function("isnan", (value,)), value, turned)
+
+
+@rule("isposinf", "isneginf")
+def is_infinite(call: Call, index: Index) -> Expression:
+    """Whether it is ∞ (or −∞)."""
+    end = math.inf if call.operator.name == "isposinf" else -math.inf
+    return Operation("=", _operand(call, "self", index), Number(end))
 
 
 @rule("round")

@@ -135,6 +135,15 @@ def relu(call: Call, index: Index) -> Expression:
     return Choose(above, cell(call.view("grad_output"), *index), Number(0))
 
 
+@rule("hardshrink_backward", "softshrink_backward")
+def shrink(call: Call, index: Index) -> Expression:
+    """g where |x| is above λ, else 0."""
+    g = call.view(call.operator.parameters[0])
+    size = Function("abs", (cell(call.view("self"), *index),))
+    above = Operation(">", size, Number(call.number_of("lambd")))
+    return Choose(above, cell(g, *index), Number(0))
+
+
 @rule("gelu_backward")
 def gelu(call: Call, index: Index) -> Expression:
     """g · (Φ(x) + x · φ(x)), or the derivative of the tanh approximation."""

@@ -10,12 +10,22 @@ import numpy.typing as npt
 import torch
 
 from glassformer.trace.calls import Call
-from glassformer.trace.expressions import Choose, Expression, Lookup, Number, Operation
+from glassformer.trace.expressions import (
+    Axis,
+    Choose,
+    Expression,
+    Function,
+    Lookup,
+    Number,
+    Operation,
+    Reduce,
+    total,
+)
 from glassformer.trace.memory import Index, View
-from glassformer.trace.rules.operands import broadcast, cell
+from glassformer.trace.rules.operands import LETTERS, broadcast, cell
 from glassformer.trace.rules.registry import rule
 
-__all__ = ["Places", "all_of"]
+__all__ = ["Places", "all_of", "unravelled"]
 
 
 @rule("embedding")
@@ -40,6 +50,8 @@ def gather(call: Call, index: Index) -> Expression:
 def index_select(call: Call, index: Index) -> Expression:
     """The cell at the position that the index names along one axis."""
     source, chosen = call.view("self"), call.view("index")
+    if not index:
+        return cell(source)
     axis = call.axis("dim", source.ndim)
     place = cell(chosen, *((index[axis],) if chosen.ndim else ()))
     return Lookup(source, (*index[:axis], place, *index[axis + 1 :]))
@@ -47,11 +59,69 @@ def index_select(call: Call, index: Index) -> Expression:
 
 @rule("take")
 def take(call: Call, index: Index) -> Expression:
-    """The cell at a position counted row by row."""
+    """The cell at a position counted row by row; a negative one counts from the end."""
     source = call.view("self")
-    flat = int(call.view("index").array[index])
-    at = np.unravel_index(flat, source.shape)
-    return cell(source, *(int(place) for place in at))
+    flat = int(call.view("index").array[index]) % source.numel
+    return cell(source, *unravelled(flat, source.shape))
+
+
+def unravelled(place: int, shape: Index) -> Index:
+    """The index of the n-th cell, counted row by row."""
+    return tuple(int(part) for part in np.unravel_index(place, shape))
+
+
+@rule("masked_scatter")
+def masked_scatter(call: Call, index: Index) -> Expression:
+    """At the mask's n-th True the source's n-th cell, elsewhere what stood there."""
+    own, mask, source = (call.view(name) for name in ("self", "mask", "source"))
+    made = call.outputs[0]
+    assert made is not None
+    written, before = broadcast(mask, index), broadcast(own, index)
+    trues = np.broadcast_to(mask.array, made.shape)
+    if not trues[index]:
+        return Choose(written, Number(0), before)
+    earlier = int(np.count_nonzero(trues.ravel()[: np.ravel_multi_index(index, made.shape)]))
+    return Choose(written, cell(source, *unravelled(earlier, source.shape)), before)
+
+
+@rule("_unique")
+def unique(call: Call, index: Index) -> Expression:
+    """The first cell that has this value."""
+    source, made = call.view("self"), call.outputs[0]
+    assert made is not None
+    first = int(np.flatnonzero(source.array.ravel() == made.array[index])[0])
+    return cell(source, *unravelled(first, source.shape))
+
+
+@rule("searchsorted", "bucketize")
+def searchsorted(call: Call, index: Index) -> Expression:
+    """How many of the sorted numbers lie below a value (`right`: or are equal to it)."""
+    if call.operator.name == "bucketize":
+        numbers, value = call.view("boundaries"), call.operand("self")
+    else:
+        numbers, value = call.view("sorted_sequence"), call.operand("self")
+    right = call.flag("right") or call.bound.get("side") == "right"
+    k = Axis("k", numbers.shape[-1])
+    row = index[: numbers.ndim - 1]
+    below = Operation("≤" if right else "<", cell(numbers, *row, k), broadcast(value, index))
+    return total(below, k)
+
+
+@rule("isin")
+def isin(call: Call, index: Index) -> Expression:
+    """Whether a value is among the test elements."""
+    element, tests = (
+        broadcast(call.operand(call.operator.parameters[0]), index),
+        call.operand(call.operator.parameters[1]),
+    )
+    found: Expression
+    if isinstance(tests, View) and tests.ndim:
+        axes = tuple(Axis(LETTERS[place], size) for place, size in enumerate(tests.shape))
+        same = Operation("=", element, cell(tests, *axes))
+        found = Reduce("any", same, axes) if tests.numel else Number(False)
+    else:
+        found = Operation("=", element, broadcast(tests, ()))
+    return Function("not", (found,)) if call.flag("invert") else found
 
 
 _MASKS = (torch.bool, torch.uint8)

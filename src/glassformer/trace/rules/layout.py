@@ -1,22 +1,33 @@
-"""Numbers moved, not changed: copies, casts, joins, repeats, padding."""
+"""Numbers moved, not changed: copies, casts, joins, repeats, padding.
+
+Most of these operators are one mechanism: the operator itself, run once more on the places of its
+operands' cells, says which cell came where.
+"""
 
 from __future__ import annotations
 
 import math
+import weakref
+from bisect import bisect_right
 from collections.abc import Callable
+from typing import TypeVar, cast
+
+import numpy as np
+import torch
+from torch import Tensor
 
 from glassformer.trace.calls import Call
 from glassformer.trace.expressions import Convert, Expression, Number
 from glassformer.trace.memory import Index, View
 from glassformer.trace.rules.operands import broadcast, cell
-from glassformer.trace.rules.registry import rule
+from glassformer.trace.rules.registry import Build, mechanism, rule
 
-__all__: list[str] = []
+__all__ = ["MOVES", "copy", "pad", "remembered", "reshape"]
 
 
-def _cast(value: Expression, source: View, call: Call) -> Expression:
+def _cast(value: Expression, source: View, call: Call, output: int = 0) -> Expression:
     """The value, converted where the copy has another dtype."""
-    made = call.outputs[0]
+    made = call.outputs[output]
     if made is None or made.dtype == source.dtype:
         return value
     return Convert(made.dtype, value)
@@ -65,92 +76,109 @@ def cat(call: Call, index: Index) -> Expression:
     raise AssertionError("the index was checked against the output's shape")
 
 
-@rule("stack")
-def stack(call: Call, index: Index) -> Expression:
-    """The cell of the piece that this position of the new axis names."""
-    axis = call.axis("dim", len(index))
-    piece = call.views("tensors")[index[axis]]
-    return _cast(cell(piece, *index[:axis], *index[axis + 1 :]), piece, call)
-
-
-@rule("repeat")
-def repeat(call: Call, index: Index) -> Expression:
-    """The cell at the position modulo the source's size."""
-    source = call.view("self")
-    places = index[len(index) - source.ndim :]
-    at = [place % size for place, size in zip(places, source.shape, strict=True)]
-    return cell(source, *at)
-
-
-@rule("flip")
-def flip(call: Call, index: Index) -> Expression:
-    """The cell counted from the other end of the flipped axes."""
-    source = call.view("self")
-    axes = call.axes("dims", source.ndim)
-    at = [
-        source.shape[axis] - 1 - place if axis in axes else place
-        for axis, place in enumerate(index)
-    ]
-    return cell(source, *at)
-
-
-@rule("roll")
-def roll(call: Call, index: Index) -> Expression:
-    """The cell that was shifted here, round the end."""
-    source = call.view("self")
-    shifts, dims = call.bound["shifts"], call.bound["dims"]
-    if not dims:
-        return _roll_flat(source, index, int(shifts[0]))
-    at = list(index)
-    for shift, axis in zip(shifts, dims, strict=True):
-        at[axis] = (at[axis] - shift) % source.shape[axis]
-    return cell(source, *at)
-
-
-def _roll_flat(source: View, index: Index, shift: int) -> Expression:
-    place = 0
-    for size, position in zip(source.shape, index, strict=True):
-        place = place * size + position
-    place = (place - shift) % math.prod(source.shape)
-    at: list[int] = []
-    for size in reversed(source.shape):
-        place, position = divmod(place, size)
-        at.append(position)
-    return cell(source, *reversed(at))
-
-
 @rule("constant_pad_nd")
 def pad(call: Call, index: Index) -> Expression:
     """The source's cell, or the padding value outside it."""
     source, amounts = call.view("self"), call.bound["pad"]
     at = list(index)
+    last = len(index) - 1 - source.pairs  # of complex numbers the last axis has the two parts
     for place in range(len(amounts) // 2):
-        at[len(index) - 1 - place] -= amounts[2 * place]
+        at[last - place] -= amounts[2 * place]
     inside = all(0 <= place < size for place, size in zip(at, source.shape, strict=True))
-    return cell(source, *at) if inside else Number(call.number_of("value"))
+    if inside:
+        return cell(source, *at)
+    return Number(0) if source.pairs and index[-1] else Number(call.number_of("value"))
 
 
-@rule("reflection_pad1d", "reflection_pad2d", "reflection_pad3d")
-def reflection_pad(call: Call, index: Index) -> Expression:
-    """The source's cell; outside it, as far inside as the place is outside."""
-
-    def mirrored(place: int, size: int) -> int:
-        place = abs(place)
-        return place if place < size else 2 * (size - 1) - place
-
-    return _padded(call, index, mirrored)
+_Made = TypeVar("_Made")
+_latest: dict[object, tuple[weakref.ref[Call], object]] = {}
 
 
-@rule("replication_pad1d", "replication_pad2d", "replication_pad3d")
-def replication_pad(call: Call, index: Index) -> Expression:
-    """The source's cell; outside it, the nearest one."""
-    return _padded(call, index, lambda place, size: min(max(place, 0), size - 1))
+def remembered(call: Call, make: Callable[[Call], _Made]) -> _Made:
+    """What `make` gives for a call, kept until it is asked for another call.
+
+    The cells of a step are mostly asked for one after the other.
+    """
+    known = _latest.get(make)
+    if known is not None and known[0]() is call:
+        return cast(_Made, known[1])
+    made = make(call)
+    _latest[make] = (weakref.ref(call), made)
+    return made
 
 
-def _padded(call: Call, index: Index, inside: Callable[[int, int], int]) -> Expression:
-    source, amounts = call.view("self"), call.bound["padding"]
-    at = list(index)
-    for number in range(len(amounts) // 2):
-        axis = len(index) - 1 - number
-        at[axis] = inside(at[axis] - amounts[2 * number], source.shape[axis])
-    return cell(source, *at)
+# Arguments that say where numbers go, and are not moved themselves.
+_WHERE = frozenset(["index", "indices", "mask", "repeats"])
+
+
+class _Moves:
+    """Which cell of which operand stands where in each output of a call."""
+
+    def __init__(self, call: Call) -> None:
+        self._views: list[View] = []
+        self._starts: list[int] = []
+        self._next = 1  # 0 is what the operator fills in where it moves nothing
+        with torch.no_grad():
+            made = call.again(self._places)
+        self._made = [None if tensor is None else tensor.numpy() for tensor in made]
+
+    def _places(self, name: str, view: View) -> Tensor:
+        """The numbers of a tensor's cells, counted on from those of the tensor before."""
+        if name in _WHERE:
+            return view.given()
+        shape = view.shape[:-1] if view.pairs else view.shape
+        count = math.prod(shape)
+        self._views.append(view)
+        self._starts.append(self._next)
+        self._next += count
+        # Some of these operators take floating-point numbers alone; float64 counts exactly.
+        return torch.arange(self._next - count, self._next, dtype=torch.float64).reshape(shape)
+
+    def source(self, output: int, index: Index) -> tuple[View, Index] | None:
+        """The operand and the cell of it that stands at an index of an output."""
+        made = self._made[output]
+        assert made is not None, "an output without numbers has no cells"
+        place = int(made[index])
+        if place == 0:
+            return None
+        which = bisect_right(self._starts, place) - 1
+        view = self._views[which]
+        shape = view.shape[:-1] if view.pairs else view.shape
+        at = np.unravel_index(place - self._starts[which], shape)
+        return view, tuple(int(part) for part in at)
+
+
+def _moved(output: int) -> Build:
+    """The cell that the operator moved here, or 0 where it moved none."""
+
+    def build(call: Call, index: Index) -> Expression:
+        made = call.outputs[output]
+        assert made is not None
+        *place, part = index if made.pairs else (*index, 0)
+        found = remembered(call, _Moves).source(output, tuple(place))
+        if found is None:
+            return Number(0)
+        view, at = found
+        if view.pairs:
+            return cell(view, *at, part)
+        # A real number among complex ones has no imaginary part.
+        return Number(0) if part else _cast(cell(view, *at), view, call, output)
+
+    return build
+
+
+MOVES = """
+    stack repeat tile flip roll rot90 repeat_interleave.self_int repeat_interleave.self_Tensor
+    pixel_shuffle pixel_unshuffle channel_shuffle native_channel_shuffle im2col reflection_pad1d
+    reflection_pad2d reflection_pad3d replication_pad1d replication_pad2d replication_pad3d
+    upsample_nearest1d upsample_nearest2d upsample_nearest3d _upsample_nearest_exact1d
+    _upsample_nearest_exact2d _upsample_nearest_exact3d max_unpool2d max_unpool3d diag diag_embed
+    block_diag diagonal_scatter slice_scatter select_scatter as_strided_scatter slice_backward
+    select_backward diagonal_backward alias_copy as_strided_copy detach_copy diagonal_copy
+    expand_copy narrow_copy permute_copy select_copy slice_copy split_copy split_with_sizes_copy
+    squeeze_copy t_copy transpose_copy unbind_copy unfold_copy unsqueeze_copy view_copy
+    _reshape_copy masked_scatter_backward
+"""
+"""Operators that give each cell of theirs from one cell of an operand, or 0."""
+
+mechanism(_moved, *MOVES.split())

@@ -139,14 +139,15 @@ def rms_norm(call: Call, index: Index) -> Expression:
     return _scaled(normed, call.maybe_view("weight"), None, index[x.ndim - count :])
 
 
-@rule("batch_norm")
+@rule("batch_norm", "native_batch_norm", "_native_batch_norm_legit", "_batch_norm_with_update")
 def batch_norm(call: Call, index: Index) -> Expression:
     """(x − μ) / √(σ² + ε) · γ + β with the channel's μ and σ²: running, or of the batch."""
     x, channel = call.view("input"), index[1]
     mean: Expression
     variance: Expression
     running_mean, running_variance = call.maybe_view("running_mean"), call.maybe_view("running_var")
-    if call.flag("training") or running_mean is None or running_variance is None:
+    own = call.bound.get("training", True)  # an operator that always trains is not asked
+    if own or running_mean is None or running_variance is None:
         mean, variance = _moments_of_channel(x, channel)
     else:
         mean, variance = cell(running_mean, channel), cell(running_variance, channel)
@@ -160,6 +161,24 @@ def _moments_of_channel(x: View, channel: int) -> tuple[Named, Named]:
     return _moments(Entry(x, (axes[0], channel, *axes[1:])), axes)
 
 
+_WITH_MOMENTS = ("native_batch_norm", "_native_batch_norm_legit", "_batch_norm_with_update")
+
+
+@rule(*_WITH_MOMENTS, output=1)
+def batch_norm_mean(call: Call, index: Index) -> Expression:
+    """μ of the channel."""
+    return _moments_of_channel(call.view("input"), index[0])[0].body
+
+
+@rule(*_WITH_MOMENTS, output=2)
+def batch_norm_scale(call: Call, index: Index) -> Expression:
+    """1 / √(σ² + ε) of the channel."""
+    variance = _moments_of_channel(call.view("input"), index[0])[1]
+    return divide(1, Function("sqrt", (add(variance, float(call.number_of("eps"))),)))
+
+
+@rule("native_batch_norm", "_native_batch_norm_legit", output=3)
+@rule("_batch_norm_with_update", output=4)
 @rule("batch_norm", output=1)
 def running_mean(call: Call, index: Index) -> Expression:
     """(1 − momentum) · what it was + momentum · μ of the batch."""
@@ -167,6 +186,8 @@ def running_mean(call: Call, index: Index) -> Expression:
     return _moved(call, cell(call.view("running_mean"), *index), mean)
 
 
+@rule("native_batch_norm", "_native_batch_norm_legit", output=4)
+@rule("_batch_norm_with_update", output=5)
 @rule("batch_norm", output=2)
 def running_variance(call: Call, index: Index) -> Expression:
     """(1 − momentum) · what it was + momentum · σ² of the batch, over n − 1."""
@@ -178,18 +199,40 @@ def running_variance(call: Call, index: Index) -> Expression:
 
 
 def _moved(call: Call, old: Expression, new: Expression) -> Expression:
+    if not call.bound.get("training", True):  # the schema says that it is written to, and it is not
+        return old
     momentum = float(call.number_of("momentum"))
     return add(multiply(1 - momentum, old), Operation("*", Number(momentum), new))
 
 
-@rule("group_norm")
+def _moments_of_group(call: Call, batch: int, group: int) -> tuple[Named, Named]:
+    x = call.view("input")
+    groups = call.integer("num_groups" if "num_groups" in call.bound else "group")
+    width = x.shape[1] // groups
+    channels = Axis("c", width, start=group * width)
+    rest = tuple(Axis(LETTERS[place], size) for place, size in enumerate(x.shape[2:]))
+    return _moments(Entry(x, (batch, channels, *rest)), (channels, *rest))
+
+
+@rule("native_group_norm", output=1)
+def group_norm_mean(call: Call, index: Index) -> Expression:
+    """μ of the group."""
+    return _moments_of_group(call, *index)[0].body
+
+
+@rule("native_group_norm", output=2)
+def group_norm_scale(call: Call, index: Index) -> Expression:
+    """1 / √(σ² + ε) of the group."""
+    variance = _moments_of_group(call, *index)[1]
+    return divide(1, Function("sqrt", (add(variance, float(call.number_of("eps"))),)))
+
+
+@rule("group_norm", "native_group_norm")
 def group_norm(call: Call, index: Index) -> Expression:
     """Layer norm over the channels of one group and all positions."""
-    x, groups = call.view("input"), call.integer("num_groups")
-    width = x.shape[1] // groups
-    channels = Axis("c", width, start=index[1] // width * width)
-    rest = tuple(Axis(LETTERS[place], size) for place, size in enumerate(x.shape[2:]))
-    mean, variance = _moments(Entry(x, (index[0], channels, *rest)), (channels, *rest))
+    x = call.view("input")
+    groups = call.integer("num_groups" if "num_groups" in call.bound else "group")
+    mean, variance = _moments_of_group(call, index[0], index[1] // (x.shape[1] // groups))
     root = Function("sqrt", (add(variance, float(call.number_of("eps"))),))
     normed = divide(subtract(cell(x, *index), mean), root)
     return _scaled(normed, call.maybe_view("weight"), call.maybe_view("bias"), (index[1],))

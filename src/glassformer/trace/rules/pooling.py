@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import numpy as np
+
 from glassformer.trace.calls import Call
 from glassformer.trace.expressions import (
     Axis,
@@ -62,6 +64,26 @@ def _adaptive(call: Call, index: Index, space: int) -> list[Axis]:
         place, size, out = (part[x.ndim - space + axis] for part in (index, x.shape, made.shape))
         start, end = place * size // out, -(-(place + 1) * size // out)
         axes.append(Axis(LETTERS[axis], end - start, start=start))
+    return axes
+
+
+def _at_random(call: Call, index: Index, space: int) -> list[Axis]:
+    """The input's positions for one output cell, where random numbers shift the windows."""
+    x, made, shares = call.view("self"), call.outputs[0], call.view("random_samples")
+    assert made is not None
+    lead = index[: x.ndim - space]
+    batch, channel = (0, *lead)[-2:]
+    axes = []
+    for axis in range(space):
+        size, out = (part[x.ndim - space + axis] for part in (x.shape, made.shape))
+        length, place = each(call.bound["kernel_size"], axis), index[x.ndim - space + axis]
+        # The last axis takes the first number, as the kernel does.
+        share = float(shares.array[batch, channel, space - 1 - axis if space == 2 else axis])
+        stride = np.float32(size - length) / np.float32(out - 1) if out > 1 else np.float32(0)
+        start = size - length
+        if place < out - 1:
+            start = int(np.float32(place + share) * stride) - int(np.float32(share) * stride)
+        axes.append(Axis(LETTERS[axis], length, start=start))
     return axes
 
 
@@ -134,3 +156,7 @@ for _space in (1, 2, 3):
     rule(f"adaptive_max_pool{_space}d", output=1)(_place_of_largest(_adaptive, _space))
     rule(f"avg_pool{_space}d")(_mean(_space))
     rule(f"adaptive_avg_pool{_space}d")(_adaptive_mean(_space))
+for _space in (2, 3):
+    rule(f"_adaptive_avg_pool{_space}d")(_adaptive_mean(_space))
+    rule(f"fractional_max_pool{_space}d")(_largest(_at_random, _space))
+    rule(f"fractional_max_pool{_space}d", output=1)(_place_of_largest(_at_random, _space))

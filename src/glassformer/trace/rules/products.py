@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from glassformer.trace.calls import Call
 from glassformer.trace.expressions import (
@@ -24,7 +25,7 @@ from glassformer.trace.memory import Index, View
 from glassformer.trace.rules.operands import LETTERS, broadcast, cell
 from glassformer.trace.rules.registry import rule
 
-__all__: list[str] = []
+__all__ = ["factors"]
 
 
 @rule("linear")
@@ -45,19 +46,27 @@ def matmul(call: Call, index: Index) -> Expression:
     return _product(call.view(names[0]), call.view(names[1]), index)
 
 
-def _product(a: View, b: View, index: Index) -> Expression:
-    k = Axis("k", a.shape[-1])
+_Places = list[int | Axis]
+
+
+def factors(a: View, b: View, index: Sequence[int]) -> tuple[_Places, _Places, Axis]:
+    """Where the factors of a matrix product's cell stand in both operands; k runs over the sum."""
+    k = Axis("k", a.shape[-2 if a.pairs else -1])
     rest = list(index)
-    column = [rest.pop()] if b.ndim > 1 else []
-    line = [rest.pop()] if a.ndim > 1 else []
-    left = cell(a, *_batch(a, rest), *line, k)
-    right = cell(b, *_batch(b, rest), k, *column)
-    return total(multiply(left, right), k)
+    a_axes, b_axes = a.ndim - a.pairs, b.ndim - b.pairs
+    column = [rest.pop()] if b_axes > 1 else []
+    line = [rest.pop()] if a_axes > 1 else []
+    left: _Places = [*_batch(a.shape[: max(0, a_axes - 2)], rest), *line, k]
+    return left, [*_batch(b.shape[: max(0, b_axes - 2)], rest), k, *column], k
 
 
-def _batch(view: View, batch: list[int]) -> list[int]:
+def _product(a: View, b: View, index: Index) -> Expression:
+    left, right, k = factors(a, b, index)
+    return total(multiply(cell(a, *left), cell(b, *right)), k)
+
+
+def _batch(sizes: Index, batch: list[int]) -> list[int]:
     """The leading indices of an operand, by broadcasting."""
-    sizes = view.shape[:-2]
     places = batch[len(batch) - len(sizes) :]
     return [0 if size == 1 else place for size, place in zip(sizes, places, strict=True)]
 
@@ -90,15 +99,37 @@ def _summed_product(a: View, b: View, index: Index) -> Expression:
     return total(multiply(cell(a, batch, index[0], k), cell(b, batch, k, index[1])), batch, k)
 
 
-@rule("_grouped_mm")
-def grouped(call: Call, index: Index) -> Expression:
-    """Σₖ a[i, k] · B[g, k, j], g the group of row i: how many groups end before it (experts)."""
+def _can_group(call: Call) -> bool:
+    """Whether the arguments of a grouped product are of a kind known here: never guessed."""
+    given = call.maybe_view("offs") is not None
+    ranks = (call.view("self").ndim, call.view("mat2").ndim)
+    return call.maybe_view("bias") is None and given == (ranks != (3, 3))
+
+
+@rule("_grouped_mm", covers=_can_group)
+def grouped(call: Call, index: Index) -> Expression | None:
+    """Σₖ A[i, k] · B[k, j] of the group (expert) that a row, a column or a stretch of k belongs to.
+
+    `offs` says where each group ends: along the rows of a 2-d A and a 3-d B, along the columns of
+    a 3-d A and a 2-d B, and along k where both are 2-d, the gradient of the experts' weights.
+    """
     a, b, ends = call.view("self"), call.view("mat2"), call.maybe_view("offs")
-    if ends is None or (a.ndim, b.ndim) != (2, 3):
+    if ends is None:
         return _product(a, b, index)
-    k, g = Axis("k", a.shape[-1]), Axis("g", ends.shape[0])
-    group = total(Operation("≤", cell(ends, g), Number(index[0])), g)
-    return total(multiply(cell(a, index[0], k), Lookup(b, (group, k, index[1]))), k)
+    if a.ndim == b.ndim:
+        group, row, column = index
+        start, end = (int(ends.array[g]) if g >= 0 else 0 for g in (group - 1, group))
+        k = Axis("k", end - start, start=start)
+        return total(multiply(cell(a, row, k), cell(b, k, column)), k)
+    k, (row, column) = Axis("k", a.shape[-1]), index
+    along = row if a.ndim == 2 else column
+    if along >= int(ends.array[-1]):  # beyond the last group the kernel writes nothing
+        return None
+    g = Axis("g", ends.shape[0])
+    own = total(Operation("≤", cell(ends, g), Number(along)), g)
+    if a.ndim == 2:
+        return total(multiply(cell(a, row, k), Lookup(b, (own, k, column))), k)
+    return total(multiply(Lookup(a, (own, row, k)), cell(b, k, column)), k)
 
 
 @rule("outer", "ger")
@@ -177,7 +208,8 @@ def distances(call: Call, index: Index) -> Expression:
     a, b = call.view("x1"), call.view("x2")
     k, batch, order = Axis("k", a.shape[-1]), list(index[:-2]), float(call.number_of("p"))
     gap = subtract(
-        cell(a, *_batch(a, batch), index[-2], k), cell(b, *_batch(b, batch), index[-1], k)
+        cell(a, *_batch(a.shape[:-2], batch), index[-2], k),
+        cell(b, *_batch(b.shape[:-2], batch), index[-1], k),
     )
     if order == 2:
         return Function("sqrt", (total(power(gap, 2), k),))

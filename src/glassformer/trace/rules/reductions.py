@@ -8,6 +8,7 @@ from collections.abc import Callable
 import torch
 
 from glassformer.trace.calls import Call
+from glassformer.trace.evaluate import evaluate
 from glassformer.trace.expressions import (
     Axis,
     Choose,
@@ -28,7 +29,7 @@ from glassformer.trace.expressions import (
     subtract,
     total,
 )
-from glassformer.trace.memory import Index
+from glassformer.trace.memory import Index, View
 from glassformer.trace.rules.operands import LETTERS, row
 from glassformer.trace.rules.registry import Build, rule
 
@@ -115,10 +116,17 @@ def trace_of_matrix(call: Call, _index: Index) -> Expression:
 def logsumexp(call: Call, index: Index) -> Expression:
     """m + log Σ exp(x − m)."""
     cells, axes, _ = _gathered(call, index)
+    return _log_of_sum(cells, axes)
+
+
+def _log_of_sum(cells: Expression, axes: tuple[Axis, ...]) -> Expression:
+    """m + log Σ exp(x − m), m the largest; without m where that is infinite (a masked row)."""
     largest = Named("m", Reduce("max", cells, axes) if axes else cells)
-    exponentials = Function("exp", (subtract(cells, largest),))
-    gathered = total(exponentials, *axes) if axes else exponentials
-    return add(largest, Function("log", (gathered,)))
+    infinite = math.isinf(evaluate(largest))
+    body = cells if infinite else subtract(cells, largest)
+    exponentials = Function("exp", (body,))
+    log = Function("log", (total(exponentials, *axes) if axes else exponentials,))
+    return log if infinite else add(largest, log)
 
 
 @rule("count_nonzero")
@@ -129,6 +137,9 @@ def count_nonzero(call: Call, index: Index) -> Expression:
     return total(body, *axes) if axes else body
 
 
+_EXTREMES: tuple[ReduceKind, ReduceKind] = ("min", "max")
+
+
 @rule("histc")
 def histogram(call: Call, index: Index) -> Expression:
     """How many cells fall into a bin; the last one takes its upper end too."""
@@ -137,12 +148,26 @@ def histogram(call: Call, index: Index) -> Expression:
     cells: Expression = Entry(x, axes)
     low, high = (Number(call.number_of(name)) for name in ("min", "max"))
     ends: tuple[Expression, Expression] = (low, high)
-    if low == high:  # no range was asked for: that of the cells
-        ends = (Named("low", Reduce("min", cells, axes)), Named("high", Reduce("max", cells, axes)))
+    if low == high:  # no range was asked for: that of the cells, one wider on both sides if empty
+        least, most = (Reduce(k, cells, axes) if axes else cells for k in _EXTREMES)
+        if evaluate(least) == evaluate(most):
+            least, most = subtract(least, 1), add(most, 1)
+        ends = (Named("low", least), Named("high", most))
     place = divide(multiply(subtract(cells, ends[0]), bins), subtract(ends[1], ends[0]))
     whole = Function("min", (Function("floor", (place,)), Number(bins - 1)))
     below = Operation("≤", cells, ends[1])
-    return total(Operation("and", Operation("=", whole, Number(index[0])), below), *axes)
+    counted = Operation("and", Operation("=", whole, Number(index[0])), below)
+    return total(counted, *axes) if axes else counted
+
+
+@rule("bincount")
+def bincount(call: Call, index: Index) -> Expression:
+    """How many cells are this number, or the sum of their weights."""
+    x, weights = call.view("self"), call.maybe_view("weights")
+    k = Axis("k", x.shape[0])
+    one = Number(1) if weights is None else Entry(weights, (k,))
+    here = Operation("=", Entry(x, (k,)), Number(index[0]))
+    return total(Choose(here, one, Number(0)), k)
 
 
 def _running(kind: ReduceKind) -> Build:
@@ -150,13 +175,26 @@ def _running(kind: ReduceKind) -> Build:
         x = call.view("self")
         if not index:
             return Number(0) if "arg" in kind else Entry(x, ())
-        axis = call.axis("dim", x.ndim)
-        k = Axis("k", index[axis] + 1)
-        parts: list[int | Axis] = list(index)
-        parts[axis] = k
-        return Reduce(kind, _as_asked(call, Entry(x, tuple(parts))), (k,))
+        cells, k = _up_to(x, call.axis("dim", x.ndim), index)
+        return Reduce(kind, _as_asked(call, cells), (k,))
 
     return build
+
+
+@rule("logcumsumexp")
+def logcumsumexp(call: Call, index: Index) -> Expression:
+    """The log of the sum of the exponentials up to here."""
+    x = call.view("self")
+    if not index:
+        return Entry(x, ())
+    cells, k = _up_to(x, call.axis("dim", x.ndim), index)
+    return _log_of_sum(cells, (k,))
+
+
+def _up_to(x: View, axis: int, index: Index) -> tuple[Entry, Axis]:
+    """The cells from the first along an axis up to an index."""
+    k = Axis("k", index[axis] + 1)
+    return Entry(x, (*index[:axis], k, *index[axis + 1 :])), k
 
 
 rule("cumsum")(_running("sum"))
@@ -172,9 +210,10 @@ def _variance(call: Call, index: Index) -> tuple[Expression, Expression]:
     cells, axes, count = _gathered(call, index)
     correction = call.bound.get("correction", 1 if call.bound.get("unbiased", True) else 0)
     correction = 1 if correction is None else correction
-    centre = Named("μ", divide(total(cells, *axes), count))
-    squares = total(power(subtract(cells, centre), 2), *axes)
-    return centre.body, divide(squares, count - correction)
+    centre = Named("μ", divide(total(cells, *axes) if axes else cells, count))
+    squared = power(subtract(cells, centre), 2)
+    squares = total(squared, *axes) if axes else squared
+    return centre.body, divide(squares, max(0, count - correction))
 
 
 def _spread(part: int, root: bool) -> Callable[[Call, Index], Expression]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from glassformer.trace.calls import Call, Operator
 from glassformer.trace.expressions import Expression
@@ -21,13 +22,18 @@ __all__ = [
     "find",
     "given",
     "is_given",
+    "is_unwritten",
+    "mechanism",
     "of_call",
     "rule",
     "rules",
     "swapped",
+    "unwritten",
 ]
 
-Build = Callable[[Call, Index], Expression]
+Build = Callable[[Call, Index], Expression | None]
+"""The arithmetic of a cell; None where the operator writes nothing there."""
+_Build = TypeVar("_Build", bound=Build)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,26 +44,35 @@ class Rule:
     build: Build
     constant: bool = False
     """Whether it reads no cell: the numbers come from the call's own settings."""
+    covers: Callable[[Call], bool] | None = None
+    """Which calls it explains; the others have no rule. None: all."""
 
 
 _RULES: dict[tuple[str, int], Rule] = {}
+_MECHANISMS: dict[str, Callable[[int], Build]] = {}
 _GIVEN: set[str] = set()
+_UNWRITTEN: set[str] = set()
 _COMPLEX = "complex "
 
 
-def rule(*operators: str, output: int = 0, constant: bool = False) -> Callable[[Build], Build]:
+def rule(
+    *operators: str,
+    output: int = 0,
+    constant: bool = False,
+    covers: Callable[[Call], bool] | None = None,
+) -> Callable[[_Build], _Build]:
     """Register a function as the rule of these operators, for one of their outputs."""
 
-    def register(build: Build) -> Build:
+    def register(build: _Build) -> _Build:
         for operator in operators:
             assert (operator, output) not in _RULES, f"two rules for {operator}"
-            _RULES[operator, output] = Rule(operator, build, constant)
+            _RULES[operator, output] = Rule(operator, build, constant, covers)
         return build
 
     return register
 
 
-def complex_rule(*operators: str) -> Callable[[Build], Build]:
+def complex_rule(*operators: str) -> Callable[[_Build], _Build]:
     """Register a function as the rule of these operators on complex numbers.
 
     Its index and its operands have a last axis of two: the real part, the imaginary part.
@@ -65,21 +80,53 @@ def complex_rule(*operators: str) -> Callable[[Build], Build]:
     return rule(*(f"{_COMPLEX}{operator}" for operator in operators))
 
 
+def mechanism(make: Callable[[int], Build], *operators: str) -> None:
+    """Register one builder, made for the number of an output, for all outputs of these operators.
+
+    It serves complex numbers as well as real ones. A rule of the operator's own comes first.
+    """
+    for operator in operators:
+        assert operator not in _MECHANISMS, f"two mechanisms for {operator}"
+        _MECHANISMS[operator] = make
+
+
 def given(*operators: str) -> None:
-    """Register operators whose numbers come from nowhere: uninitialised or from Python."""
+    """Register operators whose numbers come from nowhere: from Python, or by chance."""
     _GIVEN.update(operators)
+
+
+def unwritten(*operators: str) -> None:
+    """Register operators that only reserve memory: what it holds is no number of the model's."""
+    _UNWRITTEN.update(operators)
+    given(*operators)
+
+
+def is_unwritten(operator: Operator) -> bool:
+    """Whether the operator only reserves memory."""
+    return operator.name in _UNWRITTEN
 
 
 def find(operator: Operator, output: int = 0) -> Rule | None:
     """The rule of an operator's output, if there is one."""
-    return _RULES.get((operator.full_name, output)) or _RULES.get((operator.name, output))
+    own = _RULES.get((operator.full_name, output)) or _RULES.get((operator.name, output))
+    return own or _mechanical(operator, output)
+
+
+def _mechanical(operator: Operator, output: int) -> Rule | None:
+    make = _MECHANISMS.get(operator.full_name) or _MECHANISMS.get(operator.name)
+    return None if make is None else Rule(operator.name, make(output))
 
 
 def of_call(call: Call, output: int) -> Rule | None:
     """The rule of a call's output, if there is one."""
     if call.is_complex:
-        return _RULES.get((f"{_COMPLEX}{call.operator.name}", output))
-    return find(call.operator, output)
+        own = _RULES.get((f"{_COMPLEX}{call.operator.name}", output))
+        found = own or _mechanical(call.operator, output)
+    else:
+        found = find(call.operator, output)
+    if found is None or (found.covers is not None and not found.covers(call)):
+        return None
+    return found
 
 
 def is_given(operator: Operator) -> bool:

@@ -24,9 +24,10 @@ from glassformer.trace.expressions import (
     add,
     divide,
     multiply,
+    sum_of,
 )
 from glassformer.trace.memory import Index, View
-from glassformer.trace.rules.indexing import Places, all_of
+from glassformer.trace.rules.indexing import Places, all_of, unravelled
 from glassformer.trace.rules.operands import broadcast, cell
 from glassformer.trace.rules.registry import rule
 
@@ -46,11 +47,12 @@ def index_put(call: Call, index: Index) -> Expression:
     if not call.flag("accumulate"):
         sent = _sent_here(own, places, tuple(hits[-1]), index)
         return Choose(sent, broadcast(values, tuple(hits[-1])), before)
-    result: Expression = before
-    for hit in map(tuple, hits):
-        sent = _sent_here(own, places, hit, index)
-        result = add(result, Choose(sent, broadcast(values, hit), Number(0)))
-    return result
+    sent_here = [_sent_here(own, places, hit, index) for hit in map(tuple, hits)]
+    added = [
+        Choose(sent, broadcast(values, tuple(hit)), Number(0))
+        for sent, hit in zip(sent_here, hits, strict=True)
+    ]
+    return sum_of([before, *added])
 
 
 def _sent_here(own: View, places: Places, hit: Index, index: Index) -> Expression:
@@ -88,7 +90,7 @@ def scatter(call: Call, index: Index) -> Expression:
     """The value that the index tensor sends here, else what stood there; joined if it reduces."""
     own, chosen = call.view("self"), call.view("index")
     source = call.bound["src"] if "src" in call.bound else call.bound["value"]
-    axis = call.axis("dim", own.ndim)
+    axis = call.axis("dim", own.ndim) if index else 0
     places = _scattered(chosen, axis, index)
     before = cell(own, *index)
     if not places:
@@ -97,15 +99,27 @@ def scatter(call: Call, index: Index) -> Expression:
     if how is None:
         sent = _names(cell(chosen, *places[-1]), *_along(own, axis, index))
         return Choose(sent, _value(source, places[-1]), before)
+    here = _along(own, axis, index)
+    sent_here = [(_names(cell(chosen, *place), *here), _value(source, place)) for place in places]
+    return _joined(how, [before] if call.bound.get("include_self", True) else [], sent_here)
+
+
+def _joined(
+    how: str, values: list[Expression], sent: list[tuple[Expression, Expression]]
+) -> Expression:
+    """What stood here (if it counts) and the values sent here, made into one number."""
     join, neutral = _JOINS[how]
-    values: list[Expression] = [before] if call.bound.get("include_self", True) else []
-    for place in places:
-        sent = _names(cell(chosen, *place), *_along(own, axis, index))
-        values.append(Choose(sent, _value(source, place), Number(neutral)))
-    joined = values[0]
-    for value in values[1:]:
-        joined = join(joined, value)
-    return divide(joined, len(values)) if how == "mean" else joined
+    parts = [*values, *(Choose(here, value, Number(neutral)) for here, value in sent)]
+    joined = _halved(parts, join)
+    return divide(joined, len(parts)) if how == "mean" else joined
+
+
+def _halved(parts: list[Expression], join: _Join) -> Expression:
+    """The parts joined two by two: of many, no deep tree."""
+    if len(parts) == 1:
+        return parts[0]
+    middle = len(parts) // 2
+    return join(_halved(parts[:middle], join), _halved(parts[middle:], join))
 
 
 def _along(own: View, axis: int, index: Index) -> tuple[int, int]:
@@ -130,6 +144,8 @@ def _scattered(chosen: View, axis: int, index: Index) -> list[Index]:
     """The cells of the index tensor that name this position."""
     if not index:
         return [()]  # a tensor of one number has but one position
+    if not chosen.ndim:
+        return [()] if chosen.array.item() == index[axis] else []
     if any(
         place >= size
         for other, (place, size) in enumerate(zip(index, chosen.shape, strict=True))
@@ -145,20 +161,26 @@ def _value(source: View | float, place: Index) -> Expression:
     return cell(source, *place) if isinstance(source, View) else Number(source)
 
 
-@rule("index_add", "index_copy")
+@rule("index_add", "index_copy", "index_reduce")
 def index_add(call: Call, index: Index) -> Expression:
-    """What stood here, with every source row that the index sends here added (or put) in."""
+    """What stood here, with every source row that the index sends here added (put, joined) in."""
     own, chosen, source = call.view("self"), call.view("index"), call.view("source")
-    axis = call.axis("dim", own.ndim)
-    result: Expression = cell(own, *index)
-    for row, sent in _rows(chosen, *_along(own, axis, index)):
-        value = cell(source, *index[:axis], row, *index[axis + 1 :])
-        if call.operator.name == "index_copy":
-            result = Choose(sent, value, cell(own, *index))
-        else:
-            added = multiply(call.number_of("alpha"), value)
-            result = add(result, Choose(sent, added, Number(0)))
-    return result
+    before = cell(own, *index)
+    axis = call.axis("dim", own.ndim) if index else 0
+    sent: list[tuple[Expression, Expression]] = []
+    for row, here in _rows(chosen, *_along(own, axis, index)):
+        at = (*index[:axis], row, *index[axis + 1 :]) if source.ndim else ()
+        sent.append((here, cell(source, *at)))
+    if not sent:
+        return before
+    if call.operator.name == "index_copy":
+        return Choose(sent[-1][0], sent[-1][1], before)
+    if call.operator.name == "index_reduce":
+        values: list[Expression] = [before] if call.flag("include_self") else []
+        return _joined(str(call.bound["reduce"]), values, sent)
+    alpha = call.number_of("alpha")
+    added = [Choose(here, multiply(alpha, value), Number(0)) for here, value in sent]
+    return sum_of([before, *added])
 
 
 @rule("index_fill")
@@ -166,7 +188,8 @@ def index_fill(call: Call, index: Index) -> Expression:
     """The fill value in the rows that the index names."""
     own = call.view("self")
     before = cell(own, *index)
-    rows = _rows(call.view("index"), *_along(own, call.axis("dim", own.ndim), index))
+    axis = call.axis("dim", own.ndim) if index else 0
+    rows = _rows(call.view("index"), *_along(own, axis, index))
     fill = broadcast(call.operand("value"), ())
     return Choose(rows[0][1], fill, before) if rows else before
 
@@ -178,3 +201,25 @@ def _rows(chosen: View, place: int, size: int) -> list[tuple[int, Expression]]:
     return [
         (row, _names(cell(chosen, *((row,) if chosen.ndim else ())), place, size)) for row in rows
     ]
+
+
+@rule("put")
+def put(call: Call, index: Index) -> Expression:
+    """The value sent to this position, counted row by row, else what stood there."""
+    own, chosen, source = call.view("self"), call.view("index"), call.view("source")
+    before, here = cell(own, *index), int(np.ravel_multi_index(index, own.shape)) if index else 0
+    listed = chosen.array.astype(np.int64) % max(1, own.numel)
+    sent: list[Expression] = []
+    for place in np.argwhere(listed == here).tolist():
+        named = _names(cell(chosen, *place), here, own.numel)
+        at = unravelled(
+            int(np.ravel_multi_index(place, chosen.shape)) if place else 0, source.shape
+        )
+        sent.append(Choose(named, cell(source, *at), Number(0)))
+    if not sent:
+        return before
+    if call.flag("accumulate"):
+        return sum_of([before, *sent])
+    last = sent[-1]
+    assert isinstance(last, Choose)
+    return Choose(last.condition, last.yes, before)

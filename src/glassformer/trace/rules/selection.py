@@ -8,9 +8,10 @@ import numpy as np
 import torch
 
 from glassformer.trace.calls import Call
+from glassformer.trace.evaluate import gathered
 from glassformer.trace.expressions import Axis, Choose, Entry, Expression, Number, Operation, Reduce
 from glassformer.trace.memory import Index, as_floats
-from glassformer.trace.rules.operands import LETTERS, broadcast, cell
+from glassformer.trace.rules.operands import LETTERS, broadcast, cell, row
 from glassformer.trace.rules.registry import Build, rule
 
 __all__: list[str] = []
@@ -82,6 +83,41 @@ def _ranked(place_of: bool) -> Build:
         return Reduce("largest" if descending else "smallest", Entry(x, tuple(parts)), (j,), rank)
 
     return build
+
+
+def _middle(place_of: bool) -> Build:
+    """The lower of the middle values (median), or the k-th smallest; or where it stands."""
+
+    def build(call: Call, index: Index) -> Expression:
+        x = call.view("self")
+        if not x.ndim:
+            return Number(0) if place_of else Entry(x, ())
+        whole = call.bound.get("dim") is None
+        axes = tuple(range(x.ndim)) if whole else (call.axis("dim", x.ndim),)
+        cells, running = row(x, index, axes, call.flag("keepdim"))
+        values = gathered(Reduce("min", cells, tuple(running)))
+        known = int(np.count_nonzero(~np.isnan(values)))
+        if call.operator.name == "kthvalue":
+            rank = call.integer("k") - 1
+        elif call.operator.name == "nanmedian":
+            rank = max(0, (known - 1) // 2)
+        else:  # a NaN is the median of any row that has one; sorted, it comes last
+            rank = (len(values) - 1) // 2 if known == len(values) else len(values) - 1
+        if not place_of:
+            return Reduce("smallest", cells, tuple(running), rank)
+        made = call.outputs[1]
+        assert made is not None
+        order = np.argsort(values, kind="stable")
+        taken = int(made.array[index])
+        is_tie = values[taken] == values[order[rank]] or known < len(values)
+        here = int(np.flatnonzero(order == taken)[0]) if is_tie else rank
+        return Reduce("place smallest", cells, tuple(running), here)
+
+    return build
+
+
+rule("median", "nanmedian", "kthvalue")(_middle(place_of=False))
+rule("median", "nanmedian", "kthvalue", output=1)(_middle(place_of=True))
 
 
 @rule("nonzero")

@@ -20,66 +20,109 @@ __all__ = ["Agreement"]
 # What rounding in another order may change, relative to the largest number of the tensor.
 _GRADIENT = 1e-4
 _WEIGHT = 1e-6
+# A gradient is the sum of larger ones that may cancel (the bias of the keys, which no softmax
+# sees): what remains is rounding, by this share of the largest gradient.
+_CANCELLED = 1e-6
+# From which share of a tensor's largest change on a difference of new weights is named.
+_NOTABLE = 1e-3
+_LISTED = 3
 
 
 class Agreement:
     """The comparison of a recorded step with the one made. `notes` say what it found."""
 
-    def __init__(self, parameters: Mapping[str, nn.Parameter]) -> None:
+    def __init__(self, parameters: Mapping[str, nn.Parameter], optimiser: str) -> None:
         self._parameters = parameters
+        self._optimiser = optimiser
+        self._before = {name: p.detach().clone() for name, p in parameters.items()}
+        self._largest = 0.0
+        self._doubtful: dict[str, Tensor] = {}
+        """The cells whose gradients have few digits in common, by parameter."""
         self._same_gradients = True
         self.notes: list[str] = []
 
     def compare_gradients(self, shown: Mapping[str, Tensor]) -> None:
         """The recorded gradients against those of autograd."""
         made = {name: p.grad for name, p in self._parameters.items() if p.grad is not None}
-        largest = max((float(g.abs().max()) for g in made.values() if g.numel()), default=0.0)
+        self._largest = max(map(_largest, made.values()), default=0.0)
         for name in made.keys() - shown.keys():
             if made[name].any():
                 raise TraceError(f"the trace has no gradient of {name}, and autograd has")
-        worst = 0.0
+        worst, where = 0.0, ""
         for name, gradient in shown.items():
             # An unused parameter has no gradient at all, or one of zeros.
             real = made.get(name, torch.zeros_like(gradient))
-            gap = _gap(gradient, real)
-            scale = max(float(real.abs().max()), 1e-3 * largest) if real.numel() else 1.0
-            if gap > _GRADIENT * scale:
+            gaps, size = _gaps(gradient, real), _largest(real)
+            gap = _largest(gaps)
+            if gap > max(_GRADIENT * size, _CANCELLED * self._largest):
                 raise TraceError(
                     f"the recorded gradient of {name} differs from autograd's by {gap:.1e}: does "
                     "the model stop gradients on the way (detach, no_grad, its own autograd "
                     "function)? Such models are not traced in training"
                 )
-            worst = max(worst, gap / scale if scale else 0.0)
-        self._same_gradients = worst == 0
-        self._note("gradients", worst)
+            self._same_gradients &= gap == 0
+            self._doubtful[name] = gaps > _GRADIENT * real.detach().abs()
+            if 0 < gap <= _GRADIENT * size:
+                worst, where = max((worst, where), (gap / size, name))
+        if self._same_gradients:
+            self.notes.append(Note("same gradients"))
+        elif worst:
+            self.notes.append(Note("close gradients", worst=f"{worst:.0e}", name=where))
 
-    def compare_weights(self, shown: Mapping[str, Tensor]) -> None:
-        """The recorded new weights against those that the optimiser made."""
-        worst, where = 0.0, ""
+    def compare_weights(self, shown: Mapping[str, Tensor], rescales: bool) -> None:
+        """The recorded new weights against those that the optimiser made.
+
+        `rescales`: whether the optimiser's steps keep their size however small the gradient is.
+        """
+        worst, where, same = 0.0, "", True
+        rounding: dict[str, float] = {}
         for name, weight in shown.items():
-            real = self._parameters[name].detach()
-            scale = max(float(real.abs().max()), 1e-30) if real.numel() else 1.0
-            gap = _gap(weight, real) / scale
-            worst, where = max((worst, where), (gap, name))
-        if worst > _WEIGHT and self._same_gradients:
-            raise TraceError(
-                f"the recorded update of {where} differs from the optimiser's by {worst:.1e}: "
-                "was the optimiser changed by hooks?"
-            )
-        self._note("weights", worst)
-        if worst > _WEIGHT:
-            self.notes.append(Note("rounding"))
+            real, doubtful = self._parameters[name].detach(), self._doubtful[name]
+            gaps, change = _gaps(weight, real), _largest(_gaps(real, self._before[name]))
+            gap = _largest(gaps)
+            same &= gap == 0
+            if self._same_gradients and gap > _WEIGHT * max(_largest(real), change):
+                raise TraceError(
+                    f"the recorded update of {name} differs from the optimiser's by {gap:.1e}: "
+                    "was the optimiser changed by hooks?"
+                )
+            sound = _largest(gaps[~doubtful])
+            if sound:
+                worst, where = max((worst, where), (sound / max(change, sound), name))
+            if gap > _NOTABLE * change:
+                rounding[name] = gap
+        if same:
+            self.notes.append(Note("same weights"))
+        elif worst:
+            self.notes.append(Note("close weights", worst=f"{worst:.0e}", name=where))
+        if rounding:
+            self.notes.append(self._rounding(rounding, rescales))
 
-    def _note(self, what: str, worst: float) -> None:
-        close = Note(f"close {what}", worst=f"{worst:.0e}")
-        self.notes.append(Note(f"same {what}") if worst == 0 else close)
+    def _rounding(self, gaps: dict[str, float], rescales: bool) -> Note:
+        """What to say of updates by gradients that lost digits to rounding."""
+        names = list(gaps)
+        made = {name: self._parameters[name].grad for name in names}
+        sizes = [_largest(g[self._doubtful[name]]) for name, g in made.items() if g is not None]
+        others = f", … ({len(names)})" if len(names) > _LISTED else ""
+        said = {
+            "names": ", ".join(names[:_LISTED]) + others,
+            "size": f"{max(sizes, default=0.0):.0e}",
+            "largest": f"{self._largest:.0e}",
+        }
+        if not rescales:
+            return Note("rounding", **said)
+        gap = f"{max(gaps.values()):.0e}"
+        return Note("rounding steps", **said, optimiser=self._optimiser, gap=gap)
 
 
-def _gap(one: Tensor, other: Tensor) -> float:
-    """The largest difference; cells that are NaN, or the same infinity, in both do not differ."""
-    if not one.numel():
-        return 0.0
+def _largest(tensor: Tensor) -> float:
+    """The largest number of a tensor, without its sign."""
+    return float(tensor.detach().abs().max()) if tensor.numel() else 0.0
+
+
+def _gaps(one: Tensor, other: Tensor) -> Tensor:
+    """The differences; cells that are NaN, or the same infinity, in both do not differ."""
     with torch.no_grad():
-        gap = (one.double() - other.double()).abs()
-        gap[(one == other) | (one.isnan() & other.isnan())] = 0.0
-        return float(gap.nan_to_num(nan=torch.inf).max())
+        gaps = (one.double() - other.double()).abs()
+        gaps[(one == other) | (one.isnan() & other.isnan())] = 0.0
+        return gaps.nan_to_num(nan=torch.inf)

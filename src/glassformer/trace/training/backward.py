@@ -18,7 +18,7 @@ from torch import Tensor
 from glassformer.errors import TraceError
 from glassformer.trace import rules
 from glassformer.trace.calls import Call
-from glassformer.trace.memory import Version, View
+from glassformer.trace.memory import Version, View, as_real
 from glassformer.trace.training import derivatives
 from glassformer.trace.training.forward import ForwardPass, Title
 from glassformer.trace.training.recorder import TrainingRecorder
@@ -76,13 +76,16 @@ class Backward:
             incoming = [
                 None
                 if view is None or id(view.version) not in totals
-                else cut(totals[id(view.version)], view, self._forward.whole(view.version))
+                else view.given(
+                    cut(totals[id(view.version)], view, self._forward.whole(view.version))
+                )
                 for view in call.outputs
             ]
             self._keep_unwritten(call, totals, title)
             arguments = dict(derivatives.tensor_arguments(call))
             for argument, gradient in self._derived(call, title, incoming, arguments):
                 view = arguments[argument]
+                gradient = as_real(gradient.resolve_conj())
                 assert gradient.shape == view.shape, f"{call.operator.name}: {argument}"
                 self._add(view, gradient.to(view.dtype), title)
 
@@ -103,7 +106,8 @@ class Backward:
         forward = derivatives.Forward(call, wanted, self._recorder.tensor_of, note)
         own = derivatives.find(call.operator)
         first, *others = incoming
-        if own is not None and first is not None and not any(g is not None for g in others):
+        alone = first is not None and not any(g is not None for g in others)
+        if own is not None and first is not None and alone and not call.is_complex:
             yield from own(forward, first)
         else:
             yield from derivatives.by_autograd(forward, incoming)

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 from glassformer.errors import UnknownNameError
 from glassformer.trace.cells import Cell
+from glassformer.trace.memory import Index
 from glassformer.trace.notebooks import ShownAsText
+from glassformer.trace.steps import Step
 from glassformer.trace.text import number
 from glassformer.trace.trace import Trace
 
@@ -14,13 +16,19 @@ __all__ = ["Move", "why_moved"]
 
 # In the order of the arithmetic; an optimiser has some of them.
 _SHARED = (
-    "learning_rate", "step", "bias_correction_1", "bias_correction_2", "step_size", "share_kept",
+    "learning_rate", "step", "bias_correction_1", "bias_correction_2", "rate", "step_size",
+    "share_of_new", "share_kept",
 )  # fmt: skip
 _OWN = (
-    "gradient_with_decay", "decayed_weight", "velocity", "direction", "first_moment",
-    "second_moment", "corrected_deviation", "divisor", "change",
+    "turned_gradient", "gradient_with_decay", "step_size", "decayed_weight", "first_moment",
+    "second_moment", "largest_second_moment", "sum_of_squares", "row_variance", "column_variance",
+    "variance", "corrected_deviation", "reciprocal_deviation", "divisor", "scaled_gradient",
+    "velocity", "direction", "orthogonal", "clipped_step_size", "change",
 )  # fmt: skip
-_REMEMBERED = ("velocity", "first_moment", "second_moment")
+_REMEMBERED = (
+    "velocity", "first_moment", "second_moment", "largest_second_moment", "sum_of_squares",
+    "row_variance", "column_variance", "variance",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +65,11 @@ def why_moved(trace: Trace, parameter: str, index: int | tuple[int, ...]) -> Mov
     if parameter not in moved:
         raise UnknownNameError("parameter that moved", parameter, moved)
     own = f"update.{parameter}"
+    place = trace[parameter].full_index(index)
 
     def cells(owner: str, names: tuple[str, ...]) -> dict[str, Cell]:
-        known = [name for name in names if f"{owner}.{name}" in trace]
-        return {
-            name: step[index] if (step := trace[f"{owner}.{name}"]).shape else step[()]
-            for name in known
-        }
+        known = [trace[f"{owner}.{name}"] for name in names if f"{owner}.{name}" in trace]
+        return {step.name.rpartition(".")[2]: step[_place(step, place)] for step in known}
 
     return Move(
         before=trace[parameter][index],
@@ -73,6 +79,13 @@ def why_moved(trace: Trace, parameter: str, index: int | tuple[int, ...]) -> Mov
         shared=cells("update", _SHARED),
         steps=cells(own, _OWN),
     )
+
+
+def _place(step: Step, index: Index) -> Index:
+    """A parameter's cell in a step that has one number for all of it, or for a row or column."""
+    if not step.shape:
+        return ()
+    return tuple(i if size > 1 else 0 for i, size in zip(index, step.shape, strict=True))
 
 
 def _ends(trace: Trace) -> list[str]:

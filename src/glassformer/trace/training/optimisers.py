@@ -1,75 +1,76 @@
-"""The update, written out: why a weight moved, one operator a named step.
+"""The update, written out: why a weight moved, one operator per named step.
 
-SGD, Adam and AdamW as `torch.optim` computes them on the CPU, operator for operator, so that the
-numbers agree to the bit. Each function gets one parameter with its gradient and what the
-optimiser remembers of it, and returns the new weight; `note` gives a result its name.
+SGD, Adam, AdamW, RMSprop, Adagrad, Adafactor and Muon as `torch.optim` computes them on the CPU,
+operator for operator, so that the numbers agree to the bit (Adafactor's to rounding); and the Muon
+of our own recipes. An update gets one parameter with its gradient and what the optimiser remembers
+of it, and returns the new weight; `note` gives a result its name.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.optim import SGD, Adam, AdamW, Optimizer
+from torch.optim import SGD, Adafactor, Adagrad, Adam, AdamW, Muon, Optimizer, RMSprop
 
 from glassformer.errors import TraceError
 
-__all__ = ["Note", "Schedule", "State", "Update", "adam_schedule", "find_update", "remembered"]
+__all__ = ["Method", "Note", "Numbers", "State", "method_of"]
 
 Note = Callable[[str, Tensor], Tensor]
 State = Mapping[str, Tensor]
 """What an optimiser remembers of one parameter, under the names used here."""
 Settings = Mapping[str, Any]
-
-# What torch calls what is remembered, by the name used here.
-_MOMENTS = {"first_moment": "exp_avg", "second_moment": "exp_avg_sq"}
-_MOMENTUM = {"velocity": "momentum_buffer"}
+Numbers = dict[str, Tensor]
+"""What all parameters of a group share in one step: float64 numbers, as torch computes them."""
+Update = Callable[[Note, Tensor, Tensor, State, Settings, Numbers], Tensor]
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
-    """The numbers that all parameters of a group share in one step, as tensors."""
+class Method:
+    """An optimiser, written out."""
 
-    decay: Tensor | None = None
-    """1 − learning rate · weight decay, where weights decay by themselves (AdamW)."""
-    step_size: Tensor | None = None
-    """Learning rate / first bias correction."""
-    root: Tensor | None = None
-    """√ of the second bias correction."""
+    update: Update
+    remembers: Mapping[str, str]
+    """What torch calls what is remembered, by the name used here."""
+    start: Callable[[Tensor, Settings], dict[str, Tensor]]
+    """What is remembered of a parameter before its first step."""
+    schedule: Callable[[Note, Tensor, Tensor, Settings], Numbers] | None = None
+    """The group's numbers, from the learning rate and the number of the step."""
+    rescales: bool = True
+    """Whether steps keep their size however small the gradient is."""
 
 
-Update = Callable[[Note, Tensor, Tensor, State, Settings, Schedule], Tensor]
-
-
-def find_update(optimiser: Optimizer) -> Update:
-    """The written-out update of an optimiser; refuses what is not written out."""
-    kinds: dict[type[Optimizer], Update] = {SGD: sgd, Adam: adam, AdamW: adam}
-    update = kinds.get(type(optimiser))
-    if update is None:
+def method_of(optimiser: Optimizer) -> Method:
+    """The written-out form of an optimiser; refuses what is not written out."""
+    kind = type(optimiser)
+    # Ours by its name: `trace` does not import `training`.
+    method = _METHODS.get(kind) or _OURS.get(f"{kind.__module__}.{kind.__qualname__}")
+    if method is None:
+        known = [known.__name__ for known in _METHODS]
         raise TraceError(
-            f"the update of {type(optimiser).__name__} is not written out; "
-            "trace a step of torch.optim.SGD, Adam or AdamW"
+            f"the update of {kind.__name__} is not written out; "
+            f"trace a step of torch.optim.{', '.join(known[:-1])} or {known[-1]}"
         )
     for group in optimiser.param_groups:
-        for option in ("amsgrad", "maximize", "differentiable", "capturable"):
+        for option in ("differentiable", "capturable"):
             if group.get(option):
                 raise TraceError(f"an optimiser with {option}=True is not written out")
-    return update
+    return method
 
 
-def remembered(optimiser: Optimizer) -> dict[str, str]:
-    """The names of what the optimiser remembers: ours, and those in `optimiser.state`."""
-    return _MOMENTUM if isinstance(optimiser, SGD) else _MOMENTS
+# --- SGD ---
 
 
-def sgd(
-    note: Note, weight: Tensor, gradient: Tensor, state: State, settings: Settings, _: Schedule
+def _sgd(
+    note: Note, weight: Tensor, gradient: Tensor, state: State, settings: Settings, _: Numbers
 ) -> Tensor:
     """w − lr · d, where d is the gradient or, with momentum, a running sum of gradients."""
-    direction = _with_decay(note, weight, gradient, settings)
+    direction = _with_decay(note, weight, _downhill(note, gradient, settings), settings)
     momentum, dampening = float(settings["momentum"]), float(settings["dampening"])
     if momentum:
         if "velocity" in state:
@@ -85,49 +86,270 @@ def sgd(
     return note("weight", torch.sub(weight, direction, alpha=float(settings["lr"])))
 
 
-def adam(
+# --- Adam, AdamW ---
+
+
+def _adam(
     note: Note,
     weight: Tensor,
     gradient: Tensor,
     state: State,
     settings: Settings,
-    schedule: Schedule,
+    numbers: Numbers,
 ) -> Tensor:
     """w − lr · m̂ / (√v̂ + ε), m̂ and v̂ being the moments over their bias corrections.
 
-    AdamW shrinks the weight first; Adam adds the decay to the gradient (L2).
+    AdamW shrinks the weight first; Adam adds the decay to the gradient (L2). With amsgrad the
+    largest v so far takes the place of v.
     """
     beta1, beta2 = (float(beta) for beta in settings["betas"])
-    assert schedule.step_size is not None and schedule.root is not None
-    if schedule.decay is not None:
-        weight = note("decayed_weight", weight * _like(weight, schedule.decay))
+    gradient = _downhill(note, gradient, settings)
+    if "share_kept" in numbers:
+        weight = note("decayed_weight", weight * _like(weight, numbers["share_kept"]))
     else:
         gradient = _with_decay(note, weight, gradient, settings)
     first = note("first_moment", torch.lerp(state["first_moment"], gradient, 1 - beta1))
-    faded = note("faded_second_moment", state["second_moment"] * beta2)
-    second = note("second_moment", torch.addcmul(faded, gradient, gradient, value=1 - beta2))
+    second = _second_moment(note, state, gradient, beta2)
+    if settings["amsgrad"]:
+        largest = torch.maximum(state["largest_second_moment"], second)
+        second = note("largest_second_moment", largest)
     deviation = note("deviation", second.sqrt())
-    corrected = note("corrected_deviation", deviation / _like(weight, schedule.root))
+    root = numbers["root_of_bias_correction_2"]
+    corrected = note("corrected_deviation", deviation / _like(weight, root))
     divisor = note("divisor", corrected + float(settings["eps"]))
-    scaled = note("scaled_moment", first * _like(weight, schedule.step_size))
+    scaled = note("scaled_moment", first * _like(weight, numbers["step_size"]))
     change = note("change", scaled / divisor)
     return note("weight", weight - change)
 
 
-def adam_schedule(note: Note, rate: Tensor, step: Tensor, settings: Settings) -> Schedule:
-    """The bias corrections and the step size of Adam's `step`-th step, in float64 as torch has."""
+def _adam_numbers(note: Note, rate: Tensor, step: Tensor, settings: Settings) -> Numbers:
+    """The bias corrections and the step size of Adam's `step`-th step."""
     beta1, beta2 = (float(beta) for beta in settings["betas"])
     faded_first = note("beta_1_to_the_step", torch.pow(beta1, step))
     first = note("bias_correction_1", torch.rsub(faded_first, 1))
     faded_second = note("beta_2_to_the_step", torch.pow(beta2, step))
     second = note("bias_correction_2", torch.rsub(faded_second, 1))
-    step_size = note("step_size", rate / first)
-    root = note("root_of_bias_correction_2", second.sqrt())
-    decay = None
-    if settings.get("decoupled_weight_decay") and settings["weight_decay"]:
-        shrunk = note("share_lost", rate * float(settings["weight_decay"]))
-        decay = note("share_kept", torch.rsub(shrunk, 1))
-    return Schedule(decay, step_size, root)
+    numbers = {
+        "step_size": note("step_size", rate / first),
+        "root_of_bias_correction_2": note("root_of_bias_correction_2", second.sqrt()),
+    }
+    decoupled = settings.get("decoupled_weight_decay")
+    return numbers | (_share_kept(note, rate, settings) if decoupled else {})
+
+
+def _adam_start(parameter: Tensor, settings: Settings) -> dict[str, Tensor]:
+    names = ["first_moment", "second_moment"]
+    names += ["largest_second_moment"] if settings["amsgrad"] else []
+    return {name: torch.zeros_like(parameter) for name in names}
+
+
+# --- RMSprop ---
+
+
+def _rmsprop(
+    note: Note, weight: Tensor, gradient: Tensor, state: State, settings: Settings, _: Numbers
+) -> Tensor:
+    """w − lr · g / (√v + ε); centred, v is the variance and not the mean of the squares."""
+    alpha, momentum = float(settings["alpha"]), float(settings["momentum"])
+    rate = float(settings["lr"])
+    gradient = _with_decay(note, weight, _downhill(note, gradient, settings), settings)
+    second = _second_moment(note, state, gradient, alpha)
+    if settings["centered"]:
+        first = note("first_moment", torch.lerp(state["first_moment"], gradient, 1 - alpha))
+        second = note("variance", torch.addcmul(second, first, first, value=-1))
+    deviation = note("deviation", second.sqrt())
+    divisor = note("divisor", deviation + float(settings["eps"]))
+    if momentum > 0:
+        faded = note("faded_velocity", state["velocity"] * momentum)
+        scaled = note("scaled_gradient", gradient / divisor)
+        velocity = note("velocity", faded + scaled)
+        return note("weight", torch.sub(weight, velocity, alpha=rate))
+    scaled = note("scaled_gradient", gradient * rate)
+    change = note("change", scaled / divisor)
+    return note("weight", weight - change)
+
+
+def _rmsprop_start(parameter: Tensor, settings: Settings) -> dict[str, Tensor]:
+    names = ["second_moment"]
+    names += ["first_moment"] if settings["centered"] else []
+    names += ["velocity"] if settings["momentum"] > 0 else []
+    return {name: torch.zeros_like(parameter) for name in names}
+
+
+# --- Adagrad ---
+
+
+def _adagrad(
+    note: Note,
+    weight: Tensor,
+    gradient: Tensor,
+    state: State,
+    settings: Settings,
+    numbers: Numbers,
+) -> Tensor:
+    """w − lr · g / (√Σ g² + ε), the sum running over all steps so far."""
+    gradient = _with_decay(note, weight, _downhill(note, gradient, settings), settings)
+    squares = note("sum_of_squares", torch.addcmul(state["sum_of_squares"], gradient, gradient))
+    deviation = note("deviation", squares.sqrt())
+    divisor = note("divisor", deviation + float(settings["eps"]))
+    scaled = note("scaled_gradient", gradient * _like(weight, numbers["step_size"]))
+    change = note("change", scaled / divisor)
+    return note("weight", weight - change)
+
+
+def _adagrad_numbers(note: Note, rate: Tensor, step: Tensor, settings: Settings) -> Numbers:
+    """The learning rate over 1 + the steps made · its decay."""
+    earlier = note("earlier_steps", step - 1)
+    slower = note("slowing", earlier * float(settings["lr_decay"]) + 1)
+    return {"step_size": note("step_size", rate / slower)}
+
+
+def _adagrad_start(parameter: Tensor, settings: Settings) -> dict[str, Tensor]:
+    begin = float(settings["initial_accumulator_value"])
+    return {"sum_of_squares": torch.full_like(parameter, begin)}
+
+
+# --- Adafactor ---
+
+
+def _adafactor(
+    note: Note,
+    weight: Tensor,
+    gradient: Tensor,
+    state: State,
+    settings: Settings,
+    numbers: Numbers,
+) -> Tensor:
+    """w − α · u / max(1, RMS(u)/d), u = g / √v; of a matrix, v = row means · column means / mean.
+
+    α is the learning rate, at most 1/√step, times the RMS of the weight.
+    """
+    smallest, least = settings["eps"]
+    smallest = torch.finfo(weight.dtype).eps if smallest is None else float(smallest)
+    gradient = _downhill(note, gradient, settings)
+    rate = note("step_size", _rms(note, "weight", weight).clamp(min=least) * numbers["rate"])
+    if "share_kept" in numbers:
+        weight = note("decayed_weight", weight * _like(weight, numbers["share_kept"]))
+    variance = _adafactor_variance(note, gradient, state, numbers["share_of_new"], smallest)
+    deviation = note("reciprocal_deviation", variance.clamp(min=smallest**2).rsqrt())
+    update = note("scaled_gradient", deviation * gradient)
+    excess = note("excess", _rms(note, "update", update) / float(settings["d"]))
+    clipped = note("clipped_step_size", rate / excess.clamp(min=1.0))
+    change = note("change", update * _like(weight, clipped))
+    return note("weight", weight - change)
+
+
+def _adafactor_variance(
+    note: Note, gradient: Tensor, state: State, share: Tensor, smallest: float
+) -> Tensor:
+    """The running mean of g², of a matrix by its rows and columns alone."""
+    share = share.to(gradient.dtype)
+    if gradient.ndim < 2:
+        squares = note("squared_gradient", gradient * gradient)
+        return note("variance", torch.lerp(state["variance"], squares, share))
+    means = {}
+    for name, axis in (("row_variance", -1), ("column_variance", -2)):
+        norms = torch.linalg.vector_norm(gradient, dim=axis, keepdim=True)
+        fresh = note(f"new_{name}", norms.square() / gradient.size(axis))
+        means[name] = note(name, torch.lerp(state[name], fresh, share))
+    product = note("product", means["row_variance"] @ means["column_variance"])
+    mean = note("mean_variance", means["row_variance"].mean(dim=-2, keepdim=True))
+    return note("variance", product / mean.clamp(min=smallest))
+
+
+def _rms(note: Note, name: str, x: Tensor) -> Tensor:
+    """The root of the mean square, in float64 as torch goes on with it."""
+    norm = note(f"{name}_norm", torch.linalg.vector_norm(x))
+    return note(f"{name}_rms", norm.double() / math.sqrt(x.numel()))
+
+
+def _adafactor_numbers(note: Note, rate: Tensor, step: Tensor, settings: Settings) -> Numbers:
+    limit = note("largest_rate", step.rsqrt())
+    return {
+        "rate": note("rate", torch.minimum(rate, limit)),
+        "share_of_new": note("share_of_new", step ** float(settings["beta2_decay"])),
+    } | _share_kept(note, rate, settings)
+
+
+def _adafactor_start(parameter: Tensor, _: Settings) -> dict[str, Tensor]:
+    if parameter.ndim < 2:
+        return {"variance": torch.zeros_like(parameter)}
+    *batch, rows, columns = parameter.shape
+    return {
+        "row_variance": parameter.new_zeros([*batch, rows, 1]),
+        "column_variance": parameter.new_zeros([*batch, 1, columns]),
+    }
+
+
+# --- Muon ---
+
+
+def _muon(
+    note: Note, weight: Tensor, gradient: Tensor, state: State, settings: Settings, _: Numbers
+) -> Tensor:
+    """w − lr · NewtonSchulz(direction): the momentum with its singular values moved towards 1."""
+    rate, momentum = float(settings["lr"]), float(settings["momentum"])
+    velocity = note("velocity", torch.lerp(state["velocity"], gradient, 1 - momentum))
+    direction = velocity
+    if settings["nesterov"]:
+        direction = note("direction", torch.lerp(gradient, velocity, momentum))
+    matrix = note("rounded_direction", direction.bfloat16())
+    tall = matrix.size(0) > matrix.size(1)
+    matrix = matrix.T if tall else matrix
+    norm = note("norm", matrix.norm())
+    matrix = note("normalised", matrix / norm.clamp(min=float(settings["eps"])))
+    a, b, c = (float(factor) for factor in settings["ns_coefficients"])
+    for turn in range(1, int(settings["ns_steps"]) + 1):
+        gram = note(f"gram_{turn}", matrix @ matrix.T)
+        polynomial = note(f"polynomial_{turn}", torch.addmm(gram, gram, gram, beta=b, alpha=c))
+        matrix = note(f"iterate_{turn}", torch.addmm(matrix, polynomial, matrix, beta=a))
+    orthogonal = note("orthogonal", matrix.T if tall else matrix)
+    rows, columns = weight.shape
+    factor = {
+        None: math.sqrt(max(1, rows / columns)),
+        "original": math.sqrt(max(1, rows / columns)),
+        "match_rms_adamw": 0.2 * math.sqrt(max(rows, columns)),
+    }[settings["adjust_lr_fn"]]
+    decayed = note("decayed_weight", weight * (1 - rate * float(settings["weight_decay"])))
+    return note("weight", torch.sub(decayed, orthogonal, alpha=rate * factor))
+
+
+def _our_muon(
+    note: Note, weight: Tensor, gradient: Tensor, state: State, settings: Settings, _: Numbers
+) -> Tensor:
+    """Ours: a running sum for momentum, and Newton–Schulz in float32 on stacked matrices."""
+    rate, momentum = float(settings["lr"]), float(settings["momentum"])
+    faded = note("faded_velocity", state["velocity"] * momentum)
+    velocity = note("velocity", faded + gradient)
+    direction = note("direction", torch.add(gradient, velocity, alpha=momentum))
+    matrix = direction.float().unsqueeze(0)
+    tall = matrix.size(-2) > matrix.size(-1)
+    matrix = matrix.mT if tall else matrix
+    norm = note("norm", matrix.norm(dim=(-2, -1), keepdim=True))
+    size = note("norm_and_epsilon", norm + 1e-7)
+    matrix = note("normalised", matrix / size)
+    for turn in range(1, 6):
+        gram = note(f"gram_{turn}", matrix @ matrix.mT)
+        square = note(f"gram_squared_{turn}", gram @ gram)
+        polynomial = note(f"polynomial_{turn}", -4.7750 * gram + 2.0315 * square)
+        matrix = note(f"iterate_{turn}", 3.4445 * matrix + polynomial @ matrix)
+    orthogonal = note("orthogonal", (matrix.mT if tall else matrix)[0].to(weight.dtype))
+    decayed = note("decayed_weight", weight * (1 - rate * float(settings["weight_decay"])))
+    rows, columns = weight.shape
+    factor = max(1.0, rows / columns) ** 0.5
+    return note("weight", torch.sub(decayed, orthogonal, alpha=rate * factor))
+
+
+def _velocity_start(parameter: Tensor, _: Settings) -> dict[str, Tensor]:
+    return {"velocity": torch.zeros_like(parameter)}
+
+
+# --- shared ---
+
+
+def _downhill(note: Note, gradient: Tensor, settings: Settings) -> Tensor:
+    """The gradient, turned round where the loss is to be maximised."""
+    return note("turned_gradient", -gradient) if settings.get("maximize") else gradient
 
 
 def _with_decay(note: Note, weight: Tensor, gradient: Tensor, settings: Settings) -> Tensor:
@@ -138,6 +360,57 @@ def _with_decay(note: Note, weight: Tensor, gradient: Tensor, settings: Settings
     return note("gradient_with_decay", torch.add(gradient, weight, alpha=decay))
 
 
+def _second_moment(note: Note, state: State, gradient: Tensor, beta: float) -> Tensor:
+    """The running mean of g²."""
+    faded = note("faded_second_moment", state["second_moment"] * beta)
+    return note("second_moment", torch.addcmul(faded, gradient, gradient, value=1 - beta))
+
+
+def _share_kept(note: Note, rate: Tensor, settings: Settings) -> Numbers:
+    """1 − learning rate · weight decay, where weights decay by themselves."""
+    if not settings["weight_decay"]:
+        return {}
+    lost = note("share_lost", rate * float(settings["weight_decay"]))
+    return {"share_kept": note("share_kept", torch.rsub(lost, 1))}
+
+
 def _like(weight: Tensor, number: Tensor) -> Tensor:
     """A float64 number beside a weight; a weight without axes would be promoted by it."""
     return number if weight.ndim else number.to(weight.dtype)
+
+
+_ADAM = Method(
+    _adam,
+    {
+        "first_moment": "exp_avg",
+        "second_moment": "exp_avg_sq",
+        "largest_second_moment": "max_exp_avg_sq",
+    },
+    _adam_start,
+    _adam_numbers,
+)
+_METHODS: dict[type[Optimizer], Method] = {
+    SGD: Method(_sgd, {"velocity": "momentum_buffer"}, lambda *_: {}, rescales=False),
+    Adam: _ADAM,
+    AdamW: _ADAM,
+    RMSprop: Method(
+        _rmsprop,
+        {
+            "second_moment": "square_avg",
+            "first_moment": "grad_avg",
+            "velocity": "momentum_buffer",
+        },
+        _rmsprop_start,
+    ),
+    Adagrad: Method(_adagrad, {"sum_of_squares": "sum"}, _adagrad_start, _adagrad_numbers),
+    Adafactor: Method(
+        _adafactor,
+        {"row_variance": "row_var", "column_variance": "col_var", "variance": "variance"},
+        _adafactor_start,
+        _adafactor_numbers,
+    ),
+    Muon: Method(_muon, {"velocity": "momentum_buffer"}, _velocity_start),
+}
+_OURS = {
+    "glassformer.training.muon.Muon": Method(_our_muon, {"velocity": "momentum"}, _velocity_start)
+}

@@ -14,11 +14,12 @@ from torch.optim import Optimizer
 
 from glassformer.errors import TraceError
 from glassformer.trace.budget import DEFAULT_BYTES, Budget
-from glassformer.trace.memory import View
+from glassformer.trace.labels import read_labels
+from glassformer.trace.memory import Version, View
 from glassformer.trace.modules import ModulePaths
-from glassformer.trace.record import call_inside, sources_of, unwrapped
+from glassformer.trace.record import call_inside, sources_of, twice_if_it_differentiates, unwrapped
 from glassformer.trace.recording import Labels, Program, Recording, Source
-from glassformer.trace.switches import recording
+from glassformer.trace.switches import differentiable, recording
 from glassformer.trace.trace import Trace
 from glassformer.trace.training.agreement import Agreement
 from glassformer.trace.training.backward import Backward
@@ -38,7 +39,7 @@ def trace_training_step(
     *args: Any,
     loss: Loss,
     optimiser: Optimizer,
-    labels: Labels | None = None,
+    axis_labels: Labels | None = None,
     max_bytes: int = DEFAULT_BYTES,
     **kwargs: Any,
 ) -> Trace:
@@ -61,10 +62,16 @@ def trace_training_step(
     module = unwrapped(model)
     if not isinstance(module, nn.Module):
         raise TraceError(f"expected a module to train, got {type(module).__name__}")
+    labels = read_labels(axis_labels)
+
+    def record(program: Program) -> _Step:
+        step = _Step(program, module, loss, optimiser, labels)
+        with _as_it_was(module):
+            step.record()
+        return step
+
     program = Program(module, args, kwargs, max_bytes, reruns=False)
-    step = _Step(program, module, loss, optimiser, labels or {})
-    with _as_it_was(module):
-        step.record()
+    step = twice_if_it_differentiates(record, program)
     step.make()
     return step.trace()
 
@@ -102,11 +109,31 @@ class _Step:
         for source in self._sources:
             if source.role != "input":  # the step about to be made overwrites these
                 source.view.version.freeze()
+        self._put_back()
+
+    def _put_back(self) -> None:
+        """Tensors that are no buffers, and were written to, as they were before the recording.
+
+        Running statistics may be plain attributes. The step about to be made moves them once more.
+        """
+        first = {id(found.view.version): found.view.version for found in self._recorder.found}
+        newest: dict[int, tuple[Version, Version]] = {}
+        for call in self._recorder.calls:
+            for old, new in call.writes:
+                root = first.get(id(old))
+                if root is not None:
+                    first[id(new)] = root
+                    newest[id(root)] = (root, new)
+        for root, new in newest.values():
+            live = new.storage
+            new.freeze()
+            live.copy_(root.storage)
 
     def _run(self) -> None:
         program = self._program
-        result = self._module(*program.args, **program.kwargs)
-        value = self._loss(result)
+        with differentiable(program.differentiates):
+            result = self._module(*program.args, **program.kwargs)
+            value = self._loss(result)
         if not isinstance(value, Tensor) or value.numel() != 1:
             shape = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
             raise TraceError(f"the loss must be one number, got {shape}")
@@ -126,10 +153,10 @@ class _Step:
         program = self._program
         with torch.enable_grad():
             self._loss(self._module(*program.args, **program.kwargs)).backward()
-        agreement = Agreement(self._parameters())
+        agreement = Agreement(self._parameters(), type(self._optimiser).__name__)
         agreement.compare_gradients(self._gradients)
         self._optimiser.step()
-        agreement.compare_weights(self._weights)
+        agreement.compare_weights(self._weights, self._updates.method.rescales)
         self._notes += agreement.notes
 
     def trace(self) -> Trace:

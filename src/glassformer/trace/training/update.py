@@ -11,15 +11,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.optim import SGD, Optimizer
+from torch.optim import Optimizer
 
 from glassformer.trace.recording import Source
-from glassformer.trace.training.optimisers import (
-    Schedule,
-    adam_schedule,
-    find_update,
-    remembered,
-)
+from glassformer.trace.training.optimisers import Numbers, method_of
 from glassformer.trace.training.recorder import TrainingRecorder
 from glassformer.trace.training.scribe import Scribe
 
@@ -35,9 +30,9 @@ class Updates:
         self._recorder = recorder
         self._optimiser = optimiser
         self._names = names
-        self._update = find_update(optimiser)
+        self.method = method_of(optimiser)
         self._states: dict[int, dict[str, Tensor]] = {}
-        self._schedules: dict[tuple[int, float], Schedule] = {}
+        self._shared: dict[tuple[int, float], Numbers] = {}
         self._numbers: dict[tuple[int, float], tuple[Tensor, Tensor]] = {}
         self.sources = self._read_state()
 
@@ -59,22 +54,23 @@ class Updates:
         parameter: Tensor,
         gradient: Tensor,
     ) -> Tensor:
-        schedule = self._schedule(scribe, number, group, parameter)
+        shared = self._shared_numbers(scribe, number, group, parameter)
         weight = self._recorder.tensor_of(self._recorder.view_of(parameter))
         note = _notes(scribe, f"update.{self._names[id(parameter)]}")
-        return self._update(note, weight, gradient, self._states[id(parameter)], group, schedule)
+        state = self._states[id(parameter)]
+        return self.method.update(note, weight, gradient, state, group, shared)
 
-    def _schedule(
+    def _shared_numbers(
         self, scribe: Scribe, number: int, group: dict[str, Any], parameter: Tensor
-    ) -> Schedule:
+    ) -> Numbers:
         """The group's numbers for this step, computed once for all its parameters."""
-        if isinstance(self._optimiser, SGD):
-            return Schedule()
+        if self.method.schedule is None:
+            return {}
         key = (number, self._step(parameter))
-        if key not in self._schedules:
+        if key not in self._shared:
             note = _notes(scribe, _place(number))
-            self._schedules[key] = adam_schedule(note, *self._numbers[key], group)
-        return self._schedules[key]
+            self._shared[key] = self.method.schedule(note, *self._numbers[key], group)
+        return self._shared[key]
 
     def _step(self, parameter: Tensor) -> float:
         """The number of the step about to be made."""
@@ -93,10 +89,10 @@ class Updates:
                 name = self._names[id(parameter)]
                 self._states[id(parameter)] = {
                     ours: adopt(f"state.{name}.{ours}", tensor)
-                    for ours, tensor in self._remembered(parameter).items()
+                    for ours, tensor in self._remembered(parameter, group).items()
                 }
                 key = (number, self._step(parameter))
-                if key not in self._numbers and not isinstance(self._optimiser, SGD):
+                if key not in self._numbers and self.method.schedule is not None:
                     rate = torch.tensor(float(group["lr"]), dtype=torch.float64)
                     step = torch.tensor(key[1], dtype=torch.float64)
                     place = _place(number)
@@ -106,16 +102,15 @@ class Updates:
                     )
         return sources
 
-    def _remembered(self, parameter: Tensor) -> dict[str, Tensor]:
-        """Copies of what the optimiser remembers of a parameter; moments begin at 0."""
+    def _remembered(self, parameter: Tensor, group: dict[str, Any]) -> dict[str, Tensor]:
+        """Copies of what the optimiser remembers of a parameter, or of what it begins with."""
         state = self._optimiser.state.get(parameter, {})
-        found: dict[str, Tensor] = {}
-        for ours, theirs in remembered(self._optimiser).items():
-            if state.get(theirs) is not None:
-                found[ours] = state[theirs].detach().clone()
-            elif not isinstance(self._optimiser, SGD):
-                found[ours] = torch.zeros_like(parameter)
-        return found
+        found = {
+            ours: state[theirs].detach().clone()
+            for ours, theirs in self.method.remembers.items()
+            if state.get(theirs) is not None
+        }
+        return found or self.method.start(parameter.detach(), group)
 
 
 def _place(number: int) -> str:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 
+import torch
 from torch import Tensor
+from torch.utils._python_dispatch import _disable_current_modes
 
-from glassformer.errors import TraceError
 from glassformer.trace.memory import View
 
 __all__ = ["cut", "same", "spread", "without"]
@@ -37,11 +38,14 @@ def spread(gradient: Tensor, window: View, whole: View) -> Tensor:
         gradient = gradient.sum(repeated, keepdim=True)
     sizes = [1 if axis in repeated else size for axis, size in enumerate(window.shape)]
     order = sorted(range(window.ndim), key=lambda axis: -window.strides[axis])
-    _check_distinct(window, sizes, order)
+    place = window.offset - whole.offset
+    if not _are_distinct(window, sizes, order):
+        sums = gradient.new_zeros(_extent(whole))
+        sums = sums.index_add(0, _addresses(window, sizes, place), gradient.reshape(-1))
+        return sums.as_strided(whole.shape, whole.strides, 0)
     if math.prod(sizes) == whole.numel and _is_dense(whole):
         return _rearranged(gradient.permute(order), whole)
     canvas = gradient.new_zeros(_extent(whole))
-    place = window.offset - whole.offset
     canvas.as_strided(sizes, window.strides, place).copy_(gradient)
     return canvas.as_strided(whole.shape, whole.strides, 0)
 
@@ -81,14 +85,21 @@ def _is_dense(view: View) -> bool:
     return _extent(view) == view.numel
 
 
-def _check_distinct(window: View, sizes: list[int], order: list[int]) -> None:
-    """Refuse windows that show one cell in several places (unfold, as_strided)."""
+def _are_distinct(window: View, sizes: list[int], order: list[int]) -> bool:
+    """Whether a window shows each cell once: `unfold` and `as_strided` may show one in several."""
     reach = 1
     for axis in reversed(order):
         if sizes[axis] > 1:
             if window.strides[axis] < reach:
-                raise TraceError(
-                    f"a tensor of shape {window.shape} was made by overlapping views "
-                    "(unfold, as_strided), through which gradients are not traced"
-                )
+                return False
             reach = window.strides[axis] * sizes[axis]
+    return True
+
+
+def _addresses(window: View, sizes: list[int], start: int) -> Tensor:
+    """The place in memory of each cell of a window; no step of the trace."""
+    with _disable_current_modes():
+        addresses = torch.tensor(start)
+        for axis, size in enumerate(sizes):
+            addresses = addresses.unsqueeze(-1) + torch.arange(size) * window.strides[axis]
+        return addresses.reshape(-1)

@@ -14,9 +14,8 @@ from torch import Tensor
 
 from glassformer.trace.calls import Call
 from glassformer.trace.memory import View
-from glassformer.trace.switches import without_onednn
+from glassformer.trace.switches import differentiable, without_onednn
 from glassformer.trace.training.derivatives.registry import Forward
-from glassformer.trace.training.recorder import differentiable
 
 __all__ = ["by_autograd", "tensor_arguments"]
 

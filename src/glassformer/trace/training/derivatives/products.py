@@ -6,6 +6,8 @@ other factor times the gradient of the result.
 
 from __future__ import annotations
 
+import math
+
 from torch import Tensor
 
 from glassformer.trace.training.derivatives.registry import Forward, Gradients, derivative, fold
@@ -26,7 +28,7 @@ def linear(forward: Forward, g: Tensor) -> Gradients:
 
 def _rows(x: Tensor) -> Tensor:
     """All positions below each other."""
-    return x.reshape(-1, x.size(-1))
+    return x.reshape(math.prod(x.shape[:-1]), x.size(-1))
 
 
 @derivative("matmul", "mm", "bmm", "mv", "dot")

@@ -89,7 +89,7 @@ def fold(gradient: Tensor, shape: Index) -> Tensor:
     """Undo broadcasting: sum over the axes along which an operand was repeated."""
     lead = gradient.ndim - len(shape)
     axes = [*range(lead)]
-    axes += [a + lead for a, size in enumerate(shape) if size == 1 and gradient.size(a + lead) > 1]
+    axes += [a + lead for a, size in enumerate(shape) if size == 1 and gradient.size(a + lead) != 1]
     if not axes:
         return gradient
     return gradient.sum(axes, keepdim=True).reshape(shape)

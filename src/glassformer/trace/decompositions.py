@@ -1,0 +1,322 @@
+"""Operators written out by simpler ones, which have rules: those that torch does not write out.
+
+A step of the trace then shows a number on the way that the kernel keeps to itself: the rows of an
+embedding bag, the time steps of a CTC loss. What is written out is differentiable as well.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._decomp import decomposition_table
+from torch.nn import functional
+
+__all__ = ["find"]
+
+Decomposition = Callable[..., Any]
+
+
+def find(func: torch._ops.OpOverload) -> Decomposition | None:
+    """An operator by simpler ones: as written here, else as torch writes it, else None.
+
+    Of torch's own, those in `torch._refs` are left aside: they are made of primitives that no rule
+    explains.
+    """
+    if func._schema.is_mutable:
+        return None
+    own = _OWN.get(func._schema.name) or _OWN.get(f"{func._schema.name}.{func._overloadname}")
+    if own is not None:
+        return own
+    theirs = decomposition_table.get(func)
+    aten = theirs is not None and theirs.__module__ == "torch._decomp.decompositions"
+    return theirs if aten else None
+
+
+def embedding_bag(
+    weight: Tensor,
+    indices: Tensor,
+    offsets: Tensor,
+    _by_frequency: bool = False,
+    mode: int = 0,
+    _sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int = -1,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The rows of each bag, added up; or their mean (mode 1), or the largest of each column (2)."""
+    bags = len(offsets) - int(include_last_offset)
+    bag = torch.searchsorted(offsets[:bags], torch.arange(len(indices)), right=True) - 1
+    if padding_idx >= 0:
+        kept = indices != padding_idx
+        indices, bag = indices[kept], bag[kept]
+        per_sample_weights = None if per_sample_weights is None else per_sample_weights[kept]
+    rows = torch.embedding(weight, indices)
+    if per_sample_weights is not None:
+        rows = rows * per_sample_weights[:, None]
+    nothing = rows.new_zeros(bags, weight.shape[1])
+    sizes = torch.bincount(bag, minlength=bags)
+    if mode == 2:
+        places = bag[:, None].expand_as(rows)
+        made = nothing.scatter_reduce(0, places, rows, "amax", include_self=False)
+    else:
+        made = nothing.index_add(0, bag, rows)
+        if mode == 1:
+            made = made / sizes.clamp(min=1)[:, None]
+    return made, bag, sizes, sizes
+
+
+def ctc_loss(
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Tensor | list[int],
+    target_lengths: Tensor | list[int],
+    blank: int = 0,
+    _zero_infinity: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """−log of the summed probability of all alignments, time step by time step.
+
+    States are a sequence's labels with blanks before, between and after them.
+    """
+    times, lengths = (torch.as_tensor(given) for given in (input_lengths, target_lengths))
+    labels = targets if targets.ndim == 2 else _below_each_other(targets, lengths.tolist())
+    states = labels.new_full((len(labels), 2 * labels.shape[1] + 1), blank)
+    states[:, 1::2] = labels
+    number = torch.arange(states.shape[1])
+    # A label may follow another one at once, unless it is the same.
+    skips = (states != blank) & (number > 1) & (states != states.roll(2, 1))
+    emitted = log_probs.gather(2, states.expand(len(log_probs), -1, -1))
+    certain = torch.where(number == 0, 0.0, _IMPOSSIBLE).to(log_probs.dtype)
+    reached = torch.where((times > 0)[:, None] & (number < 2), emitted[0], _IMPOSSIBLE)
+    reached = torch.where((times > 0)[:, None], reached, certain)
+    for time, now in enumerate(emitted[1:], 1):
+        before = functional.pad(reached, (2, 0), value=_IMPOSSIBLE)
+        skipped = torch.where(skips, before[:, :-2], _IMPOSSIBLE)
+        joined = torch.logsumexp(torch.stack([reached, before[:, 1:-1], skipped]), 0) + now
+        reached = torch.where((time < times)[:, None], joined, reached)
+    last = reached.gather(1, 2 * lengths[:, None].long())
+    label = reached.gather(1, (2 * lengths[:, None].long() - 1).clamp(min=0))
+    label = torch.where(lengths[:, None] > 0, label, _IMPOSSIBLE)
+    loss = -torch.logaddexp(last, label).squeeze(1)
+    return torch.where(loss > -_IMPOSSIBLE / 2, math.inf, loss), log_probs.detach()
+
+
+def _below_each_other(targets: Tensor, lengths: list[int]) -> Tensor:
+    """Sequences that stood one after the other, filled up to the longest."""
+    rows = list(targets.split([int(length) for length in lengths]))
+    return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
+
+
+_IMPOSSIBLE = -1e30
+"""The log of no probability at all. −∞ would have no gradient."""
+
+
+def trilinear(
+    i1: Tensor,
+    i2: Tensor,
+    i3: Tensor,
+    expand1: list[int],
+    expand2: list[int],
+    expand3: list[int],
+    sumdim: list[int],
+    _unroll_dim: int = 1,
+) -> Tensor:
+    """Σ of the products of three tensors, each given the axes that it lacks."""
+    product: Tensor = (
+        reduce(Tensor.unsqueeze, expand1, i1)
+        * reduce(Tensor.unsqueeze, expand2, i2)
+        * reduce(Tensor.unsqueeze, expand3, i3)
+    )
+    return product.sum(sumdim) if sumdim else product
+
+
+def pairwise_distances(x: Tensor, p: float = 2.0) -> Tensor:
+    """The distance of each row from each later row."""
+    first, second = torch.triu_indices(len(x), len(x), 1).unbind()
+    return torch.linalg.vector_norm(x[first] - x[second], p, -1)
+
+
+def cross(a: Tensor, b: Tensor, *, dim: int = -1) -> Tensor:
+    """a₁b₂ − a₂b₁ and so on round the three places."""
+    a, b = torch.broadcast_tensors(a, b)
+    return a.roll(2, dim) * b.roll(1, dim) - a.roll(1, dim) * b.roll(2, dim)
+
+
+def addr(own: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """β · c + α · a[i] · b[j]."""
+    product = torch.outer(vec1, vec2)
+    product = product if alpha == 1 else alpha * product
+    return product if beta == 0 else own * beta + product
+
+
+def renorm(x: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
+    """Each slice whose norm is above the most, shortened to it."""
+    others = [axis for axis in range(x.ndim) if axis != dim % x.ndim]
+    norms = torch.linalg.vector_norm(x, p, others, keepdim=True)
+    return torch.where(norms > maxnorm, x * (maxnorm / (norms + 1e-7)), x)
+
+
+def sample_volume(
+    x: Tensor, grid: Tensor, interpolation: int, padding: int, align_corners: bool
+) -> Tensor:
+    """The eight cells around each place of the grid, weighted by nearness; or the nearest one."""
+    sizes = x.shape[2:]
+    at = [
+        _position(grid[..., 2 - axis], size, padding, align_corners)
+        for axis, size in enumerate(sizes)
+    ]
+    if interpolation == 1:
+        return _cells_at(x, [place.round() for place in at])
+    low = [place.floor() for place in at]
+    made: Tensor | None = None
+    for corner in range(8):
+        ups = [corner >> axis & 1 for axis in (2, 1, 0)]
+        places = [start + up for start, up in zip(low, ups, strict=True)]
+        near = [1 - (place - where).abs() for place, where in zip(places, at, strict=True)]
+        part = _cells_at(x, places) * (near[0] * near[1] * near[2])[:, None]
+        made = part if made is None else made + part
+    assert made is not None
+    return made
+
+
+def _position(share: Tensor, size: int, padding: int, align_corners: bool) -> Tensor:
+    """−1 … 1 as a place on an axis; beyond its ends left alone (0), held (1) or reflected (2)."""
+    place = (share + 1) / 2 * (size - 1) if align_corners else ((share + 1) * size - 1) / 2
+    if padding == 2:
+        low, span = (0.0, size - 1.0) if align_corners else (-0.5, float(size))
+        if span == 0:
+            place = place * 0
+        else:
+            away = (place - low).abs()
+            rest, turns = away % span, (away / span).floor()
+            place = torch.where(turns % 2 == 0, rest, span - rest) + low
+    return place.clamp(0, size - 1) if padding else place
+
+
+def _cells_at(x: Tensor, places: list[Tensor]) -> Tensor:
+    """x[n, :, z, y, x] for whole places; 0 outside."""
+    inside = torch.ones_like(places[0], dtype=torch.bool)
+    held = []
+    for place, size in zip(places, x.shape[2:], strict=True):
+        inside = inside & (place >= 0) & (place < size)
+        held.append(place.clamp(0, size - 1).long())
+    batch = torch.arange(len(x)).reshape(-1, *[1] * (places[0].ndim - 1))
+    found = x[batch, :, held[0], held[1], held[2]].movedim(-1, 1)
+    return torch.where(inside[:, None], found, 0.0)
+
+
+def distances_gradient(
+    gradient: Tensor, a: Tensor, b: Tensor, p: float, distances: Tensor
+) -> Tensor:
+    """Each row of a is pushed away from each row of b, the more the larger its share is."""
+    gaps = a.unsqueeze(-2) - b.unsqueeze(-3)
+    far, push = distances.unsqueeze(-1), gradient.unsqueeze(-1)
+    if p == 0:
+        return torch.zeros_like(a)
+    if p == 1:
+        share = gaps.sign()
+    elif p == 2:
+        share = gaps / far
+    elif math.isinf(p):
+        share = gaps.sign() * (gaps.abs() == far)
+    else:
+        share = gaps.sign() * (gaps.abs() / far) ** (p - 1)
+    return (torch.where(far == 0, 0.0, share) * push).sum(-2)
+
+
+def fractional_pool_gradient(
+    gradient: Tensor, x: Tensor, kernel: list[int], _output: list[int], indices: Tensor
+) -> Tensor:
+    """Each cell that was the largest under windows gathers their gradients."""
+    start = -len(kernel)
+    nothing = torch.zeros_like(x).flatten(start)
+    sent = nothing.scatter_add(-1, indices.flatten(start), gradient.flatten(start))
+    return sent.reshape(x.shape)
+
+
+def repeated_places(repeats: Tensor, *, output_size: int | None = None) -> Tensor:
+    """0 as often as the first number says, then 1, …."""
+    ends = repeats.cumsum(0)
+    count = output_size if output_size is not None else int(ends[-1]) if len(ends) else 0
+    return torch.searchsorted(ends, torch.arange(count), right=True).to(repeats.dtype)
+
+
+def linear_cross_entropy(
+    x: Tensor,
+    matrix: Tensor,
+    target: Tensor,
+    bias: Tensor | None,
+    weight: Tensor | None,
+    reduction: str,
+    ignore_index: int,
+    label_smoothing: float,
+    *_: Any,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The loss of a linear layer's logits, which the chunked kernel never keeps all at once."""
+    logits = functional.linear(x, matrix, bias)
+    loss = functional.cross_entropy(
+        logits, target, weight, ignore_index=ignore_index, reduction=reduction,
+        label_smoothing=label_smoothing,
+    )  # fmt: skip
+    return loss, loss, loss, loss
+
+
+def linear_cross_entropy_each(
+    x: Tensor,
+    matrix: Tensor,
+    target: Tensor,
+    bias: Tensor | None,
+    weight: Tensor | None,
+    ignore_index: int,
+    *_: Any,
+) -> Tensor:
+    """The same for each position."""
+    return linear_cross_entropy(x, matrix, target, bias, weight, "none", ignore_index, 0.0)[0]
+
+
+def linear_dynamic(x: Tensor, packed: Any, reduce_range: bool = False) -> Tensor:
+    """A linear layer in whole numbers: x in 8 bits, by its own least and largest number."""
+    weight, bias = torch.ops.quantized.linear_unpack(packed)
+    whole, scales, zeros = _dequantised_parts(weight)
+    least, most = x.min().clamp(max=0), x.max().clamp(min=0)
+    levels = 127 if reduce_range else 255
+    scale = (most.double() - least.double()) / levels
+    zero = (-least.double() / scale).round()
+    numbers = (x / scale.float()).round() + zero.float()
+    numbers = numbers.clamp(0, levels)
+    product = (numbers - zero.float()) @ (whole - zeros).mT
+    made = product * (scale.float() * scales)
+    return made if bias is None else made + bias
+
+
+def _dequantised_parts(weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """A quantised matrix's whole numbers, and the scale and zero point of its rows (or of all)."""
+    whole = weight.int_repr().float()
+    if weight.qscheme() == torch.per_tensor_affine:
+        return whole, torch.tensor(weight.q_scale()), torch.tensor(float(weight.q_zero_point()))
+    scales = weight.q_per_channel_scales().float()
+    return whole, scales, weight.q_per_channel_zero_points().float()[:, None]
+
+
+_OWN: dict[str, Decomposition] = {
+    "aten::_embedding_bag": embedding_bag,
+    "aten::_embedding_bag_forward_only": embedding_bag,
+    "aten::_ctc_loss": ctc_loss,
+    "aten::_trilinear": trilinear,
+    "aten::_pdist_forward": pairwise_distances,
+    "aten::linalg_cross": cross,
+    "aten::addr": addr,
+    "aten::renorm": renorm,
+    "aten::grid_sampler_3d": sample_volume,
+    "aten::_cdist_backward": distances_gradient,
+    "aten::fractional_max_pool2d_backward": fractional_pool_gradient,
+    "aten::fractional_max_pool3d_backward": fractional_pool_gradient,
+    "aten::repeat_interleave.Tensor": repeated_places,
+    "torch_nn::_linear_cross_entropy_batch_chunked": linear_cross_entropy,
+    "torch_nn::_linear_cross_entropy_batch_chunked_no_reduction": linear_cross_entropy_each,
+    "quantized::linear_dynamic": linear_dynamic,
+}

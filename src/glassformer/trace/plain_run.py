@@ -1,0 +1,181 @@
+"""Are the numbers of a trace the module's own? One run without the trace tells.
+
+The trace runs torch's written-out paths in the place of its fused ones. As a rule they agree to
+rounding, but not always: `nn.TransformerEncoder` with a padding mask takes a fast path in
+evaluation that leaves zeros at padded positions. The outputs are therefore compared with those of a
+plain run: always where torch has a fast path, elsewhere where the run is small. A module that
+changes something outside itself (its inputs, a cache, what hooks collect) is not run twice.
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from glassformer.modes import evaluating
+from glassformer.trace.memory import Version, as_real
+from glassformer.trace.notes import Note
+from glassformer.trace.recording import Program, Recording, tensors_in
+
+__all__ = ["PlainRun"]
+
+_FAST_PATHS = (nn.TransformerEncoder, nn.TransformerEncoderLayer, nn.MultiheadAttention)
+_SMALL_MODULE, _SMALL_RUN = 64 * 1024**2, 8 * 1024**2
+"""Bytes of parameters and of recorded numbers up to which a second run costs little."""
+_LISTED = 4
+"""How many places a note lists."""
+
+
+class PlainRun:
+    """A module's run without the trace. Made before the recording, from the state that it is in."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._twin = _twin(program)
+        self._random = torch.get_rng_state()
+
+    def compared_with(self, recording: Recording) -> list[Note]:
+        """Run the module by itself; a note for each output that the recording has otherwise."""
+        twin = self._twin
+        if twin is None or _reaches_outside(recording):
+            return []
+        fast = _has_fast_path(twin)
+        if not (fast or _kept_bytes(recording) <= _SMALL_RUN):
+            return []
+        try:
+            plain = dict(tensors_in(self._run(twin), ""))
+        except Exception as error:  # the module's own, which the trace's path did not meet
+            return [Note("fails alone", error=f"{type(error).__name__}: {error}")]
+        return list(_differences(recording, plain, "fast path" if fast else "other numbers"))
+
+    def _run(self, twin: nn.Module) -> Any:
+        """What the module returns, from the random numbers that the recorded run had."""
+        program = self._program
+        with _random_numbers_from(self._random), torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the recorded run has warned already
+            with evaluating(twin.modules()):
+                return twin(*program.args, **program.kwargs)
+
+
+def _twin(program: Program) -> nn.Module | None:
+    """A copy that shares the module's parameters; None for what is not to be run twice."""
+    module = program.function
+    if not isinstance(module, nn.Module) or not all(map(_is_plain, (program.args, program.kwargs))):
+        return None
+    shared = {id(parameter): parameter for parameter in module.parameters()}
+    n_bytes = sum(parameter.nbytes for parameter in shared.values())
+    if not (_has_fast_path(module) or n_bytes <= _SMALL_MODULE):
+        return None
+    if any(part._forward_hooks or part._forward_pre_hooks for part in module.modules()):
+        return None
+    try:
+        return copy.deepcopy(module, dict(shared))
+    except Exception:  # whatever a module holds that cannot be copied: locks, open files
+        return None
+
+
+def _differences(recording: Recording, plain: Mapping[str, Tensor], kind: str) -> Iterator[Note]:
+    """A note for each output that differs from the plain run's by more than rounding."""
+    for name, view in recording.outputs.items():
+        shown, own = view.tensor(), plain.get(name)
+        if own is None or as_real(own).shape != shown.shape:
+            shape = None if own is None else tuple(own.shape)
+            yield Note("other shape", name=name, shown=tuple(shown.shape), own=shape)
+            continue
+        gap = _gap(shown, as_real(own))
+        differs = gap > _rounding(as_real(own), len(recording.calls))
+        if differs.any():
+            worst = int(gap.argmax())
+            yield Note(
+                kind,
+                name=name,
+                count=int(differs.sum()),
+                all=differs.numel(),
+                places=_places(differs),
+                gap=f"{float(gap.flatten()[worst]):.2g}",
+                worst=[int(place) for place in np.unravel_index(worst, gap.shape)],
+            )
+
+
+def _has_fast_path(module: nn.Module) -> bool:
+    return any(isinstance(part, _FAST_PATHS) for part in module.modules())
+
+
+def _kept_bytes(recording: Recording) -> int:
+    made = {
+        id(view.version): view.version.nbytes
+        for call in recording.calls
+        for view in call.outputs
+        if view is not None
+    }
+    return sum(made.values())
+
+
+def _reaches_outside(recording: Recording) -> bool:
+    """Whether the run wrote to what another run would read: an input, a parameter, a global.
+
+    A module that takes gradients may add them to its parameters' own.
+    """
+    if recording.program.differentiates:
+        return True
+    given = {id(source.view.version) for source in recording.sources if source.role != "constant"}
+    given |= {id(found.view.version) for found in recording.found}
+    return any(id(_first(old)) in given for call in recording.calls for old, _ in call.writes)
+
+
+def _is_plain(value: object) -> bool:
+    """Whether an argument is a tensor, a number, a text, or a container of these."""
+    if isinstance(value, dict):
+        return all(map(_is_plain, value.values()))
+    if isinstance(value, list | tuple):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, Tensor | bool | int | float | str | torch.dtype)
+
+
+def _first(version: Version) -> Version:
+    while version.base is not None:
+        version = version.base
+    return version
+
+
+@contextmanager
+def _random_numbers_from(state: Tensor) -> Iterator[None]:
+    before = torch.get_rng_state()
+    torch.set_rng_state(state)
+    try:
+        yield
+    finally:
+        torch.set_rng_state(before)
+
+
+def _gap(shown: Tensor, own: Tensor) -> Tensor:
+    """Cell by cell the difference; infinite where only one of the two is a number."""
+    gap = (shown.double() - own.double()).abs()
+    same = (shown == own) | (shown.isnan() & own.isnan())
+    return gap.nan_to_num(nan=torch.inf).masked_fill(same, 0.0)
+
+
+def _rounding(own: Tensor, operators: int) -> float:
+    """What other orders of summing may change: a rounding per operator, of the largest number."""
+    if not own.is_floating_point():
+        return 0.0
+    finite = own[own.isfinite()].abs()
+    largest = float(finite.max()) if finite.numel() else 0.0
+    longest = max(own.shape, default=1)
+    return (operators + longest) * torch.finfo(own.dtype).eps * largest
+
+
+def _places(differs: Tensor) -> str:
+    """The first places that differ, a whole row by its position."""
+    if differs.ndim > 1 and bool((differs.any(-1) == differs.all(-1)).all()):
+        differs = differs.all(-1)
+    found = [place.tolist() for place in differs.nonzero()]
+    text = ", ".join(map(str, found[:_LISTED]))
+    return f"{text}, …" if len(found) > _LISTED else text
