@@ -78,6 +78,6 @@ def find(ids: Iterable[str]) -> list[Claim]:
 
 
 def outcomes(chosen: Iterable[Claim], *, slow: bool = False) -> Iterator[Outcome]:
-    """Run each claim in turn; a slow one is recalled from its stored result unless `slow`."""
+    """Run each claim in turn; what takes long is recalled from its stored result unless `slow`."""
     for claim in chosen:
-        yield claim.recall() if claim.slow and not slow else claim.run()
+        yield claim.recall() if claim.slow and not slow else claim.run(slow=slow)

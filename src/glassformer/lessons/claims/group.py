@@ -1,17 +1,19 @@
 """A group of claims: experiments from a module, words from the TOML file beside it.
 
 The words of C01 stand under `[C01]` in the file of its group: `texts`, `says`, `found` and, where
-the claim may hold in part or stay open, `remark`; each in both languages.
+the claim may hold in part or stay open, `remark`; of a claim whose seconds are measured, too,
+`basis`, `timed` and `against`; each in both languages.
 """
 
 import json
 import tomllib
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from glassformer.lessons.claims.claim import Claim, Decision, Figures, Rule, Stored
+from glassformer.lessons.claims.claim import Claim, Decision, Figures, Rule, Seconds, Stored
 from glassformer.lessons.example import Bilingual
 
 __all__ = ["Group"]
@@ -48,8 +50,26 @@ class Group:
                 rule=rule if isinstance(rule, Rule) else Rule(rule),
                 slow=command is not None,
                 command=command,
-                stored=_stored().get(id_),
+                stored=next(iter(_stored().get(id_, ())), None),
             )
+            return measure
+
+        return register
+
+    def seconds(self, id_: str, agrees: Decision) -> Callable[[Experiment], Experiment]:
+        """Register the stopwatch beside a claim whose verdict rests on what is counted."""
+        words = self._words[id_]
+
+        def register(measure: Experiment) -> Experiment:
+            timed = Seconds(
+                measure=measure,
+                agrees=agrees,
+                basis=_bilingual(words["basis"]),
+                said=_bilingual(words["timed"]),
+                against=_bilingual(words["against"]),
+                stored=_stored().get(id_, ()),
+            )
+            self.claims[id_] = replace(self.claims[id_], seconds=timed, stored=None)
             return measure
 
         return register
@@ -69,6 +89,7 @@ def _read(name: str) -> str:
 
 
 @cache
-def _stored() -> dict[str, Stored]:
-    data: dict[str, dict[str, Any]] = json.loads(_read("stored.json"))
-    return {id_: Stored(**result) for id_, result in data.items()}
+def _stored() -> dict[str, tuple[Stored, ...]]:
+    """The stored results of each claim; timings have one for each machine."""
+    data: dict[str, list[dict[str, Any]]] = json.loads(_read("stored.json"))
+    return {id_: tuple(Stored(**result) for result in results) for id_, results in data.items()}

@@ -1,0 +1,68 @@
+"""How long calls take, measured so that a busy machine cannot pass for a result.
+
+Other work on the machine only ever makes a call slower, so the shortest of several calls is the
+best estimate of what the call itself costs. How much longer the typical call took says whether
+the machine was quiet enough for the figure to mean anything.
+"""
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from statistics import median
+
+import torch
+
+__all__ = ["DISTURBED", "Timing", "growth", "time_call"]
+
+DISTURBED = 0.25
+"""From this spread on a timing says more about the machine's other work than about the call."""
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Several calls of one function."""
+
+    best: float
+    """Seconds of the shortest call."""
+    typical: float
+    """Seconds of the median call."""
+
+    @property
+    def spread(self) -> float:
+        """How much longer than the shortest the median call took, as a share."""
+        return self.typical / self.best - 1
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether the calls differ too much for their shortest to be trusted."""
+        return self.spread > DISTURBED
+
+
+def time_call(function: Callable[[], object], *, repeats: int = 5, warm_up: int = 1) -> Timing:
+    """The time of a call, in seconds, after some that do not count; a GPU is waited for."""
+    for _ in range(warm_up):
+        function()
+    times = []
+    for _ in range(repeats):
+        _wait()
+        start = time.perf_counter()
+        function()
+        _wait()
+        times.append(time.perf_counter() - start)
+    return Timing(min(times), median(times))
+
+
+def _wait() -> None:
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+def growth(seconds: Mapping[int, float]) -> float:
+    """The exponent p of seconds ≈ c · lengthᵖ that fits best: 1 grows as the length, 2 as its
+    square."""
+    lengths = [math.log(length) for length in seconds]
+    logs = [math.log(value) for value in seconds.values()]
+    middle, level = sum(lengths) / len(lengths), sum(logs) / len(logs)
+    across = sum((x - middle) * (y - level) for x, y in zip(lengths, logs, strict=True))
+    return across / sum((x - middle) ** 2 for x in lengths)
