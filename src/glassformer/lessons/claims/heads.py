@@ -260,13 +260,7 @@ def the_number_of_heads_is_free() -> Figures:
     }
 
 
-@group.claim(
-    "C50",
-    Rule(
-        lambda f: f["heads"] == 32 and f["encoders"] > 0,
-        partly=lambda f: f["heads"] == 32,
-    ),
-)
+@group.claim("C50", lambda f: f["heads"] == 32 and f["encoders"] > 0)
 def llama_has_32_heads_in_an_encoder() -> Figures:
     """Heads of the preset; stacks of its model, shrunk, that look ahead as an encoder does."""
     small = presets.llama(vocab_size=8, d_model=64, n_layers=1, d_ff=32, max_len=8)
