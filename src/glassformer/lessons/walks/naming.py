@@ -88,13 +88,16 @@ _SYMBOLS = {
 _OPERATORS = frozenset(["div", "mul", "pow", "expand", "neg"])
 # The unnamed operators of the sinusoids, where they are traced alone.
 _ALONE = {"div": "exponent", "to": "position"}
-# Stand after a name, around how many leading axes are left out and whether it is turned.
+# Around a name, with how many leading axes are left out, T where it is turned, and the axis that
+# is numbered by word ids: `⌫scores⌫2⌫`.
 _MARK = "⌫"
-_MARKED = re.compile(rf"{_MARK}(\d+)(T?){_MARK}")
+_MARKED = re.compile(rf"{_MARK}([^{_MARK}]+){_MARK}(\d+)(T?)(?:i(\d+))?{_MARK}")
 # A row that runs over several axes of a step, as the trace writes it.
-_FLATTENED = re.compile(rf"view\(\w+{_MARK}\w+{_MARK}\)(?=\[)")
+_FLATTENED = re.compile(rf"view\({_MARK}[^)]+{_MARK}\)(?=\[)")
+# The axis of a step, as it is stored, that may have a place for each word of the vocabulary.
+_WORD_AXES = {"E": 0, "W_vocab": 0, "logits": -1, "probabilities": -1}
 _SUM = re.compile(r"(?:(\d+)\+)?(\d*)([a-z])")
-_DIGIT = re.compile(r"([a-z])((?:÷\d+)?(?: mod \d+)?)")
+_DIGIT = re.compile(r"([a-z])(?:÷\d+(?: mod \d+)?| mod \d+)")
 # A reduction over one value is that value.
 _PLAIN = frozenset(["sum", "product", "max", "min"])
 
@@ -161,25 +164,33 @@ def short_name(name: str) -> str:
 
 
 @lru_cache(maxsize=16)
-def _maps(trace: Trace) -> frozenset[str]:
-    """The parameters of linear maps, which PyTorch stores with one row for each output.
-
-    A table that is also looked into, row by row, stays as it is.
-    """
-    used: dict[str, set[str]] = {"linear": set(), "embedding": set()}
-    for step in trace:
-        for operand in step.operands if step.op in used else ():
-            if operand.argument == "weight" and operand.step is not None:
-                used[step.op].add(operand.step.name)
-    return frozenset(used["linear"] - used["embedding"])
+def _used(trace: Trace, op: str) -> frozenset[str]:
+    """The parameters that an operator takes as its `weight`."""
+    steps = (step for step in trace if step.op == op)
+    operands = (operand for step in steps for operand in step.operands)
+    return frozenset(o.step.name for o in operands if o.argument == "weight" and o.step is not None)
 
 
 def is_turned(step: Step) -> bool:
-    """Whether a lesson shows a step transposed: a linear map's parameters, old, new, ∂."""
+    """Whether a lesson shows a step transposed: a linear map's parameters, old, new, ∂.
+
+    PyTorch stores them with one row for each output. A table that is looked into row by row, too,
+    stays as it is.
+    """
     name = step.name.removeprefix("gradients.")
     if name.startswith("update."):
         name = name.removeprefix("update.").removesuffix(".weight")
-    return len(step.shape) == 2 and name in _maps(step.trace)
+    maps = _used(step.trace, "linear") - _used(step.trace, "embedding")
+    return len(step.shape) == 2 and name in maps
+
+
+def _word_axis(step: Step) -> int | None:
+    """The axis whose places are word ids, which keep the numbers that the words have."""
+    axis = _WORD_AXES.get(short_name(step.name))
+    sizes = {step.trace[name].shape[0] for name in _used(step.trace, "embedding")}
+    if axis is None or not step.shape or step.shape[axis] not in sizes:
+        return None
+    return axis % len(step.shape)
 
 
 def _left_out(step: Step) -> int:
@@ -189,22 +200,32 @@ def _left_out(step: Step) -> int:
 
 def _marked(trace: Trace, name: str) -> str:
     if name not in trace:
-        return f"{short_name(name)}{_MARK}0{_MARK}"
+        return f"{_MARK}{short_name(name)}{_MARK}0{_MARK}"
     step = trace[name]
-    return f"{short_name(name)}{_MARK}{_left_out(step)}{'T' * is_turned(step)}{_MARK}"
+    words = "" if (axis := _word_axis(step)) is None else f"i{axis}"
+    how = f"{_left_out(step)}{'T' * is_turned(step)}{words}"
+    return f"{_MARK}{short_name(name)}{_MARK}{how}{_MARK}"
 
 
 def _for_readers(shown: str) -> str:
-    """The trace's text with the places behind its marks as a lesson counts them."""
-    shown = _FLATTENED.sub(f"flattened{_MARK}1{_MARK}", shown)
+    """The trace's text with marked names as a lesson writes them and their places as it counts."""
+    shown = _FLATTENED.sub(f"{_MARK}flattened{_MARK}1{_MARK}", shown)
     written = ""
     while found := _MARKED.search(shown):
+        name, left_out, turned, words = found.groups()
         written += shown[: found.start()]
         inside, shown = _bracketed(shown[found.end() :])
-        places = [_from_one(part) for part in _parts(inside)][int(found[1]) :]
-        if found[2]:
-            places.reverse()
-        written += f"[{', '.join(places)}]" if places else ""
+        given = list(_parts(inside))
+        flat = next((row for part in given if (row := _DIGIT.fullmatch(part))), None)
+        if flat is not None:  # one letter over several axes
+            name, places = "flattened", [flat[1]]
+        else:
+            keeps = None if words is None else int(words)
+            places = [
+                part if axis == keeps and part.isdigit() else _from_one(part)
+                for axis, part in enumerate(given)
+            ][int(left_out) :]
+        written += name + (f"[{', '.join(reversed(places) if turned else places)}]" * bool(places))
     return written + shown
 
 
@@ -241,13 +262,11 @@ def _from_one(place: str) -> str:
         first = start + 1 - step
         sign = f"{first}+" if first > 0 else ""
         return f"{sign}{found[2]}{found[3]}" + (f"−{-first}" if first < 0 else "")
-    if found := _DIGIT.fullmatch(place):
-        return f"({found[1]}−1){found[2]}+1"
     return _for_readers(place)
 
 
 def place_labels(step: Step, axis: int) -> tuple[str, ...]:
-    """What the places of an axis are called: their labels, else numbers from 1.
+    """What the places of an axis are called: their labels, else numbers from 1 (words: their ids).
 
     An axis of size 1 that names leave out has no number either.
     """
@@ -258,7 +277,8 @@ def place_labels(step: Step, axis: int) -> tuple[str, ...]:
         return labels
     if at < _left_out(step) and axis != -1:
         return ("",)
-    return tuple(str(place + 1) for place in range(step.shape[at]))
+    first = 0 if at == _word_axis(step) else 1
+    return tuple(str(place + first) for place in range(step.shape[at]))
 
 
 def cell_name(cell: Cell) -> str:
@@ -364,12 +384,12 @@ class _LessonMath(MathWriter):
         return tex_name(entry_text(expression, self._trace)), 9
 
     def reduce(self, reduce: Reduce) -> tuple[str, int]:
-        """Σ over a letter that counts from 1."""
-        if reduce.kind not in ("sum", "product") or len(reduce.axes) != 1:
+        """Σ over a letter, which runs over all there is."""
+        if reduce.kind not in ("sum", "product"):
             return super().reduce(reduce)
-        (axis,) = reduce.axes
+        below = ",".join(axis.letter for axis in reduce.axes)
         sign = r"\sum" if reduce.kind == "sum" else r"\prod"
-        return f"{sign}_{{{axis.letter}=1}}^{{{axis.size}}} {self.write(reduce.body, 3)}", 2
+        return f"{sign}_{{{below}}} {self.write(reduce.body, 3)}", 2
 
 
 def tex_name(named: str) -> str:

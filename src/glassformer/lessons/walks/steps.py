@@ -10,6 +10,8 @@ from glassformer.lessons.walks.lesson import Formula, HeatMap, LessonStep, Parag
 from glassformer.lessons.walks.naming import is_turned, number, place_labels, short_name
 from glassformer.lessons.walks.phrases import Speaker
 from glassformer.trace import Cell, Step
+from glassformer.trace.cells import Terms
+from glassformer.trace.expressions import Operation
 from glassformer.trace.render.matrices import matrix, shape_text
 
 __all__ = ["Facts", "caption", "heat_map", "percent", "role_step"]
@@ -102,7 +104,7 @@ def cell_facts(cell: Cell, say: Speaker, labels: tuple[str, str] | None = None) 
         "row": row,
         "column": column,
         "value": number(cell.value),
-        "terms": len(terms),
+        "summands": _summands(terms, say),
         "percent": percent(float(cell.value)),
         "width": cell.step.shape[-1] if cell.step.shape else 1,
         "unit": say("word"),
@@ -116,6 +118,13 @@ def cell_facts(cell: Cell, say: Speaker, labels: tuple[str, str] | None = None) 
         largest = max(range(len(terms)), key=lambda place: abs(terms[place].value))
         facts["main"] = say.quoted(_source_label(terms[largest].cells[-1]))
     return facts
+
+
+def _summands(terms: Terms, say: Speaker) -> str:
+    """What is added up: products of two numbers, and perhaps a bias, which is no product."""
+    products = sum(isinstance(term.expression, Operation) for term in terms)
+    key = "products" if products == len(terms) else "products and bias"
+    return say(key, count=products)
 
 
 def cell_labels(cell: Cell) -> tuple[str, str]:
