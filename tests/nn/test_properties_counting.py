@@ -22,13 +22,16 @@ from glassformer.nn.bloem import SelfAttention
 from glassformer.nn.presets import bloem_2024, llama, vaswani_2017_base
 from glassformer.nn.properties import (
     LayerKind,
+    Timing,
     attention_cost,
     attention_parameters,
     block_parameters,
     feed_forward_parameters,
+    growth,
     layer_cost,
     make_layer,
     parameters_by_part,
+    time_calls,
 )
 
 K = 256
@@ -172,12 +175,13 @@ def test_attention_saves_parameters_against_a_dense_layer_not_the_look_at_each_i
     }
 
 
-
 def test_timing_calls_as_often_as_asked() -> None:
-    calls: list[None] = []
-    timing = time_call(lambda: calls.append(None), repeats=4, warm_up=2)
-    assert len(calls) == 6
-    assert 0 <= timing.best <= timing.typical
+    calls: list[str] = []
+    timings = time_calls(
+        [lambda: calls.append("a"), lambda: calls.append("b")], repeats=3, warm_up=2
+    )
+    assert "".join(calls) == "aabb" + "ababab"  # in turns, so that both meet the same machine
+    assert all(0 <= timing.best <= timing.typical for timing in timings)
 
 
 def test_a_timing_is_disturbed_where_its_calls_differ_much() -> None:

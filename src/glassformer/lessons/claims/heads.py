@@ -26,7 +26,7 @@ from glassformer.nn.properties import (
     attention_parameters,
     influence,
     of_vectors,
-    time_call,
+    time_calls,
 )
 from glassformer.nn.properties.studies import ONE_HEAD_BOUND, learn_neighbours, learn_roles
 from glassformer.nn.properties.studies.training import one_thread, seeded
@@ -89,7 +89,7 @@ def seconds_of_narrow_heads() -> Figures:
         modules = [MultiHeadAttention(128, kind) for kind in _KINDS]
         for length in LENGTHS:
             x = vectors(1, length, 128)
-            one, wide, narrow = (time_call(partial(m, x), repeats=11) for m in modules)
+            one, wide, narrow = time_calls([partial(m, x) for m in modules], repeats=11)
             ratios["wide"].append(wide.best / one.best)
             ratios["narrow"].append(narrow.best / one.best)
             spread = max(spread, one.spread, wide.spread, narrow.spread)

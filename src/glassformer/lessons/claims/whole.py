@@ -21,12 +21,11 @@ from glassformer.lessons.claims.made import (
 from glassformer.nn import Block, FeedForward, MultiHeadAttention, Seq2Seq, attend_written, presets
 from glassformer.nn.blocks import Stack
 from glassformer.nn.properties import (
-    Timing,
     growth,
     layer_cost,
     make_layer,
     path_lengths,
-    time_call,
+    time_calls,
 )
 from glassformer.nn.properties.connectivity import RecurrentLayer
 from glassformer.nn.properties.studies.training import accuracy, fit, one_thread, seeded
@@ -127,36 +126,31 @@ def recurrence_waits_and_attention_does_not() -> Figures:
 def seconds_of_blocks_and_recurrence() -> Figures:
     """A training step, there and back, on the GPU where there is one, else on one core."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    with seeded(0), one_thread():
+    with seeded(0):
         config = presets.bloem_2024(d_model=64, n_heads=4)
         blocks = nn.Sequential(*(Block(config) for _ in range(2))).to(device)
         recurrent = nn.LSTM(64, 64, num_layers=2, batch_first=True).to(device)
-        ours = _training_steps(blocks, device)
-        theirs = _training_steps(lambda x: recurrent(x)[0], device)
-    return {
-        "shortest": LENGTHS[0],
-        "longest": LENGTHS[-1],
-        "blocks_first": 1000 * ours[LENGTHS[0]].best,
-        "blocks_last": 1000 * ours[LENGTHS[-1]].best,
-        "blocks_growth": growth({length: timing.best for length, timing in ours.items()}),
-        "lstm_first": 1000 * theirs[LENGTHS[0]].best,
-        "lstm_last": 1000 * theirs[LENGTHS[-1]].best,
-        "lstm_growth": growth({length: timing.best for length, timing in theirs.items()}),
-        "spread": max(timing.spread for timing in (*ours.values(), *theirs.values())),
-    }
 
-
-def _training_steps(output: Callable[[Tensor], Tensor], device: str) -> dict[int, Timing]:
-    """The time of forward and backward at each length."""
-
-    def there_and_back(x: Tensor) -> None:
+    def step(output: Callable[[Tensor], Tensor], x: Tensor) -> None:
         output(x).square().mean().backward()
 
+    ours, theirs = {}, {}
+    with one_thread():
+        for length in LENGTHS:
+            x = vectors(1, length, 64).to(device)
+            steps = [partial(step, blocks, x), partial(step, lambda x: recurrent(x)[0], x)]
+            ours[length], theirs[length] = time_calls(steps, repeats=11, warm_up=2)
+    first, last = LENGTHS[0], LENGTHS[-1]
     return {
-        length: time_call(
-            partial(there_and_back, vectors(1, length, 64).to(device)), repeats=7, warm_up=2
-        )
-        for length in LENGTHS
+        "shortest": first,
+        "longest": last,
+        "blocks_first": 1000 * ours[first].best,
+        "blocks_last": 1000 * ours[last].best,
+        "blocks_growth": growth({length: timing.best for length, timing in ours.items()}),
+        "lstm_first": 1000 * theirs[first].best,
+        "lstm_last": 1000 * theirs[last].best,
+        "lstm_growth": growth({length: timing.best for length, timing in theirs.items()}),
+        "spread": max(timing.spread for timing in (*ours.values(), *theirs.values())),
     }
 
 

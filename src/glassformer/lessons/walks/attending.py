@@ -152,7 +152,7 @@ def norm_step(
     title: str | None = None,
     phrase: str = "norm",
 ) -> LessonStep:
-    """A plain norm: mean, deviation, quotient of one row; `phrase` for one that is not the first."""
+    """A plain norm: mean, deviation, quotient of one row."""
     normed, mean, deviation = (trace[f"{path}.{name}"] for name in ("normed", "mean", "deviation"))
     divisor = Formula(trace[f"{path}.divisor"][place, 0])
     width = normed.shape[-1]

@@ -41,8 +41,8 @@ PHRASES: Phrases = {
     ),
     "reviews title": Bilingual("The reviews", "影评"),
     "reviews": Bilingual(
-        "{count} reviews, half of them positive. Some have the same words in another order: “{one}” "
-        "and “{other}”. A model that does not know positions cannot tell those two apart.",
+        "{count} reviews, half of them positive. Some have the same words in another order: "
+        "“{one}” and “{other}”. A model that does not know positions cannot tell those two apart.",
         "共 {count} 条影评，好评和差评各一半。有些用词相同、只是顺序不同，例如“{one}”和“{other}”。"
         "不知道位置的模型无法区分这两条。",
     ),

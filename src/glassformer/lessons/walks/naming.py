@@ -242,7 +242,7 @@ def _bracketed(rest: str) -> tuple[str, str]:
 
 
 def _parts(inside: str) -> Iterator[str]:
-    """The places of an index; one that is looked up has brackets, and perhaps commas, of its own."""
+    """The places of an index; one that is looked up has brackets of its own."""
     depth, start = 0, 0
     for place, sign in enumerate(inside):
         depth += (sign == "[") - (sign == "]")

@@ -60,8 +60,8 @@ ROLES: Phrases = {
         "positions and pairs from 0, so {row} has position {position}. Its dimension {column} is "
         "{value}.",
         "注意力本身不知道词的先后，因此要加上一个只取决于位置的向量。各维两两成对：同一角度的正弦和"
-        "余弦；越往后的一对，角度随位置变化得越慢。公式中的位置和对都从 0 数起，所以 {row} 的位置是 "
-        "{position}。它的维度 {column} 的值是 {value}。",
+        "余弦；越往后的一对，角度随位置变化得越慢。公式中的位置和对都从 0 数起，所以 {row} 的位置"
+        "是 {position}。它的维度 {column} 的值是 {value}。",
     ),
     "embedded": Bilingual(
         "The two are added, number by number. For {row} in dimension {column} this gives {value}. "
@@ -158,13 +158,14 @@ ROLES: Phrases = {
         "The row of {row} has mean {mean} and deviation "
         "{deviation}; entry {column} becomes {value}.",
         "每一行先减去均值，再除以标准差（用全部 {n} 个数计算，除以 {n} 而不是 {less}）与极小的 ε 之"
-        "和，这样除数不会为 0。{row} 这一行的均值是 {mean}，标准差是 {deviation}；分量 {column} 变为 {value}。",
+        "和，这样除数不会为 0。{row} 这一行的均值是 {mean}，标准差是 {deviation}；分量 {column} "
+        "变为 {value}。",
     ),
     "norm again": Bilingual(
         "Each row is normalised once more. The row of {row} has mean {mean} and deviation "
         "{deviation}; entry {column} becomes {value}.",
-        "每一行再作一次层归一化。{row} 这一行的均值是 {mean}，标准差是 {deviation}；分量 {column} 变"
-        "为 {value}。",
+        "每一行再作一次层归一化。{row} 这一行的均值是 {mean}，标准差是 {deviation}；分量 {column} "
+        "变为 {value}。",
     ),
     "feed-forward": Bilingual(
         "Every word goes alone through the same small network. First a linear map with a bias: "
@@ -175,9 +176,10 @@ ROLES: Phrases = {
     ),
     "logits": Bilingual(
         "For every word of the vocabulary the last vector is multiplied, number by number, by the "
-        "numbers that the output layer has for this word. {column} scores {value}; the highest score is that of {best}.",
-        "对词表中的每个词，用最后的向量与输出层中属于这个词的一组数作点积。{column} 的得分是 {value}，得分最高的是 {best}"
-        "。",
+        "numbers that the output layer has for this word, and the products are added up. {column} "
+        "scores {value}; the highest score is that of {best}.",
+        "对词表中的每个词，用最后的向量与输出层中属于这个词的一组数作点积。{column} 的得分是 {value}"
+        "，得分最高的是 {best}。",
     ),
     "probabilities": Bilingual(
         "A softmax over the vocabulary turns scores into probabilities. {column}: {value}, that "

@@ -58,7 +58,7 @@ from glassformer.nn.properties.scaling import (
     softmax_gradient_size,
     spread_by_width,
 )
-from glassformer.nn.properties.timing import DISTURBED, Timing, growth, time_call
+from glassformer.nn.properties.timing import DISTURBED, Timing, growth, time_calls
 
 __all__ = [
     "DERIVED_CONSTANT",
@@ -97,6 +97,6 @@ __all__ = [
     "shuffle_words",
     "softmax_gradient_size",
     "spread_by_width",
-    "time_call",
+    "time_calls",
     "weighted_sum",
 ]

@@ -7,13 +7,13 @@ the machine was quiet enough for the figure to mean anything.
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
 import torch
 
-__all__ = ["DISTURBED", "Timing", "growth", "time_call"]
+__all__ = ["DISTURBED", "Timing", "growth", "time_calls"]
 
 DISTURBED = 0.25
 """From this spread on a timing says more about the machine's other work than about the call."""
@@ -39,21 +39,30 @@ class Timing:
         return self.spread > DISTURBED
 
 
-def time_call(function: Callable[[], object], *, repeats: int = 5, warm_up: int = 1) -> Timing:
-    """The time of a call, in seconds, after some that do not count; a GPU is waited for."""
-    for _ in range(warm_up):
-        function()
-    times = []
-    for _ in range(repeats):
-        _wait()
-        start = time.perf_counter()
-        function()
-        _wait()
-        times.append(time.perf_counter() - start)
-    return Timing(min(times), median(times))
+def time_calls(
+    functions: Sequence[Callable[[], object]], *, repeats: int = 5, warm_up: int = 1
+) -> list[Timing]:
+    """The time of a call of each function, in seconds, after some that do not count.
+
+    They take turns, so that a while in which the machine is busy slows all of them down.
+    """
+    for function in functions:
+        for _ in range(warm_up):
+            function()
+    rounds = [[_seconds(function) for function in functions] for _ in range(repeats)]
+    return [Timing(min(times), median(times)) for times in zip(*rounds, strict=True)]
+
+
+def _seconds(function: Callable[[], object]) -> float:
+    _wait()
+    start = time.perf_counter()
+    function()
+    _wait()
+    return time.perf_counter() - start
 
 
 def _wait() -> None:
+    """Until a GPU has done what it was asked."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()
 
