@@ -202,7 +202,8 @@ def test_stored_timings_are_judged_like_fresh_ones(id_: str) -> None:
     for stored in seconds.stored:
         assert set(_places(seconds.said.en)) <= set(stored.figures)
         assert stored.command == f"glassformer claims {id_} --slow"
-    (fresh,) = outcomes([replace(claims()[id_], seconds=replace(seconds, measure=lambda: HEADS | STEPS))], slow=True)  # fmt: skip
+    measured = replace(seconds, measure=lambda: HEADS | STEPS)
+    (fresh,) = outcomes([replace(claims()[id_], seconds=measured)], slow=True)
     assert fresh.timings == (HEADS | STEPS,)
     assert fresh.to_dict()["timings"] == [HEADS | STEPS]
 

@@ -39,7 +39,8 @@ PHRASES: Phrases = {
     "shapes": Bilingual(
         "Five words, each a vector of {width} numbers. One map of {width}×{width} makes the "
         "queries of all heads at once: its columns {first} belong to head 1. Each head then works "
-        "on {per_head} numbers, on its own, and at the end the four results stand side by side again.",
+        "on {per_head} numbers, on its own, and at the end the four results stand side by side "
+        "again.",
         "五个词，每个是 {width} 维向量。一个 {width}×{width} 的映射一次算出所有头的查询：其中第 "
         "{first} 列属于第 1 个头。每个头各自处理 {per_head} 维，最后四个结果再首尾相接。",
     ),

@@ -178,8 +178,8 @@ ROLES: Phrases = {
         "For every word of the vocabulary the last vector is multiplied, number by number, by the "
         "numbers that the output layer has for this word, and the products are added up. {column} "
         "scores {value}; the highest score is that of {best}.",
-        "对词表中的每个词，用最后的向量与输出层中属于这个词的一组数作点积。{column} 的得分是 {value}"
-        "，得分最高的是 {best}。",
+        "对词表中的每个词，用最后的向量与输出层中属于这个词的一组数作点积。{column} 的得分是 "
+        "{value}，得分最高的是 {best}。",
     ),
     "probabilities": Bilingual(
         "A softmax over the vocabulary turns scores into probabilities. {column}: {value}, that "
