@@ -183,7 +183,7 @@ def test_every_machine_must_agree() -> None:
 
 
 @pytest.mark.parametrize(("id_", "timing"), [("C40", HEADS), ("C91", STEPS)])
-def test_a_timed_claim_says_what_its_verdict_rests_on(id_: str, timing: Figures) -> None:
+def test_a_timed_claim_says_what_its_verdict_rests_on(id_: str, timing: dict[str, float]) -> None:
     stored = Stored(timing | {"spread": BUSY}, "command", "2026-01-01", "a machine")
     claim = claims()[id_]
     (outcome,) = outcomes([replace(claim, seconds=replace(_seconds(id_), stored=(stored,)))])

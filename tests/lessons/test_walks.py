@@ -4,6 +4,7 @@ import json
 import math
 import re
 import string
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import torch
 
 from glassformer.errors import UnknownNameError
 from glassformer.lessons import load_example
+from glassformer.lessons.claims.group import stored_results
 from glassformer.lessons.example import Bilingual, Language
 from glassformer.lessons.walks import (
     LESSONS,
@@ -24,8 +26,9 @@ from glassformer.lessons.walks import (
 )
 from glassformer.lessons.walks.by_hand_model import by_hand_model
 from glassformer.lessons.walks.naming import _from_one, cell_name, shown_formula, tex
-from glassformer.lessons.walks.phrases import ROLES, TITLES, WORDS
+from glassformer.lessons.walks.phrases import ROLES, TITLES, WORDS, Speaker
 from glassformer.lessons.walks.rendering import lesson_text
+from glassformer.lessons.walks.roses import _one_head, _reading
 from glassformer.lessons.walks.switches import switches
 from glassformer.lessons.walks.switches_model import SWITCHES, Switched, switched_trace
 from glassformer.lessons.walks.thrones import ANSWER, learn, say_answer
@@ -212,6 +215,61 @@ def test_training_step_lowers_the_loss() -> None:
         if isinstance(part, Formula) and part.cell.step.name == "loss"
     ]
     assert len(losses) == 2 and losses[1] < losses[0]
+
+
+def text_of(made: Lesson, role: str) -> str:
+    """The prose of a lesson's steps of one role."""
+    parts = [part for step in made.steps if step.role == role for part in step.parts]
+    return " ".join(part.text for part in parts if isinstance(part, Paragraph))
+
+
+def test_films_says_that_its_audience_is_invented_and_shows_the_control() -> None:
+    for language, invented in (("en", "the audience is invented"), ("zh", "观众是虚构的")):
+        made = lesson("films", language)
+        assert invented in text_of(made, "training")
+        shares = [float(x) for x in re.findall(r"([\d.]+) %", text_of(made, "map"))]
+        assert len(shares) == 2 and shares[0] > 80 > 40 > shares[1]
+
+
+def test_films_tells_what_was_measured_on_real_ratings() -> None:
+    (stored,) = stored_results("movielens")
+    made = lesson("films")
+    said = text_of(made, "real")
+    assert f"{100 * stored.figures['mean']:.1f} %" in said and stored.command in said
+    (table,) = [part for step in made.steps if step.role == "real" for part in step.parts
+                if isinstance(part, Table)]  # fmt: skip
+    genres = {name for name in stored.figures if name[0].isupper()}
+    assert len(table.rows) == len(genres) == stored.figures["genres"]
+    shares = [float(share.removesuffix(" %")) for _, share in table.rows]
+    assert shares == sorted(shares, reverse=True)
+    mean = sum(stored.figures[genre] for genre in genres) / len(genres)
+    assert stored.figures["mean"] == pytest.approx(mean, abs=1e-4)
+
+
+def test_roses_tells_what_the_recorded_weights_show() -> None:
+    """Kept, lost or mixed: the sentence follows the row of “gave” that stands below it."""
+    for language, kept, mixed in (
+        ("en", "it keeps the", "one mixture"),
+        ("zh", "留住", "加在一起"),
+    ):
+        made = lesson("roses", language)
+        (step,) = [step for step in made.steps if step.role == "one"]
+        (shown,) = [part for part in step.parts if isinstance(part, HeatMap)]
+        gave = shown.matrix.values[1]
+        giver, receiver = gave[0], gave[4]
+        said = step.parts[0]
+        assert isinstance(said, Paragraph)
+        loses = min(giver, receiver) <= 0.1 * max(giver, receiver)
+        assert (kept in said.text, mixed in said.text) == (loses, not loses)
+        assert f"{giver:.3f}" in said.text and f"{receiver:.3f}" in said.text
+
+
+def test_a_sentence_about_mixed_weights_says_so() -> None:
+    say = Speaker("en", LESSONS["roses"].phrases)
+    reading = replace(_reading(1, "in scores"), weights=torch.tensor([[0.4, 0.0, 0.1, 0.0, 0.5]]))
+    assert "added up in one mixture" in _one_head(reading, say)
+    lost = replace(reading, weights=torch.tensor([[0.9, 0.0, 0.1, 0.0, 0.0]]))
+    assert "it keeps the giver and loses the receiver" in _one_head(lost, say)
 
 
 # --- switches ---

@@ -67,6 +67,17 @@ def test_another_question_makes_other_words_related(seed: int) -> None:
     assert learnt.mean_product(VERBS, PLACES) > 2.0 > 0.0 > learnt.mean_product(NOUNS, VERBS)
 
 
+@pytest.mark.parametrize("seed", SEEDS[:2])
+def test_products_that_no_question_concerns_may_be_the_largest(seed: int) -> None:
+    """Single pairs stray; and asked for both, noun and place are related most, asked by nobody."""
+    who = learn_relatedness("who", seed=seed)
+    assert max(who.products_between(NOUNS, PLACES)) > min(who.products_between(NOUNS, VERBS))
+    assert who.mean_product(NOUNS, PLACES) < 0 < who.mean_product(NOUNS, VERBS)
+    both = learn_relatedness("who and where", seed=seed)
+    assert both.accuracy == 1.0
+    assert both.mean_product(NOUNS, PLACES) > both.mean_product(NOUNS, VERBS) > 1.0
+
+
 def test_before_training_nothing_is_related() -> None:
     learnt = learn_relatedness("who", steps=1)
     off_diagonal = learnt.untrained - learnt.untrained.diag().diag()

@@ -16,7 +16,7 @@ from typing import Any
 from glassformer.lessons.claims.claim import Claim, Decision, Figures, Rule, Seconds, Stored
 from glassformer.lessons.example import Bilingual
 
-__all__ = ["Group"]
+__all__ = ["Group", "stored_results"]
 
 Experiment = Callable[[], Figures]
 
@@ -50,7 +50,7 @@ class Group:
                 rule=rule if isinstance(rule, Rule) else Rule(rule),
                 slow=command is not None,
                 command=command,
-                stored=next(iter(_stored().get(id_, ())), None),
+                stored=next(iter(stored_results(id_)), None),
             )
             return measure
 
@@ -67,7 +67,7 @@ class Group:
                 basis=_bilingual(words["basis"]),
                 said=_bilingual(words["timed"]),
                 against=_bilingual(words["against"]),
-                stored=_stored().get(id_, ()),
+                stored=stored_results(id_),
             )
             self.claims[id_] = replace(self.claims[id_], seconds=timed, stored=None)
             return measure
@@ -88,8 +88,15 @@ def _read(name: str) -> str:
     return files("glassformer.lessons.claims").joinpath(name).read_text(encoding="utf-8")
 
 
+def stored_results(name: str) -> tuple[Stored, ...]:
+    """The stored results of a claim, or of an experiment that a claim refers to.
+
+    Timings have one for each machine.
+    """
+    return _stored().get(name, ())
+
+
 @cache
 def _stored() -> dict[str, tuple[Stored, ...]]:
-    """The stored results of each claim; timings have one for each machine."""
     data: dict[str, list[dict[str, Any]]] = json.loads(_read("stored.json"))
     return {id_: tuple(Stored(**result) for result in results) for id_, results in data.items()}

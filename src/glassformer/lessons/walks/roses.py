@@ -64,9 +64,9 @@ PHRASES: Phrases = {
         "{kept_right} of the sentences, the {lost} in {lost_right} (guessing among five names "
         "gives 20 %), and both in {both}.",
         "现在由位置决定一个头看哪里：在每个句子里都看同样的地方。一个头只有一组权重，这里给的人得到"
-        " {giver_weight}，收的人得到 {receiver_weight}：它留住了{kept}，丢掉了{lost}。{kept}读对的句"
-        "子占 {kept_right}，{lost}只占 {lost_right}（五个名字里瞎猜是 20 %），两者都读对的占 {both}"
-        "。",
+        " {giver_weight}，收的人得到 {receiver_weight}：它留住了{kept}，丢掉了{lost}。{kept}读对的"
+        "句子占 {kept_right}，{lost}只占 {lost_right}（五个名字里瞎猜是 20 %），两者都读对的占 "
+        "{both}。",
     ),
     "one mixes": Bilingual(
         "Now positions decide where a head looks: at the same places in every sentence. One head "
@@ -91,7 +91,8 @@ PHRASES: Phrases = {
         "gives the receiver {receiver_weight}, and each result has its own place in the output: "
         "both are right in {both} of the sentences.",
         "有两个头时，第 {giver_head} 个头对给的人的权重是 {giver_weight}，第 {receiver_head} 个头"
-        "对收的人的权重是 {receiver_weight}，各自的结果放在输出的不同位置：两者都对的句子占 {both}。",
+        "对收的人的权重是 {receiver_weight}，各自的结果放在输出的不同位置：两者都对的句子占 "
+        "{both}。",
     ),
     "added title": Bilingual("And in a real Transformer?", "真正的 Transformer 呢？"),
     "added": Bilingual(
@@ -105,14 +106,18 @@ PHRASES: Phrases = {
         "sentences show it. Which of two names gets more depends on the names, not on the places, "
         "and how the weight is divided tells who the other one is: susan gets {least} to {most} "
         "of it, depending on who gives. The values know the positions, so that susan who receives "
-        "is another vector than susan who gives. The proof: with the same average weights in every "
-        "sentence the giver is read in {giver_by_average}, the receiver in {receiver_by_average}. "
-        "“One head mixes” is where it starts, not what training must leave it with.",
+        "is another vector than susan who gives. Gifts are told alike: between mary and susan, "
+        "{gift} get {gift_weight} and {other_gift} {other_weight}. The proof: with the same "
+        "average weights in every sentence the giver is read in {giver_by_average}, the receiver "
+        "in {receiver_by_average}. “One head mixes” is where it starts, not what training must "
+        "leave it with.",
         "上面的句子里几乎全部权重都落在一个词上，它是怎么做到的？看看其他句子的权重就明白了。两个名"
         "字谁的权重大，取决于名字而不是位置；权重怎样分配，又透露了另一个人是谁：随着给的人不同，"
         "susan 得到 {least} 到 {most}。值里含有位置，所以作为收的人的 susan 与作为给的人的 susan 是"
-        "不同的向量。证据是：如果每个句子都换成同样的平均权重，给的人只读对 {giver_by_average}，收的"
-        "人只读对 {receiver_by_average}。“一个头会混在一起”只是起点，并不是训练后的必然结果。",
+        "不同的向量。礼物也是这样区分的：在 mary 和 susan 之间，{gift} 得到 {gift_weight}，"
+        "{other_gift} 得到 {other_weight}。证据是：如果每个句子都换成同样的平均权重，给的人只读对 "
+        "{giver_by_average}，收的人只读对 {receiver_by_average}。“一个头会混在一起”只是起点，并不是"
+        "训练后的必然结果。",
     ),
     "sentence": Bilingual("sentence", "句子"),
     "weights of gave": Bilingual("weights of “gave”", "“gave”的权重"),
@@ -199,10 +204,11 @@ def _two_heads(found: RoleReading, say: Speaker) -> str:
 
 def _code(found: RoleReading, say: Speaker) -> list[Part]:
     """How one head tells giver from receiver: its weights in sentences about susan."""
-    _, gave, gift, to, susan = ROLE_SENTENCE
+    mary, gave, gift, to, susan = ROLE_SENTENCE
+    other_gift = (mary, gave, "books", to, susan)
     others = [name for name in ROLE_NAMES if name != susan]
     given = [(name, gave, gift, to, susan) for name in others]
-    sentences = [*given, *((susan, gave, gift, to, name) for name in others)]
+    sentences = [*given, other_gift, *((susan, gave, gift, to, name) for name in others)]
     rows = [
         (" ".join(words), *(_weight(found.weights_in(words)[at]) for at in _ROLES))
         for words in sentences
@@ -210,6 +216,8 @@ def _code(found: RoleReading, say: Speaker) -> list[Part]:
     shares = [found.weights_in(words)[_RECEIVER] for words in given]
     said = say(
         "code", least=_weight(min(shares)), most=_weight(max(shares)),
+        gift=gift, gift_weight=_weight(found.weights_in(ROLE_SENTENCE)[_GIFT]), other_gift="books",
+        other_weight=_weight(found.weights_in(other_gift)[_GIFT]),
         giver_by_average=percent(found.giver_by_average),
         receiver_by_average=percent(found.receiver_by_average),
     )  # fmt: skip
