@@ -224,7 +224,9 @@ def text_of(made: Lesson, role: str) -> str:
 
 
 def test_films_says_that_its_audience_is_invented_and_shows_the_control() -> None:
-    for language, invented in (("en", "the audience is invented"), ("zh", "观众是虚构的")):
+    for language, invented in zip(
+        LANGUAGES, ("the audience is invented", "观众是虚构的"), strict=True
+    ):
         made = lesson("films", language)
         assert invented in text_of(made, "training")
         shares = [float(x) for x in re.findall(r"([\d.]+) %", text_of(made, "map"))]
@@ -248,10 +250,8 @@ def test_films_tells_what_was_measured_on_real_ratings() -> None:
 
 def test_roses_tells_what_the_recorded_weights_show() -> None:
     """Kept, lost or mixed: the sentence follows the row of “gave” that stands below it."""
-    for language, kept, mixed in (
-        ("en", "it keeps the", "one mixture"),
-        ("zh", "留住", "加在一起"),
-    ):
+    words = (("it keeps the", "one mixture"), ("留住", "加在一起"))
+    for language, (kept, mixed) in zip(LANGUAGES, words, strict=True):
         made = lesson("roses", language)
         (step,) = [step for step in made.steps if step.role == "one"]
         (shown,) = [part for part in step.parts if isinstance(part, HeatMap)]

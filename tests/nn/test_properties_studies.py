@@ -102,6 +102,7 @@ def test_two_heads_separate_what_one_head_provably_mixes(seed: int) -> None:
     two = learn_roles(2, "in scores", seed=seed)
     assert one.gift == two.gift == 1.0  # another kind of word: mixing does no harm
     assert one.giver_and_receiver < 0.5
+    assert one.giver_by_average == one.giver  # the weights know nothing of names
     assert two.giver_and_receiver == 1.0
     giver_head, receiver_head = two.weights[:, 0].argmax(), two.weights[:, 4].argmax()
     assert giver_head != receiver_head
@@ -109,7 +110,16 @@ def test_two_heads_separate_what_one_head_provably_mixes(seed: int) -> None:
 
 def test_with_positions_added_one_head_may_learn_to_separate_after_all() -> None:
     """Where the text's claim fails: weights and values together carry enough to tell them apart."""
-    assert any(learn_roles(1, "added", seed=seed).giver_and_receiver == 1.0 for seed in SEEDS)
+    readings = [learn_roles(1, "added", seed=seed) for seed in SEEDS]
+    learnt = [reading for reading in readings if reading.giver_and_receiver == 1.0]
+    assert learnt
+    for reading in learnt:  # by weights that depend on the names: with average ones it is lost
+        assert reading.giver_by_average < 0.7 and reading.receiver_by_average < 0.7
+        alone, beside = (
+            reading.weights_in((name, "gave", "roses", "to", "susan"))[4]
+            for name in ("mary", "peter")
+        )
+        assert abs(alone - beside) > 0.1
     assert all(learn_roles(2, "added", seed=seed).giver_and_receiver == 1.0 for seed in SEEDS[:2])
 
 
@@ -177,7 +187,9 @@ def test_two_layers_do_not_need_norms() -> None:
 @pytest.mark.parametrize("seed", SEEDS[:2])
 def test_memory_grows_with_the_width_of_the_feed_forward(seed: int) -> None:
     narrow, wide = (learn_at_width(d_ff, steps=180, seed=seed) for d_ff in (2, 64))
-    assert narrow.accuracy < 0.8 < 0.9 < wide.accuracy
+    # How much is learnt in these steps differs by CPU (0.77 to 0.98); that more is, does not.
+    assert narrow.accuracy < 0.7
+    assert wide.accuracy > narrow.accuracy + 0.1
     assert wide.parameters - narrow.parameters == (64 - 2) * (2 * 8 + 1)
 
 

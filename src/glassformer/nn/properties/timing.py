@@ -1,8 +1,9 @@
 """How long calls take, measured so that a busy machine cannot pass for a result.
 
-Other work on the machine only ever makes a call slower, so the shortest of several calls is the
-best estimate of what the call itself costs. How much longer the typical call took says whether
-the machine was quiet enough for the figure to mean anything.
+On a CPU the seconds are those that the process was computing, not those it waited for its turn; on
+a GPU they are the clock's. Other work on the machine only ever makes a call slower, so the shortest
+of several calls is the best estimate of what the call itself costs. How much longer the typical
+call took says whether the machine was quiet enough for the figure to mean anything.
 """
 
 import math
@@ -54,17 +55,15 @@ def time_calls(
 
 
 def _seconds(function: Callable[[], object]) -> float:
-    _wait()
+    if not torch.cuda.is_available():
+        start = time.process_time()
+        function()
+        return time.process_time() - start
+    torch.cuda.synchronize()
     start = time.perf_counter()
     function()
-    _wait()
+    torch.cuda.synchronize()  # until it has done what it was asked
     return time.perf_counter() - start
-
-
-def _wait() -> None:
-    """Until a GPU has done what it was asked."""
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
 
 
 def growth(seconds: Mapping[int, float]) -> float:
