@@ -53,15 +53,19 @@ class PrintedCode:
         """How many classes Python reads, their pieces put together in the order of the text."""
         return sum(map(_compiles, self.classes))
 
+    @property
+    def lines(self) -> list[str]:
+        """Every line of code, comments taken off."""
+        return [line.partition("#")[0] for block in self.blocks for line in block.splitlines()]
+
     def mentions(self, name: str) -> int:
-        """How often the code names something, comments apart."""
-        lines = (line.partition("#")[0] for block in self.blocks for line in block.splitlines())
-        return sum(len(re.findall(rf"\b{name}\b", line)) for line in lines)
+        """How often the code names something."""
+        return sum(len(re.findall(rf"\b{name}\b", line)) for line in self.lines)
 
     def parameters(self, name: str) -> int:
         """How often it is named among a function's parameters."""
-        heads = (re.findall(r"^\s*def .*", block, flags=re.MULTILINE) for block in self.blocks)
-        return sum(len(re.findall(rf"\b{name}\b", head)) for found in heads for head in found)
+        heads = [line for line in self.lines if line.lstrip().startswith("def ")]
+        return sum(len(re.findall(rf"\b{name}\b", head)) for head in heads)
 
 
 def printed_code(text: str) -> PrintedCode:

@@ -98,8 +98,8 @@ PHRASES: Phrases = {
         "MovieLens 有 {people} 位真人的 {ratings} 条评分。模型只凭这些评分，不看任何类型，为每部影"
         "片学出 64 个数。能从中读出影片类型吗？在评分最多的 {films} 部影片中，用五分之四拟合一个线"
         "性映射，再用其余的检验。给它看一部属于该类型和一部不属于该类型的影片，{genres} 个类型平均"
-        "有 {mean} 选对；瞎猜是 50 %，把类型随机打乱后是 {control}。可见学到的特征确实反映内容，但只"
-        "是一部分，而且有的类型（{best}）比别的（{worst}）明显得多。",
+        "有 {mean} 选对；瞎猜是 50 %，把类型随机打乱后是 {control}。可见学到的特征确实反映内容，但"
+        "只是一部分，而且有的类型（{best}）比别的（{worst}）明显得多。",
     ),
     "real source": Bilingual(
         "Measured by {command} on {date}; data: MovieLens ml-latest-small, F. M. Harper and "
