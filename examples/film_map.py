@@ -111,7 +111,7 @@ def main() -> None:
     )
     with tempfile.TemporaryDirectory() as folder:
         scores = train(recipe("movielens"), Path(folder) / "run").scores
-        weights = load_file(Path(folder) / "run" / "weights.safetensors")
+        weights = load_file(Path(folder) / "run" / "model" / "model.safetensors")
     print(f"RMSE on held-out ratings: {scores['test']['rmse']:.4f}")
     counts = np.bincount(ratings.films, minlength=len(films))
     often = np.flatnonzero(counts >= RATED_OFTEN)

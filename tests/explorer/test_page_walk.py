@@ -96,6 +96,17 @@ def test_a_formula_and_a_cell_open_their_cards(visit: Visit) -> None:
     expect(card).to_contain_text(f"{matrix.matrix.values[2, 1]:g}")
 
 
+def test_a_parameter_opens_the_cell_that_it_is_stored_in(visit: Visit) -> None:
+    """Parameters stand as x · W uses them; the trace has them as PyTorch stores them."""
+    part = next(part for part in LESSON.parts() if isinstance(part, HeatMap) and part.turned)
+    page = at(visit, 0)
+    grid = page.get_by_role("grid", name=part.caption)
+    grid.locator("[data-at='3,1']").click()
+    card = page.get_by_role("complementary", name="The selected number")
+    expect(card).to_contain_text(f"{part.step.name}[1, 3]")
+    expect(grid.locator("td.open [data-at='3,1']")).to_have_count(1)
+
+
 def test_a_lesson_outlives_its_traces(
     visit: Visit, live: Live, expected_problems: list[str]
 ) -> None:

@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from glassformer.errors import ConfigError
 from glassformer.lessons.claims import GROUPS, Claim, Rule, claims, find, outcomes
 from glassformer.lessons.claims.catalogue import PROPERTIES
+from glassformer.lessons.claims.claim import Figures, Seconds, Stored, Verdict, with_seconds
+from glassformer.lessons.claims.printed_code import printed_code, read_text
 from glassformer.lessons.claims.report import VERDICTS, to_markdown
 from tests.lessons.claim_runs import QUICK, outcome_of
 
@@ -27,7 +30,9 @@ def test_all_claims_are_there_in_order() -> None:
 
 @every
 def test_the_words_are_complete_in_both_languages(claim: Claim) -> None:
-    for words in (claim.says, claim.found, claim.remark):
+    timed = claim.seconds
+    beside = () if timed is None else (timed.basis, timed.said, timed.against)
+    for words in (claim.says, claim.found, claim.remark, *beside):
         if words is not None:
             assert words.en.strip() and words.zh.strip()
             assert re.search(r"[\u4e00-\u9fff]", words.zh)
@@ -127,6 +132,128 @@ def test_with_slow_a_slow_claim_is_run() -> None:
     claim = replace(claims()["C63"], measure=lambda: {"sinusoidal_32": 0.1, "rotary_32": 0.1})
     (outcome,) = outcomes([claim], slow=True)
     assert outcome.verdict == "holds" and outcome.seconds is not None
+
+
+# --- what is counted, and what a stopwatch says ---
+
+TIMED = [claim.id for claim in claims().values() if claim.seconds is not None]
+QUIET, BUSY = 0.05, 0.8
+
+
+def _seconds(id_: str) -> Seconds:
+    seconds = claims()[id_].seconds
+    assert seconds is not None
+    return seconds
+
+
+# Made-up seconds: what the machine did must not decide whether a test passes.
+HEADS = {
+    "shortest": 64, "longest": 4096, "wide_least": 3.4, "wide_most": 4.1, "narrow_least": 0.9,
+    "narrow_most": 1.2, "spread": QUIET,
+}  # fmt: skip
+STEPS = {
+    "shortest": 64, "longest": 4096, "blocks_first": 2.0, "blocks_last": 5.0, "blocks_growth": 0.2,
+    "lstm_first": 2.0, "lstm_last": 90.0, "lstm_growth": 0.9, "spread": QUIET,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("id_", "timing", "wanted"),
+    [
+        ("C40", HEADS, "holds"),
+        ("C40", HEADS | {"narrow_most": 3.8}, "holds in part"),
+        ("C40", HEADS | {"wide_least": 1.0}, "holds in part"),
+        ("C40", HEADS | {"wide_least": 1.0, "spread": BUSY}, "holds"),
+        ("C91", STEPS, "holds"),
+        ("C91", STEPS | {"blocks_last": 600.0}, "holds in part"),
+        ("C91", STEPS | {"blocks_last": 600.0, "spread": BUSY}, "holds"),
+    ],
+)
+def test_seconds_that_say_the_opposite_take_a_holds_back(
+    id_: str, timing: Figures, wanted: Verdict
+) -> None:
+    assert with_seconds("holds", _seconds(id_), [timing]) == wanted
+    assert with_seconds("fails", _seconds(id_), [timing]) == "fails"
+
+
+def test_every_machine_must_agree() -> None:
+    slow = STEPS | {"blocks_last": 600.0}
+    assert with_seconds("holds", _seconds("C91"), [STEPS, slow]) == "holds in part"
+    assert with_seconds("holds", _seconds("C91"), []) == "holds"
+
+
+@pytest.mark.parametrize(("id_", "timing"), [("C40", HEADS), ("C91", STEPS)])
+def test_a_timed_claim_says_what_its_verdict_rests_on(id_: str, timing: dict[str, float]) -> None:
+    stored = Stored(timing | {"spread": BUSY}, "command", "2026-01-01", "a machine")
+    claim = claims()[id_]
+    (outcome,) = outcomes([replace(claim, seconds=replace(_seconds(id_), stored=(stored,)))])
+    said = outcome.sentence("en")
+    assert "The verdict rests on the" in said and "a machine" in said
+    assert "Timing disturbed: the median call took 80% longer" in said
+    assert "计时受到干扰" in outcome.sentence("zh")
+    assert _seconds(id_).against.en not in said
+    assert f"({_seconds(id_).basis.en})" in to_markdown([outcome], "en")
+
+
+@pytest.mark.parametrize("id_", TIMED)
+def test_stored_timings_are_judged_like_fresh_ones(id_: str) -> None:
+    seconds = _seconds(id_)
+    assert seconds.stored
+    for stored in seconds.stored:
+        assert set(_places(seconds.said.en)) <= set(stored.figures)
+        assert stored.command == f"glassformer claims {id_} --slow"
+    measured = replace(seconds, measure=lambda: HEADS | STEPS)
+    (fresh,) = outcomes([replace(claims()[id_], seconds=measured)], slow=True)
+    assert fresh.timings == (HEADS | STEPS,)
+    assert fresh.to_dict()["timings"] == [HEADS | STEPS]
+
+
+# --- printed code ---
+
+
+def test_printed_code_is_compiled_as_it_stands() -> None:
+    text = """
+# A text
+```python
+class Right(object):
+    def __init__(self, size, flag=False):
+        self.size = size
+```
+goes on
+ ```
+ def double(self):  # flag
+     size = 2 * self.size
+ ```
+and
+```
+return size
+```
+then
+```
+class Wrong(object):
+    def __init__(self):
+    self.size = 1
+```
+"""
+    code = printed_code(text)
+    assert (len(code.blocks), code.compiled) == (4, 3)
+    assert (len(code.classes), code.compiled_classes) == (2, 1)
+    assert (code.mentions("flag"), code.parameters("flag")) == (1, 1)
+    assert (code.mentions("size"), code.parameters("size")) == (7, 1)
+
+
+def test_texts_are_read_from_the_folder_that_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GLASSFORMER_TEXTS", raising=False)
+    with pytest.raises(ConfigError, match="GLASSFORMER_TEXTS; it is not set"):
+        read_text("000")
+    monkeypatch.setenv("GLASSFORMER_TEXTS", str(tmp_path))
+    with pytest.raises(ConfigError, match="a file that begins with 000, found none"):
+        read_text("000")
+    (tmp_path / "000_text.txt").write_text("```\nx = (1\n```\n", encoding="utf-8")
+    assert claims()["C72"].command is not None
+    assert printed_code(read_text("000")).compiled == 0
 
 
 def test_a_claim_is_found_in_any_case() -> None:

@@ -4,6 +4,7 @@ import json
 import math
 import re
 import string
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import torch
 
 from glassformer.errors import UnknownNameError
 from glassformer.lessons import load_example
+from glassformer.lessons.claims.group import stored_results
 from glassformer.lessons.example import Bilingual, Language
 from glassformer.lessons.walks import (
     LESSONS,
@@ -23,11 +25,14 @@ from glassformer.lessons.walks import (
     make_lesson,
 )
 from glassformer.lessons.walks.by_hand_model import by_hand_model
-from glassformer.lessons.walks.naming import cell_name, shown_formula
-from glassformer.lessons.walks.phrases import ROLES, TITLES, WORDS
+from glassformer.lessons.walks.naming import _from_one, cell_name, shown_formula, tex
+from glassformer.lessons.walks.phrases import ROLES, TITLES, WORDS, Speaker
+from glassformer.lessons.walks.rendering import lesson_text
+from glassformer.lessons.walks.roses import _one_head, _reading
 from glassformer.lessons.walks.switches import switches
 from glassformer.lessons.walks.switches_model import SWITCHES, Switched, switched_trace
 from glassformer.lessons.walks.thrones import ANSWER, learn, say_answer
+from glassformer.trace.render.words import words_in
 from tests.lessons.made_once import lesson
 
 LANGUAGES: tuple[Language, ...] = ("en", "zh")
@@ -212,6 +217,61 @@ def test_training_step_lowers_the_loss() -> None:
     assert len(losses) == 2 and losses[1] < losses[0]
 
 
+def text_of(made: Lesson, role: str) -> str:
+    """The prose of a lesson's steps of one role."""
+    parts = [part for step in made.steps if step.role == role for part in step.parts]
+    return " ".join(part.text for part in parts if isinstance(part, Paragraph))
+
+
+def test_films_says_that_its_audience_is_invented_and_shows_the_control() -> None:
+    for language, invented in zip(
+        LANGUAGES, ("the audience is invented", "观众是虚构的"), strict=True
+    ):
+        made = lesson("films", language)
+        assert invented in text_of(made, "training")
+        shares = [float(x) for x in re.findall(r"([\d.]+) %", text_of(made, "map"))]
+        assert len(shares) == 2 and shares[0] > 80 > 40 > shares[1]
+
+
+def test_films_tells_what_was_measured_on_real_ratings() -> None:
+    (stored,) = stored_results("movielens")
+    made = lesson("films")
+    said = text_of(made, "real")
+    assert f"{100 * stored.figures['mean']:.1f} %" in said and stored.command in said
+    (table,) = [part for step in made.steps if step.role == "real" for part in step.parts
+                if isinstance(part, Table)]  # fmt: skip
+    genres = {name for name in stored.figures if name[0].isupper()}
+    assert len(table.rows) == len(genres) == stored.figures["genres"]
+    shares = [float(share.removesuffix(" %")) for _, share in table.rows]
+    assert shares == sorted(shares, reverse=True)
+    mean = sum(stored.figures[genre] for genre in genres) / len(genres)
+    assert stored.figures["mean"] == pytest.approx(mean, abs=1e-4)
+
+
+def test_roses_tells_what_the_recorded_weights_show() -> None:
+    """Kept, lost or mixed: the sentence follows the row of “gave” that stands below it."""
+    words = (("it keeps the", "one mixture"), ("留住", "加在一起"))
+    for language, (kept, mixed) in zip(LANGUAGES, words, strict=True):
+        made = lesson("roses", language)
+        (step,) = [step for step in made.steps if step.role == "one"]
+        (shown,) = [part for part in step.parts if isinstance(part, HeatMap)]
+        gave = shown.matrix.values[1]
+        giver, receiver = gave[0], gave[4]
+        said = step.parts[0]
+        assert isinstance(said, Paragraph)
+        loses = min(giver, receiver) <= 0.1 * max(giver, receiver)
+        assert (kept in said.text, mixed in said.text) == (loses, not loses)
+        assert f"{giver:.3f}" in said.text and f"{receiver:.3f}" in said.text
+
+
+def test_a_sentence_about_mixed_weights_says_so() -> None:
+    say = Speaker("en", LESSONS["roses"].phrases)
+    reading = replace(_reading(1, "in scores"), weights=torch.tensor([[0.4, 0.0, 0.1, 0.0, 0.5]]))
+    assert "added up in one mixture" in _one_head(reading, say)
+    lost = replace(reading, weights=torch.tensor([[0.9, 0.0, 0.1, 0.0, 0.0]]))
+    assert "it keeps the giver and loses the receiver" in _one_head(lost, say)
+
+
 # --- switches ---
 
 
@@ -265,5 +325,108 @@ def _switched(on: list[str]) -> torch.Tensor:
 def test_a_batch_of_one_has_no_index() -> None:
     part = maps_of(lesson("by-hand"), "scores")["scores, 6×6"]
     cell = part.step[0, 0, 0, 0]
-    assert cell_name(cell) == "scores[0, 0]"
-    assert shown_formula(cell).symbols == "Σₖ queries[0, k]·keys[0, k]"
+    assert cell_name(cell) == "scores[1, 1]"
+    assert shown_formula(cell).symbols == "Σₖ queries[1, k]·keys[1, k]"
+
+
+@pytest.mark.parametrize(
+    ("place", "wanted"),
+    [("0", "1"), ("k", "k"), ("3+k", "3+k"), ("2k", "2k−1"), ("1+2k", "2k"), ("4+3k", "2+3k")],
+)
+def test_places_are_counted_from_one(place: str, wanted: str) -> None:
+    """Held against what both count: the n-th letter value stands at the same place."""
+    assert _from_one(place) == wanted
+    for k in range(5):
+        from_zero = eval(re.sub(r"(\d)k", r"\1*k", place), {"k": k})
+        from_one = eval(re.sub(r"(\d)k", r"\1*k", wanted.replace("−", "-")), {"k": k + 1})
+        assert from_one == from_zero + 1
+
+
+@pytest.mark.parametrize("name", LESSONS)
+def test_formulas_count_as_their_matrices_do(name: str) -> None:
+    """The places in a formula's name lead to its number in the matrix that shows it."""
+    made = lesson(name)
+    for step in made.steps:
+        maps = [part for part in step.parts if isinstance(part, HeatMap)]
+        for part in step.parts:
+            if not isinstance(part, Formula):
+                continue
+            places = re.findall(r"\d+", part.shown.name.partition("[")[2])
+            for shown in maps:
+                if shown.step is not part.cell.step or shown.marked is None or not places:
+                    continue
+                row, column = shown.marked
+                if shown.place(row, column) != part.cell.index:
+                    continue
+                assert float(shown.matrix.values[row, column]) == pytest.approx(
+                    float(part.cell.value), nan_ok=True
+                )
+                wanted = [str(row + 1), str(column + 1)] if len(places) > 1 else [str(column + 1)]
+                by_id = part.shown.name.startswith(("logits", "probabilities"))
+                assert by_id or places[-2:] == wanted
+
+
+@pytest.mark.parametrize("name", LESSONS)
+def test_no_letter_is_summed_over_that_stands_nowhere(name: str) -> None:
+    letters = dict(zip("ₖₗₘₙⱼ", "klmnj", strict=True))
+    for part in lesson(name).parts():
+        if not isinstance(part, Formula):
+            continue
+        written = [part.shown.symbols, *(one.symbols for one in part.shown.definitions)]
+        for symbols in written:
+            for signs, body in re.findall(r"[ΣΠ]([ₖₗₘₙⱼ]+) (.*)", symbols):
+                assert all(re.search(rf"\b{letters[sign]}\b", body) for sign in signs), symbols
+        in_tex = " ".join(tex(part.cell, words_in("en")).lines)
+        assert r"^{0}" not in in_tex and "=0}" not in in_tex
+
+
+def test_a_sum_over_hidden_axes_leaves_them_out_in_every_format() -> None:
+    made = lesson("training-step")
+    (loss, *_) = [part for part in made.parts() if isinstance(part, Formula)
+                  and part.cell.step.name == "loss"]  # fmt: skip
+    assert loss.shown.symbols == "(Σₖ squared[k]) / 2"
+    assert r"\sum_{k} \mathrm{squared}_{k}" in lesson_text(made, "md")
+    page = lesson_text(made, "html")
+    assert "<munder><mo>∑</mo><mi>k</mi></munder><msub>" in page
+    assert "k,l" not in page
+    shown = {part.shown.name: part.shown for part in made.parts() if isinstance(part, Formula)}
+    assert shown["∂W_1[2, 1]"].symbols == "∂expanded[1]·x[2]"
+
+
+@pytest.mark.parametrize(
+    ("name", "caption", "id_"),
+    [
+        ("illustrated", "W_V, 4×3", "w_value"),
+        ("by-hand", "W_Q, 6×4", "w_query"),
+        ("by-hand", "W_O, 4×6", "w_output"),
+    ],
+)
+def test_parameters_stand_as_the_text_prints_them(name: str, caption: str, id_: str) -> None:
+    printed = load_example(name)[id_].printed
+    shown = [part for part in lesson(name).parts()
+             if isinstance(part, HeatMap) and part.caption == caption]  # fmt: skip
+    assert shown
+    for part in shown:
+        assert part.turned
+        np.testing.assert_allclose(part.matrix.values, printed.values, rtol=1e-6)  # type: ignore[union-attr]  # printed numbers
+        row, column = 1, 2
+        assert float(part.step.value[part.place(row, column)]) == part.matrix.values[row, column]
+
+
+def test_a_word_keeps_its_number() -> None:
+    """“you” is word 17 of the text, whatever stands before it in the table."""
+    names = [part.shown.name for part in lesson("by-hand").parts() if isinstance(part, Formula)]
+    assert "logits[17]" in names and "probabilities[17]" in names
+
+
+def test_a_bias_is_no_product() -> None:
+    said = {
+        language: " ".join(
+            part.text for part in lesson("thrones", language).parts() if isinstance(part, Paragraph)
+        )
+        for language in LANGUAGES
+    }
+    assert "adds up 8 products and a bias" in said["en"]
+    assert "由 8 个乘积和 1 个偏置相加" in said["zh"]
+    queries = [part for part in lesson("by-hand").parts() if isinstance(part, Paragraph)]
+    assert any("adds up 6 products and is" in part.text for part in queries)

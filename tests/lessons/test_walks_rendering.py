@@ -1,5 +1,6 @@
 """Lessons in every format, and `glassformer lesson`."""
 
+import io
 import json
 import re
 import shutil
@@ -9,11 +10,18 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from glassformer.cli import run
 from glassformer.errors import UnknownNameError
-from glassformer.lessons.walks import LESSONS, Lesson, make_lesson
-from glassformer.lessons.walks.rendering import FORMATS, lesson_text, to_workbook, write_lesson
+from glassformer.lessons.walks import LESSONS, Lesson, LessonStep, Table, make_lesson
+from glassformer.lessons.walks.rendering import (
+    FORMATS,
+    lesson_text,
+    to_terminal,
+    to_workbook,
+    write_lesson,
+)
 from tests.lessons.made_once import lesson
 from tests.trace.render.libreoffice import recalculate
 from tests.trace.render.xlsx import read_workbook
@@ -97,10 +105,21 @@ def test_a_workbook_is_the_same_every_time(lessons: dict[str, Lesson]) -> None:
 
 def test_the_terminal_frames_the_chosen_number(lessons: dict[str, Lesson]) -> None:
     text = lesson_text(lessons["illustrated"], "terminal")
-    assert "scores[0, 1] = Σₖ queries[0, k]·keys[1, k]" in text
+    assert "scores[1, 2] = Σₖ queries[1, k]·keys[2, k]" in text
     assert "= 1 × 4 + 0 × 4 + 2 × 0 = 4" in text
     assert "[4]" in text
     assert all(len(line) <= 100 for line in text.splitlines())
+
+
+@pytest.mark.parametrize(("width", "stands"), [(200, False), (40, True)])
+def test_a_table_that_is_too_wide_stands(width: int, stands: bool) -> None:
+    table = Table("", ("word", "thrones", "storm", "drink", "enemy"), (("id", "1", "2", "3", "4"),))
+    made = Lesson("a", "a", "a", "en", (LessonStep("a", "a", (table,)),))
+    out = io.StringIO()
+    Console(file=out, width=width).print(to_terminal(made, width))
+    lines = [line.split() for line in out.getvalue().splitlines()]
+    assert (["storm", "2"] in lines) == stands
+    assert (["id", "1", "2", "3", "4"] in lines) == (not stands)
 
 
 # --- the command ---

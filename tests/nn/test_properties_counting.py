@@ -22,14 +22,16 @@ from glassformer.nn.bloem import SelfAttention
 from glassformer.nn.presets import bloem_2024, llama, vaswani_2017_base
 from glassformer.nn.properties import (
     LayerKind,
+    Timing,
     attention_cost,
     attention_parameters,
     block_parameters,
     feed_forward_parameters,
+    growth,
     layer_cost,
     make_layer,
     parameters_by_part,
-    seconds_per_call,
+    time_calls,
 )
 
 K = 256
@@ -174,7 +176,21 @@ def test_attention_saves_parameters_against_a_dense_layer_not_the_look_at_each_i
 
 
 def test_timing_calls_as_often_as_asked() -> None:
-    calls: list[None] = []
-    seconds = seconds_per_call(lambda: calls.append(None), repeats=4, warm_up=2)
-    assert len(calls) == 6
-    assert seconds >= 0
+    calls: list[str] = []
+    timings = time_calls(
+        [lambda: calls.append("a"), lambda: calls.append("b")], repeats=3, warm_up=2
+    )
+    assert "".join(calls) == "aabb" + "ababab"  # in turns, so that both meet the same machine
+    assert all(0 <= timing.best <= timing.typical for timing in timings)
+
+
+def test_a_timing_is_disturbed_where_its_calls_differ_much() -> None:
+    assert not Timing(best=1.0, typical=1.2).disturbed
+    assert Timing(best=1.0, typical=1.5).disturbed
+    assert Timing(best=2.0, typical=3.0).spread == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("power", [0.0, 1.0, 1.5, 2.0])
+def test_growth_is_the_exponent_of_the_length(power: float) -> None:
+    seconds = {length: 3e-5 * length**power for length in (64, 256, 1024, 4096)}
+    assert growth(seconds) == pytest.approx(power)

@@ -69,6 +69,17 @@ def test_another_question_makes_other_words_related(seed: int) -> None:
     assert learnt.mean_product(VERBS, PLACES) > 2.0 > 0.0 > learnt.mean_product(NOUNS, VERBS)
 
 
+@pytest.mark.parametrize("seed", SEEDS[:2])
+def test_products_that_no_question_concerns_may_be_the_largest(seed: int) -> None:
+    """Single pairs stray; and asked for both, noun and place are related most, asked by nobody."""
+    who = learn_relatedness("who", seed=seed)
+    assert max(who.products_between(NOUNS, PLACES)) > min(who.products_between(NOUNS, VERBS))
+    assert who.mean_product(NOUNS, PLACES) < 0 < who.mean_product(NOUNS, VERBS)
+    both = learn_relatedness("who and where", seed=seed)
+    assert both.accuracy == 1.0
+    assert both.mean_product(NOUNS, PLACES) > both.mean_product(NOUNS, VERBS) > 1.0
+
+
 def test_before_training_nothing_is_related() -> None:
     learnt = learn_relatedness("who", steps=1)
     off_diagonal = learnt.untrained - learnt.untrained.diag().diag()
@@ -93,6 +104,7 @@ def test_two_heads_separate_what_one_head_provably_mixes(seed: int) -> None:
     two = learn_roles(2, "in scores", seed=seed)
     assert one.gift == two.gift == 1.0  # another kind of word: mixing does no harm
     assert one.giver_and_receiver < 0.5
+    assert one.giver_by_average == one.giver  # the weights know nothing of names
     assert two.giver_and_receiver == 1.0
     giver_head, receiver_head = two.weights[:, 0].argmax(), two.weights[:, 4].argmax()
     assert giver_head != receiver_head
@@ -100,7 +112,16 @@ def test_two_heads_separate_what_one_head_provably_mixes(seed: int) -> None:
 
 def test_with_positions_added_one_head_may_learn_to_separate_after_all() -> None:
     """Where the text's claim fails: weights and values together carry enough to tell them apart."""
-    assert any(learn_roles(1, "added", seed=seed).giver_and_receiver == 1.0 for seed in SEEDS)
+    readings = [learn_roles(1, "added", seed=seed) for seed in SEEDS]
+    learnt = [reading for reading in readings if reading.giver_and_receiver == 1.0]
+    assert learnt
+    for reading in learnt:  # by weights that depend on the names: with average ones it is lost
+        assert reading.giver_by_average < 0.7 and reading.receiver_by_average < 0.7
+        alone, beside = (
+            reading.weights_in((name, "gave", "roses", "to", "susan"))[4]
+            for name in ("mary", "peter")
+        )
+        assert abs(alone - beside) > 0.1
     assert all(learn_roles(2, "added", seed=seed).giver_and_receiver == 1.0 for seed in SEEDS[:2])
 
 

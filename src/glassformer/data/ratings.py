@@ -17,7 +17,14 @@ from glassformer.data.reading import read_text
 from glassformer.data.store import Ids
 from glassformer.errors import DataError
 
-__all__ = ["RatingExamples", "Ratings", "read_ratings", "read_titles", "split_ratings"]
+__all__ = [
+    "RatingExamples",
+    "Ratings",
+    "read_genres",
+    "read_ratings",
+    "read_titles",
+    "split_ratings",
+]
 
 
 @dataclass(frozen=True)
@@ -57,6 +64,13 @@ def read_titles(found: Found) -> tuple[str, ...]:
     titles = {int(row["movieId"]): row["title"] for row in _rows(found, "movies.csv.xz")}
     rated = {int(row["movieId"]) for row in _rows(found, "ratings.csv.xz")}
     return tuple(titles.get(film, f"film {film}") for film in sorted(rated))
+
+
+def read_genres(found: Found) -> tuple[frozenset[str], ...]:
+    """The genres of each film that was rated, by its number."""
+    genres = {int(row["movieId"]): row["genres"] for row in _rows(found, "movies.csv.xz")}
+    rated = {int(row["movieId"]) for row in _rows(found, "ratings.csv.xz")}
+    return tuple(frozenset(genres.get(film, "").split("|")) for film in sorted(rated))
 
 
 def _rows(found: Found, name: str) -> Iterator[dict[str, str]]:

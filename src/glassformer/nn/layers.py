@@ -70,8 +70,8 @@ class PlainNorm(nn.Module):
         mean = x.mean(dim=-1, keepdim=True)
         centred = x - mean
         deviation = x.std(dim=-1, keepdim=True, correction=0)
-        padded = deviation + self.eps
-        normed = centred / padded
+        divisor = deviation + self.eps
+        normed = centred / divisor
         return normed
 
     def extra_repr(self) -> str:

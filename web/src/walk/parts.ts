@@ -39,6 +39,8 @@ export interface MatrixPart {
   number: number | null;
   caption: string;
   at: number[];
+  /** Whether rows and columns of the step are exchanged here: parameters stand as x · W. */
+  turned: boolean;
   marked: [number, number] | null;
   rows: string[];
   columns: string[];
@@ -82,6 +84,11 @@ export const MARKS: Record<Remark['verdict'], string> = {
   unchecked: '?',
   given: '·',
 };
+
+/** The step's own row and column of a number in the matrix, and the other way round. */
+export function placeIn(part: MatrixPart, row: number, column: number): [number, number] {
+  return part.turned ? [column, row] : [row, column];
+}
 
 export function cellNumber(value: MatrixPart['values'][number][number]): number {
   if (typeof value === 'number') return value;

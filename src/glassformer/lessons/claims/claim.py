@@ -2,18 +2,33 @@
 
 The experiment knows no verdict, and the rule sees nothing but the figures: so a stored result is
 judged by the same rule as a fresh one, and nobody can write a verdict down.
+
+What is counted (steps, multiply-adds) and what a stopwatch says are two statements. A claim about
+cost is judged by what is counted, says so, and reports the seconds beside it; seconds that say the
+opposite take a "holds" back to "holds in part", and seconds of a busy machine decide nothing.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from glassformer.lessons.example import Bilingual, Language
+from glassformer.nn.properties import DISTURBED
 
-__all__ = ["Claim", "Decision", "Figures", "Outcome", "Rule", "Stored", "Verdict"]
+__all__ = [
+    "Claim",
+    "Decision",
+    "Figures",
+    "Outcome",
+    "Rule",
+    "Seconds",
+    "Stored",
+    "Verdict",
+    "with_seconds",
+]
 
 Figures: TypeAlias = Mapping[str, float]
 """What was measured, by name; yes and no are 1 and 0."""
@@ -61,6 +76,31 @@ class Stored:
 
 
 @dataclass(frozen=True)
+class Seconds:
+    """The stopwatch beside a verdict that rests on what was counted."""
+
+    measure: Callable[[], Figures]
+    """Seconds and their ratios; `spread` is the largest spread of the timings behind them."""
+    agrees: Decision
+    """Whether they say the same as the claim."""
+    basis: Bilingual
+    """What the verdict rests on instead: "multiply-adds counted"."""
+    said: Bilingual
+    against: Bilingual
+    """What to say where the seconds do not follow what was counted."""
+    stored: tuple[Stored, ...] = ()
+    """Timings take minutes and differ by machine: one for each machine measured on."""
+
+
+def with_seconds(counted: Verdict, seconds: Seconds, timings: Iterable[Figures]) -> Verdict:
+    """The verdict on what was counted, once the stopwatch has been asked."""
+    trusted = [timing for timing in timings if timing["spread"] <= DISTURBED]
+    if counted == "holds" and not all(map(seconds.agrees, trusted)):
+        return "holds in part"
+    return counted
+
+
+@dataclass(frozen=True)
 class Claim:
     """One statement of a text, and the experiment that decides it."""
 
@@ -78,12 +118,18 @@ class Claim:
     command: str | None = None
     """What to type for a slow one."""
     stored: Stored | None = None
+    seconds: Seconds | None = None
 
-    def run(self) -> Outcome:
-        """Measure now."""
+    def run(self, *, slow: bool = False) -> Outcome:
+        """Measure now; the stopwatch of a claim that has one is read anew only if `slow`."""
         start = time.perf_counter()
         figures = self.measure()
-        return Outcome(self, self.rule.judge(figures), figures, time.perf_counter() - start)
+        verdict = self.rule.judge(figures)
+        timings: tuple[Figures | Stored, ...] = ()
+        if self.seconds is not None:
+            timings = (self.seconds.measure(),) if slow else self.seconds.stored
+            verdict = with_seconds(verdict, self.seconds, map(_figures, timings))
+        return Outcome(self, verdict, figures, time.perf_counter() - start, timings)
 
     def recall(self) -> Outcome:
         """The stored result, judged now; without one, there is no verdict."""
@@ -101,14 +147,21 @@ class Outcome:
     figures: Figures
     seconds: float | None = None
     """How long it took; none where a stored result was read."""
+    timings: tuple[Figures | Stored, ...] = ()
+    """What the stopwatch says, measured now or stored."""
 
     def sentence(self, language: Language) -> str:
         """What was measured, and where the verdict has one, its condition or reason."""
         if self.verdict == "not measured yet":
             return {"en": "Command: {}", "zh": "命令：{}"}[language].format(self.claim.command)
-        said = self.claim.found.say(language).format_map(self.figures)
+        sentences = [self.claim.found.say(language).format_map(self.figures)]
+        if self.claim.seconds is not None:
+            basis = self.claim.seconds.basis.say(language)
+            sentences.append(_RESTS_ON.say(language).format(basis=basis))
+            sentences += [_timed(self.claim.seconds, timing, language) for timing in self.timings]
         if self.verdict in ("holds in part", "not decidable here") and self.claim.remark:
-            said += (" " if language == "en" else "") + self.claim.remark.say(language)
+            sentences.append(self.claim.remark.say(language))
+        said = (" " if language == "en" else "").join(sentences)
         if self.seconds is None and self.claim.stored is not None:
             said += _origin(self.claim.stored, language)
         return said
@@ -123,11 +176,36 @@ class Outcome:
             "verdict": self.verdict,
             "found": self.sentence(language),
             "figures": dict(self.figures),
+            "timings": [dict(_figures(timing)) for timing in self.timings],
             "seconds": None if self.seconds is None else round(self.seconds, 3),
             "stored": None
             if stored is None
             else {"command": stored.command, "date": stored.date, "where": stored.where},
         }
+
+
+_RESTS_ON = Bilingual("The verdict rests on the {basis}.", "结论依据的是{basis}。")
+_DISTURBED = Bilingual(
+    "Timing disturbed: the median call took {spread:.0%} longer than the shortest, so the seconds "
+    "decide nothing.",
+    "计时受到干扰：中位耗时比最短耗时多 {spread:.0%}，这些秒数不作为依据。",
+)
+
+
+def _figures(timing: Figures | Stored) -> Figures:
+    return timing.figures if isinstance(timing, Stored) else timing
+
+
+def _timed(seconds: Seconds, timing: Figures | Stored, language: Language) -> str:
+    """The seconds, what they say against the claim, if anything, and where they come from."""
+    figures = _figures(timing)
+    sentences = [seconds.said.say(language).format_map(figures)]
+    if figures["spread"] > DISTURBED:
+        sentences.append(_DISTURBED.say(language).format_map(figures))
+    elif not seconds.agrees(figures):
+        sentences.append(seconds.against.say(language))
+    said = (" " if language == "en" else "").join(sentences)
+    return said + (_origin(timing, language) if isinstance(timing, Stored) else "")
 
 
 def _origin(stored: Stored, language: Language) -> str:

@@ -1,6 +1,7 @@
 """Encoder, decoder, masks: what may be seen, in training and in generation."""
 
 import math
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -21,6 +22,8 @@ from glassformer.lessons.claims.made import (
     vectors,
 )
 from glassformer.lessons.claims.overfitting import held_out_accuracy
+from glassformer.lessons.example import Digits
+from glassformer.lessons.formulas.values import Words
 from glassformer.lessons.reading import load_example
 from glassformer.nn import (
     Seq2Seq,
@@ -28,7 +31,6 @@ from glassformer.nn import (
     attend_written,
     causal_mask,
     presets,
-    record_attention,
 )
 from glassformer.nn.attention import weigh_values
 from glassformer.nn.properties import influence
@@ -131,23 +133,25 @@ def hidden_scores_become_zero() -> Figures:
     }
 
 
-@group.claim(
-    "C80",
-    Rule(
-        lambda f: f["followed"] == 1 and f["looks_ahead"] == 0,
-        partly=lambda f: f["followed"] == 1,
-    ),
-)
-def heads_may_have_their_own_masks() -> Figures:
-    """A lower triangle for one head and an upper one for the other."""
-    module, x = attention(8, n_heads=2), vectors(1, 5, 8)
-    lower = causal_mask(5)
-    mask = torch.stack([lower, lower.T])[None]
-    with record_attention(module) as recorded, torch.no_grad():
-        module(x, mask=mask)
-    followed = bool((recorded[""][0].gt(0) == mask).all())
-    seen = influence(lambda v: module(v, mask=mask), x)
-    return {"followed": followed, "looks_ahead": seen.looks_ahead}
+def _printed_mask(id_: str) -> Tensor:
+    """What a head of the text's masked example may see: its scores that are not printed as 0."""
+    printed = load_example("masked")[id_].printed
+    assert isinstance(printed, Digits)
+    return torch.from_numpy(printed.values != 0)
+
+
+@group.claim("C80", lambda f: f["first_ahead"] == f["second_ahead"] == f["looks_ahead"] == 0)
+def both_printed_masks_hide_the_future() -> Figures:
+    """The masks of the text's two heads: scores of later positions they leave, and their effect."""
+    masks = torch.stack([_printed_mask(f"masked_a{head}_masked") for head in (1, 2)])
+    module, x = attention(8, n_heads=2), vectors(1, 3, 8)
+    first, second = masks.triu(diagonal=1).sum(dim=(1, 2)).tolist()
+    return {
+        "first_ahead": first,
+        "second_ahead": second,
+        "second_hidden": int((~masks[1]).tril(diagonal=-1).sum()),
+        "looks_ahead": influence(lambda v: module(v, mask=masks[None]), x).looks_ahead,
+    }
 
 
 @group.claim("C81", lambda f: f["masked"] > f["plain"] + 0.03)
@@ -184,25 +188,21 @@ def an_encoder_needs_no_mask() -> Figures:
     }
 
 
-@group.claim(
-    "C83",
-    Rule(
-        lambda f: f["predictions"] == f["positions"] and f["refused"] == 0,
-        partly=lambda f: f["predictions"] >= 1,
-    ),
-)
+@group.claim("C83", lambda f: f["accepted"] == f["lengths"] and f["unflattened"] == 0)
 @torch.no_grad()
-def flatten_and_map_once() -> Figures:
-    """The flattened output layer on its own length and on another."""
+def the_decoders_output_must_be_flattened() -> Figures:
+    """The flattened output layer at each length of step-by-step decoding; one map per position."""
     config = presets.by_hand_2024()
     with seeded(0):
         model = Seq2Seq(config).eval()
     source, target = 1 + ids(1, 6, 23), 1 + ids(1, 6, 23, seed=1)
-    logits = model(source, target)
+    prefixes = [target[:, :length] for length in range(1, target.size(1) + 1)]
+    refused = [refuses(partial(model, source, prefix), (InputError,)) for prefix in prefixes]
     return {
-        "positions": target.size(1),
-        "predictions": logits.numel() // config.vocab_size,
-        "refused": refuses(lambda: model(source, target[:, :4]), (InputError,)),
+        "lengths": len(prefixes),
+        "accepted": refused.count(False),
+        "predictions": model(source, target).numel() // config.vocab_size,
+        "unflattened": translator()(ids(1, 6, 12), ids(1, 6, 12)).size(1),
     }
 
 
@@ -215,17 +215,27 @@ def the_largest_logit_wins() -> Figures:
     return {"rows": len(logits), "same": int(same.sum())}
 
 
-@group.claim("C85", Rule(lambda f: f["ended"] == f["texts"], partly=lambda f: f["ended"] > 0))
+@group.claim(
+    "C85",
+    Rule(
+        lambda f: f["ends"] > 0 and f["ended"] == f["texts"],
+        partly=lambda f: f["ends"] > 0 and f["ended"] > 0,
+    ),
+)
 def generation_ends_with_the_end_token() -> Figures:
-    """Sentences that the shipped translator ended itself, and one cut short by a limit."""
+    """Columns of the printed output layer, `<end>` among them; a translator that has such a one."""
+    example = load_example("thrones")
+    words, answer = example["word_list"].printed, example["decoder_input"].printed
+    layer = example["w_vocabulary"].printed
+    assert isinstance(words, Words) and isinstance(answer, Words) and isinstance(layer, Digits)
     model = load("en-de")
     sentences = ["A dog runs.", "Two men are playing football.", "A woman reads a book."]
     answers = model.translate(sentences, beam=1)
-    cut = model.translate(sentences[:1], beam=1, max_new=2)
     return {
+        "columns": layer.values.shape[1],
+        "ends": words.items.count(answer.items[-1]),
         "texts": len(sentences),
         "ended": sum(answer.alternatives[0].ended for answer in answers),
-        "limited": sum(answer.alternatives[0].ended for answer in cut),
     }
 
 

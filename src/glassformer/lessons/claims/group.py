@@ -1,20 +1,22 @@
 """A group of claims: experiments from a module, words from the TOML file beside it.
 
 The words of C01 stand under `[C01]` in the file of its group: `texts`, `says`, `found` and, where
-the claim may hold in part or stay open, `remark`; each in both languages.
+the claim may hold in part or stay open, `remark`; of a claim whose seconds are measured, too,
+`basis`, `timed` and `against`; each in both languages.
 """
 
 import json
 import tomllib
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from glassformer.lessons.claims.claim import Claim, Decision, Figures, Rule, Stored
+from glassformer.lessons.claims.claim import Claim, Decision, Figures, Rule, Seconds, Stored
 from glassformer.lessons.example import Bilingual
 
-__all__ = ["Group"]
+__all__ = ["Group", "stored_results"]
 
 Experiment = Callable[[], Figures]
 
@@ -48,8 +50,26 @@ class Group:
                 rule=rule if isinstance(rule, Rule) else Rule(rule),
                 slow=command is not None,
                 command=command,
-                stored=_stored().get(id_),
+                stored=next(iter(stored_results(id_)), None),
             )
+            return measure
+
+        return register
+
+    def seconds(self, id_: str, agrees: Decision) -> Callable[[Experiment], Experiment]:
+        """Register the stopwatch beside a claim whose verdict rests on what is counted."""
+        words = self._words[id_]
+
+        def register(measure: Experiment) -> Experiment:
+            timed = Seconds(
+                measure=measure,
+                agrees=agrees,
+                basis=_bilingual(words["basis"]),
+                said=_bilingual(words["timed"]),
+                against=_bilingual(words["against"]),
+                stored=stored_results(id_),
+            )
+            self.claims[id_] = replace(self.claims[id_], seconds=timed, stored=None)
             return measure
 
         return register
@@ -68,7 +88,15 @@ def _read(name: str) -> str:
     return files("glassformer.lessons.claims").joinpath(name).read_text(encoding="utf-8")
 
 
+def stored_results(name: str) -> tuple[Stored, ...]:
+    """The stored results of a claim, or of an experiment that a claim refers to.
+
+    Timings have one for each machine.
+    """
+    return _stored().get(name, ())
+
+
 @cache
-def _stored() -> dict[str, Stored]:
-    data: dict[str, dict[str, Any]] = json.loads(_read("stored.json"))
-    return {id_: Stored(**result) for id_, result in data.items()}
+def _stored() -> dict[str, tuple[Stored, ...]]:
+    data: dict[str, list[dict[str, Any]]] = json.loads(_read("stored.json"))
+    return {id_: tuple(Stored(**result) for result in results) for id_, results in data.items()}

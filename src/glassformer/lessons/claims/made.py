@@ -20,6 +20,7 @@ from glassformer.nn import (
 from glassformer.nn.properties.studies.training import seeded
 
 __all__ = [
+    "LENGTHS",
     "ROUNDING",
     "attention",
     "block",
@@ -33,6 +34,9 @@ __all__ = [
     "translator",
     "vectors",
 ]
+
+LENGTHS = (64, 256, 1024, 4096)
+"""Positions at which seconds are measured, to see how they grow."""
 
 ROUNDING = 1e-5
 """Differences up to this are those of float32."""

@@ -94,7 +94,12 @@ def _grouped(outcomes: Sequence[Outcome], language: Language) -> list[tuple[str,
 
 
 def _verdict(outcome: Outcome, language: Language) -> str:
-    return f"{MARKS[outcome.verdict]} {VERDICTS[outcome.verdict].say(language)}"
+    """The verdict, with what it rests on where that is one of two things measured."""
+    said = f"{MARKS[outcome.verdict]} {VERDICTS[outcome.verdict].say(language)}"
+    if outcome.claim.seconds is None:
+        return said
+    form = "{} ({})" if language == "en" else "{}（{}）"
+    return form.format(said, outcome.claim.seconds.basis.say(language))
 
 
 def to_terminal(outcomes: Sequence[Outcome], language: Language) -> RenderableType:
@@ -107,7 +112,8 @@ def to_terminal(outcomes: Sequence[Outcome], language: Language) -> RenderableTy
     for title, members in _grouped(outcomes, language):
         table = Table(title=Text(title, "bold"), title_justify="left", expand=True)
         for heading, ratio in zip(_COLUMNS, (None, 3, None, None, 5), strict=True):
-            table.add_column(heading.say(language), ratio=ratio, overflow="fold")
+            widest = None if ratio else 15
+            table.add_column(heading.say(language), ratio=ratio, max_width=widest, overflow="fold")
         for outcome in members:
             table.add_row(
                 Text(outcome.claim.id),

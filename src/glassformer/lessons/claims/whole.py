@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 from glassformer.lessons.claims.claim import Figures, Rule
 from glassformer.lessons.claims.group import Group
 from glassformer.lessons.claims.made import (
+    LENGTHS,
     ROUNDING,
     attention,
     difference,
@@ -18,9 +20,15 @@ from glassformer.lessons.claims.made import (
 )
 from glassformer.nn import Block, FeedForward, MultiHeadAttention, Seq2Seq, attend_written, presets
 from glassformer.nn.blocks import Stack
-from glassformer.nn.properties import layer_cost, make_layer, path_lengths, seconds_per_call
+from glassformer.nn.properties import (
+    growth,
+    layer_cost,
+    make_layer,
+    path_lengths,
+    time_calls,
+)
 from glassformer.nn.properties.connectivity import RecurrentLayer
-from glassformer.nn.properties.studies.training import accuracy, fit, seeded
+from glassformer.nn.properties.studies.training import accuracy, fit, one_thread, seeded
 
 __all__ = ["group"]
 
@@ -106,31 +114,44 @@ def recurrence_waits_and_attention_does_not() -> Figures:
         joined, recurrent = make_layer("attention", n, 4), make_layer("recurrence", n, 4)
     assert isinstance(recurrent, RecurrentLayer)
     x = vectors(n, 4)
-    length = 512
-    ours, theirs = _milliseconds_of_a_step(length)
     return {
         "positions": n,
         "attention": float(path_lengths(joined, x, n).max()),
         "recurrence": float(path_lengths(recurrent.step, x, n)[-1, 0]),
         "steps": layer_cost("recurrence", n, 4).sequential_steps - 1,
-        "length": length,
-        "ours": ours,
-        "lstm": theirs,
     }
 
 
-def _milliseconds_of_a_step(length: int) -> tuple[float, float]:
-    """There and back through two blocks, and through two LSTM layers of that width."""
+@group.seconds("C91", lambda f: f["blocks_last"] < f["lstm_last"])
+def seconds_of_blocks_and_recurrence() -> Figures:
+    """A training step, there and back, on the GPU where there is one, else on one core."""
+    device = "cuda" if torch.cuda.is_available() else "cpu"
     with seeded(0):
         config = presets.bloem_2024(d_model=64, n_heads=4)
-        blocks = nn.Sequential(*(Block(config) for _ in range(2)))
-        recurrent = nn.LSTM(64, 64, num_layers=2, batch_first=True)
-    x = vectors(1, length, 64)
+        blocks = nn.Sequential(*(Block(config) for _ in range(2))).to(device)
+        recurrent = nn.LSTM(64, 64, num_layers=2, batch_first=True).to(device)
 
-    def there_and_back(output: Callable[[], Tensor]) -> float:
-        return 1000 * seconds_per_call(lambda: output().square().mean().backward(), repeats=3)
+    def step(output: Callable[[Tensor], Tensor], x: Tensor) -> None:
+        output(x).square().mean().backward()
 
-    return there_and_back(lambda: blocks(x)), there_and_back(lambda: recurrent(x)[0])
+    ours, theirs = {}, {}
+    with one_thread():
+        for length in LENGTHS:
+            x = vectors(1, length, 64).to(device)
+            steps = [partial(step, blocks, x), partial(step, lambda x: recurrent(x)[0], x)]
+            ours[length], theirs[length] = time_calls(steps, repeats=11, warm_up=2)
+    first, last = LENGTHS[0], LENGTHS[-1]
+    return {
+        "shortest": first,
+        "longest": last,
+        "blocks_first": 1000 * ours[first].best,
+        "blocks_last": 1000 * ours[last].best,
+        "blocks_growth": growth({length: timing.best for length, timing in ours.items()}),
+        "lstm_first": 1000 * theirs[first].best,
+        "lstm_last": 1000 * theirs[last].best,
+        "lstm_growth": growth({length: timing.best for length, timing in theirs.items()}),
+        "spread": max(timing.spread for timing in (*ours.values(), *theirs.values())),
+    }
 
 
 @group.claim("C92", lambda f: f["recurrent"] > 0 or f["order_gap"] > ROUNDING)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from glassformer.lessons.walks.lesson import LessonStep, Paragraph, Part
+from glassformer.lessons.walks.lesson import Formula, LessonStep, Paragraph, Part
 from glassformer.lessons.walks.naming import number
 from glassformer.lessons.walks.phrases import Speaker
 from glassformer.lessons.walks.steps import Facts, heat_map, role_step
@@ -150,9 +150,11 @@ def norm_step(
     entry: int,
     remarks: Remarks = _nothing,
     title: str | None = None,
+    phrase: str = "norm",
 ) -> LessonStep:
     """A plain norm: mean, deviation, quotient of one row."""
     normed, mean, deviation = (trace[f"{path}.{name}"] for name in ("normed", "mean", "deviation"))
+    divisor = Formula(trace[f"{path}.divisor"][place, 0])
     width = normed.shape[-1]
     cell = normed[place, entry]
     said: Facts = {
@@ -163,8 +165,9 @@ def norm_step(
     }
     beside = [heat_map(mean, say, mean[place, 0]), heat_map(deviation, say, deviation[place, 0])]
     return role_step(
-        "norm", cell, say, beside=beside, after=remarks("norm", cell), title=title, facts=said
-    )
+        "norm", cell, say, before=[divisor], beside=beside, after=remarks("norm", cell),
+        phrase=phrase, title=title, facts=said,
+    )  # fmt: skip
 
 
 def feed_forward_step(

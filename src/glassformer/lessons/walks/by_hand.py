@@ -59,9 +59,10 @@ PHRASES: Phrases = {
     "number": Bilingual("number", "编号"),
     "word head": Bilingual("word", "单词"),
     "angle": Bilingual(
-        "This is pair {pair}, so its exponent is −2·{pair}/{width}. From it come the frequency, "
-        "the angle and its cosine.",
-        "这是第 {pair} 对（从 0 数起），指数为 −2·{pair}/{width}。由此依次得到频率、角度和余弦。",
+        "Dimensions {first} and {second} are pair {pair}, so the exponent is −2·{pair}/{width}. "
+        "From it come the frequency, the angle and its cosine.",
+        "维度 {first} 和 {second} 是第 {pair} 对（从 0 数起），指数为 −2·{pair}/{width}。由此依次得"
+        "到频率、角度和余弦。",
     ),
     "unprinted": Bilingual(
         "The text does not print these parameters. The ones here are numbers between 0 and 1 with "
@@ -188,14 +189,19 @@ def _embedding_steps(run: Trace, remarker: Remarker, say: Speaker) -> Iterator[L
         Formula(made["cos"][_YOU, pair]),
     ]
     cell = positions[_YOU, dimension]
-    facts = {"row": _YOU, "column": dimension, "value": formulas[-1].shown.value}
+    words = run["source"].labels[1]
+    assert words is not None
+    facts = {
+        "row": say.quoted(words[_YOU]), "position": _YOU, "column": dimension + 1,
+        "value": formulas[-1].shown.value,
+    }  # fmt: skip
     parts: list[Part] = [
         Paragraph(say("positions", **facts)),
-        Paragraph(say("angle", pair=pair, width=WIDTH)),
+        Paragraph(say("angle", first=dimension, second=dimension + 1, pair=pair, width=WIDTH)),
         *formulas,
     ]
     parts += [
-        heat_map(positions, say, cell, rows=run["source"].labels[1]),
+        heat_map(positions, say, cell, rows=words),
         *remarker.on("position", cell, transposed=True),
     ]
     yield LessonStep("positions", say.title("positions"), tuple(parts))
@@ -221,7 +227,7 @@ def _encoder_steps(run: Trace, remarker: Remarker, say: Speaker) -> Iterator[Les
                     phrase="sum after feed-forward")  # fmt: skip
     yield norm_step(
         run, f"{_ENCODER}.feed_forward_norm", say, _PLAY, 1,
-        lambda _role, _cell: remarker.verdict("stats_2"), say("second norm"),
+        lambda _role, _cell: remarker.verdict("stats_2"), say("second norm"), "norm again",
     )  # fmt: skip
 
 
@@ -234,14 +240,32 @@ def _decoder_steps(run: Trace, say: Speaker) -> Iterator[LessonStep]:
     yield LessonStep("embedded", say("decoder title"), tuple(embedded))
     own = run[f"{_DECODER}.attention.weights"][0, 0, 0, 0]
     yield _weights_step("decoder attention", own, say, [f"{_DECODER}.attention.masked"])
-    yield norm_step(run, f"{_DECODER}.attention_norm", say, 0, 1, title=say("decoder norm"))
+    yield norm_step(
+        run, f"{_DECODER}.attention_norm", say, 0, 1, title=say("decoder norm"), phrase="norm again"
+    )
     cross = run[f"{_DECODER}.cross_attention.weights"][0, 0, 0, _PLAY]
     projected = [f"{_DECODER}.cross_attention.projected_{kind}" for kind in ("queries", "keys")]
     step = _weights_step("cross", cross, say, projected)
     yield LessonStep(step.role, step.title, (*step.parts, Paragraph(say("cross roles"))))
-    yield norm_step(run, f"{_DECODER}.cross_attention_norm", say, 0, 1, title=say("after cross"))
+    yield norm_step(
+        run,
+        f"{_DECODER}.cross_attention_norm",
+        say,
+        0,
+        1,
+        title=say("after cross"),
+        phrase="norm again",
+    )
     yield feed_forward_step(run, f"{_DECODER}.feed_forward", say, 0, 1)
-    yield norm_step(run, f"{_DECODER}.feed_forward_norm", say, 0, 1, title=say("decoder end"))
+    yield norm_step(
+        run,
+        f"{_DECODER}.feed_forward_norm",
+        say,
+        0,
+        1,
+        title=say("decoder end"),
+        phrase="norm again",
+    )
 
 
 def _weights_step(key: str, cell: Cell, say: Speaker, beside: list[str]) -> LessonStep:

@@ -1,4 +1,4 @@
-"""Is a review kind? A classifier of one block, trained on the spot, and all its numbers."""
+"""Is a review positive? A classifier of one block, trained on the spot, and all its numbers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from glassformer.trace import Trace, trace
 
 __all__ = ["PHRASES", "REVIEWS", "TITLE", "Learned", "classifier", "learn"]
 
-TITLE = Bilingual("A classifier: is the review kind?", "分类器：这条影评是好评吗？")
+TITLE = Bilingual("A classifier: is the review positive?", "分类器：这条影评是好评吗？")
 PHRASES: Phrases = {
     "summary": Bilingual(
         "Reviews of two to four words through embedding, one block, the mean over positions and a "
@@ -41,8 +41,8 @@ PHRASES: Phrases = {
     ),
     "reviews title": Bilingual("The reviews", "影评"),
     "reviews": Bilingual(
-        "{count} reviews, half of them kind. Some have the same words in another order: “{one}” "
-        "and “{other}”. A model that does not know positions cannot tell those two apart.",
+        "{count} reviews, half of them positive. Some have the same words in another order: "
+        "“{one}” and “{other}”. A model that does not know positions cannot tell those two apart.",
         "共 {count} 条影评，好评和差评各一半。有些用词相同、只是顺序不同，例如“{one}”和“{other}”。"
         "不知道位置的模型无法区分这两条。",
     ),
@@ -205,7 +205,7 @@ def _block(run: Trace, words: list[str], say: Speaker) -> LessonStep:
 def _answer(run: Trace, review: str, say: Speaker) -> Iterator[LessonStep]:
     """From the mean over the words to probabilities."""
     pooled = run["pooled"][0]
-    facts = {"column": 0, "value": number(pooled.value)}
+    facts = {"column": 1, "value": number(pooled.value)}
     yield role_step("pooled", pooled, say, phrase="pooled", title=say("pooled title"), facts=facts)
     names = (say("negative"), say("positive"))
     best = int(run["probabilities"].value[0].argmax())

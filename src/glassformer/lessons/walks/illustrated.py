@@ -20,7 +20,7 @@ from glassformer.lessons.walks.lesson import (
     Part,
     Table,
 )
-from glassformer.lessons.walks.naming import number
+from glassformer.lessons.walks.naming import number, place_labels
 from glassformer.lessons.walks.phrases import Phrases, Speaker
 from glassformer.lessons.walks.remarks import Remarker
 from glassformer.lessons.walks.steps import heat_map, percent
@@ -152,7 +152,7 @@ def _summands(context: Step, place: int, names: Sequence[str], say: Speaker) -> 
         (name, *(number(cell.terms[key].value) for cell in cells)) for key, name in enumerate(names)
     ]
     rows.append((say("sum"), *(number(cell.value) for cell in cells)))
-    heads = (say("from"), *(str(entry) for entry in range(len(cells))))
+    heads = (say("from"), *place_labels(context, -1))
     return Table(say("weighted for", row=names[place]), heads, tuple(rows))
 
 
@@ -186,7 +186,7 @@ def _rounded(run: Trace, example: Example, say: Speaker) -> LessonStep:
     said = say(
         "rounded", row=say.quoted(names[row]), column=say.quoted(names[column]),
         rounded=number(coarse["weights"][0, 0, row, column].value),
-        exact=number(exact.value), entry=entry,
+        exact=number(exact.value), entry=entry + 1,
         coarse=number(coarse["context"][0, 0, row, entry].value),
         fine=number(run["context"][0, 0, row, entry].value),
     )  # fmt: skip

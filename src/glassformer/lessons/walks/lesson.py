@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from glassformer.lessons.auditing import Verdict
 from glassformer.lessons.example import Language
 from glassformer.lessons.walks.figures.canvas import Drawing
-from glassformer.lessons.walks.naming import Shown, shown_formula
+from glassformer.lessons.walks.naming import Shown, is_turned, place_labels, shown_formula
 from glassformer.trace import Cell, Step, Trace
 from glassformer.trace.render.colours import Scale, scale_of
 from glassformer.trace.render.matrices import Matrix, matrix
@@ -78,7 +78,11 @@ class Formula:
 
 @dataclass(frozen=True, slots=True)
 class HeatMap:
-    """A slice of a step with its labels; `marked` is the cell that the formula explains."""
+    """A slice of a step with its labels; `marked` is the cell that the formula explains.
+
+    Parameters of a linear map stand as x · W uses them: `turned`, rows and columns of the step
+    exchanged. `marked`, `rows` and `columns` are those that a reader sees.
+    """
 
     caption: str
     step: Step
@@ -88,11 +92,24 @@ class HeatMap:
     columns: tuple[str, ...] | None = None
 
     @property
+    def turned(self) -> bool:
+        """Whether the step's rows are shown as columns."""
+        return is_turned(self.step)
+
+    @property
     def matrix(self) -> Matrix:
-        """The numbers, with the step's labels where the lesson gives none."""
+        """The numbers, with the step's labels where the lesson gives none, else counted from 1."""
         found = matrix(self.step, self.at)
-        rows, columns = self.rows or found.rows, self.columns or found.columns
-        return Matrix(found.step, found.lead, found.values, rows, columns)
+        values = found.values.T if self.turned else found.values
+        rows, columns = (place_labels(self.step, axis) for axis in (-2, -1))
+        if self.turned:
+            rows, columns = columns, rows
+        return Matrix(found.step, found.lead, values, self.rows or rows, self.columns or columns)
+
+    def place(self, row: int, column: int) -> tuple[int, ...]:
+        """The trace's index of a number that stands here."""
+        two = (column, row) if self.turned else (row, column)
+        return (*self.matrix.lead, *two[2 - min(2, len(self.step.shape)) :])
 
     @property
     def scale(self) -> Scale | None:
@@ -115,6 +132,7 @@ class HeatMap:
             "caption": self.caption,
             "step": self.step.name,
             "at": list(shown.lead),
+            "turned": self.turned,
             "marked": None if self.marked is None else list(self.marked),
             "rows": list(shown.rows),
             "columns": list(shown.columns),

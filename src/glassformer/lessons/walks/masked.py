@@ -92,7 +92,7 @@ def masked(language: Language) -> Lesson:
 def _steps(say: Speaker) -> Iterator[LessonStep]:
     matrix = printed_matrix(load_example("masked"), "masked_input")
     positions = torch.arange(matrix.size(0)).unsqueeze(0)
-    labels = [say("numbered position", number=place) for place in positions[0].tolist()]
+    labels = [say("numbered position", number=place + 1) for place in positions[0].tolist()]
     run = trace(_Masked(matrix, n_heads=2), positions, axis_labels={"positions": labels})
     remarker = Remarker("masked", say)
 

@@ -38,10 +38,11 @@ PHRASES: Phrases = {
     "shapes title": Bilingual("Four narrow heads: the shapes", "四个窄的头：看形状"),
     "shapes": Bilingual(
         "Five words, each a vector of {width} numbers. One map of {width}×{width} makes the "
-        "queries of all heads at once: its rows {first} belong to head 1. Each head then works on "
-        "{per_head} numbers, on its own, and at the end the four results stand side by side again.",
+        "queries of all heads at once: its columns {first} belong to head 1. Each head then works "
+        "on {per_head} numbers, on its own, and at the end the four results stand side by side "
+        "again.",
         "五个词，每个是 {width} 维向量。一个 {width}×{width} 的映射一次算出所有头的查询：其中第 "
-        "{first} 行属于第 1 个头。每个头各自处理 {per_head} 维，最后四个结果再首尾相接。",
+        "{first} 列属于第 1 个头。每个头各自处理 {per_head} 维，最后四个结果再首尾相接。",
     ),
     "tensor": Bilingual("tensor", "张量"),
     "shape": Bilingual("shape", "形状"),
@@ -117,7 +118,7 @@ def _shapes(say: Speaker) -> LessonStep:
     x = torch.randn(1, 5, _WIDTH, generator=torch.Generator().manual_seed(0))
     run = trace(_attention(_WIDTH), x)
     per_head = _WIDTH // _HEADS
-    said = say("shapes", width=_WIDTH, per_head=per_head, first=f"0–{per_head - 1}")
+    said = say("shapes", width=_WIDTH, per_head=per_head, first=f"1–{per_head}")
     rows = tuple((_tensor_name(name), shape_text(run[name].shape)) for name in _SHOWN)
     table = Table("", (say("tensor"), say("shape")), rows)
     return LessonStep("shapes", say("shapes title"), (Paragraph(said), table))

@@ -1,18 +1,41 @@
-"""How a lesson writes a cell's arithmetic: short names, and no index for a batch of one.
+"""How a lesson writes a cell's arithmetic: short names, places counted from 1, W as x · W uses it.
 
-`encoder.blocks.0.attention.projected_queries[0, 2, k]` reads `queries[2, k]`. The arithmetic itself
-is the trace's expression; only names change, and a branch that was not taken is left out.
+`encoder.blocks.0.attention.projected_queries[0, 2, k]` reads `queries[3, k]`. The arithmetic itself
+is the trace's expression; only names change, a branch that was not taken is left out, and so is a
+sum over an axis of size 1, whose letter would stand nowhere. Three things differ from the trace,
+whose addresses stay those of Python and PyTorch:
+
+- A batch of one has no index.
+- Rows, columns and entries are counted from 1, as the texts and the figures count them.
+- A linear map's parameters stand with one column for each output, as in x · W; PyTorch stores the
+  transposed matrix.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
-from glassformer.trace import Cell, Trace, text
+from glassformer.trace import Cell, Step, Trace, text
 from glassformer.trace.evaluate import evaluate
-from glassformer.trace.expressions import Choose, Entry, Expression, Lookup, Named, Scalar
+from glassformer.trace.expressions import (
+    Axis,
+    Choose,
+    Convert,
+    Entry,
+    Expression,
+    Function,
+    Lookup,
+    Named,
+    Operation,
+    Reduce,
+    Scalar,
+    fix,
+    walk,
+)
 from glassformer.trace.render.latex_math import (
     MathWriter,
     NumbersWriter,
@@ -29,10 +52,12 @@ __all__ = [
     "TexFormula",
     "cell_name",
     "entry_text",
+    "is_turned",
     "number",
+    "place_labels",
     "short_name",
+    "shown_expression",
     "shown_formula",
-    "taken_branch",
     "tex",
 ]
 
@@ -63,11 +88,18 @@ _SYMBOLS = {
 _OPERATORS = frozenset(["div", "mul", "pow", "expand", "neg"])
 # The unnamed operators of the sinusoids, where they are traced alone.
 _ALONE = {"div": "exponent", "to": "position"}
-# Stands after a name for each leading axis of size 1, whose 0 is then left out of the index.
-_LEFT_OUT = "⌫"
-_INDEXED = re.compile(rf"({_LEFT_OUT}+)(\[(?:0, )*)?")
+# Around a name, with how many leading axes are left out, T where it is turned, and the axis that
+# is numbered by word ids: `⌫scores⌫2⌫`.
+_MARK = "⌫"
+_MARKED = re.compile(rf"{_MARK}([^{_MARK}]+){_MARK}(\d+)(T?)(?:i(\d+))?{_MARK}")
 # A row that runs over several axes of a step, as the trace writes it.
-_FLATTENED = re.compile(rf"view\(\w+{_LEFT_OUT}*\)\[(?:0, )*")
+_FLATTENED = re.compile(rf"view\({_MARK}[^)]+{_MARK}\)(?=\[)")
+# The axis of a step, as it is stored, that may have a place for each word of the vocabulary.
+_WORD_AXES = {"E": 0, "W_vocab": 0, "logits": -1, "probabilities": -1}
+_SUM = re.compile(r"(?:(\d+)\+)?(\d*)([a-z])")
+_DIGIT = re.compile(r"([a-z])(?:÷\d+(?: mod \d+)?| mod \d+)")
+# A reduction over one value is that value.
+_PLAIN = frozenset(["sum", "product", "max", "min"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,48 +163,199 @@ def short_name(name: str) -> str:
     return f"∂{shown}" if gradient else shown
 
 
+@lru_cache(maxsize=16)
+def _used(trace: Trace, op: str) -> frozenset[str]:
+    """The parameters that an operator takes as its `weight`."""
+    steps = (step for step in trace if step.op == op)
+    operands = (operand for step in steps for operand in step.operands)
+    return frozenset(o.step.name for o in operands if o.argument == "weight" and o.step is not None)
+
+
+def is_turned(step: Step) -> bool:
+    """Whether a lesson shows a step transposed: a linear map's parameters, old, new, ∂.
+
+    PyTorch stores them with one row for each output. A table that is looked into row by row, too,
+    stays as it is.
+    """
+    name = step.name.removeprefix("gradients.")
+    if name.startswith("update."):
+        name = name.removeprefix("update.").removesuffix(".weight")
+    maps = _used(step.trace, "linear") - _used(step.trace, "embedding")
+    return len(step.shape) == 2 and name in maps
+
+
+def _word_axis(step: Step) -> int | None:
+    """The axis whose places are word ids, which keep the numbers that the words have."""
+    axis = _WORD_AXES.get(short_name(step.name))
+    sizes = {step.trace[name].shape[0] for name in _used(step.trace, "embedding")}
+    if axis is None or not step.shape or step.shape[axis] not in sizes:
+        return None
+    return axis % len(step.shape)
+
+
+def _left_out(step: Step) -> int:
+    """How many leading axes of a step have size 1 and no index."""
+    return next((axis for axis, size in enumerate(step.shape) if size != 1), len(step.shape))
+
+
 def _marked(trace: Trace, name: str) -> str:
-    shape = trace[name].shape if name in trace else ()
-    ones = next((axis for axis, size in enumerate(shape) if size != 1), 0)
-    return short_name(name) + _LEFT_OUT * ones
+    if name not in trace:
+        return f"{_MARK}{short_name(name)}{_MARK}0{_MARK}"
+    step = trace[name]
+    words = "" if (axis := _word_axis(step)) is None else f"i{axis}"
+    how = f"{_left_out(step)}{'T' * is_turned(step)}{words}"
+    return f"{_MARK}{short_name(name)}{_MARK}{how}{_MARK}"
 
 
-def _without_ones(shown: str) -> str:
-    def kept(found: re.Match[str]) -> str:
-        marks, opening = found.groups()
-        return "" if opening is None else "[" + "0, " * (opening.count("0") - len(marks))
+def _for_readers(shown: str) -> str:
+    """The trace's text with marked names as a lesson writes them and their places as it counts."""
+    shown = _FLATTENED.sub(f"{_MARK}flattened{_MARK}1{_MARK}", shown)
+    written = ""
+    while found := _MARKED.search(shown):
+        name, left_out, turned, words = found.groups()
+        written += shown[: found.start()]
+        inside, shown = _bracketed(shown[found.end() :])
+        given = list(_parts(inside))
+        flat = next((row for part in given if (row := _DIGIT.fullmatch(part))), None)
+        if flat is not None:  # one letter over several axes
+            name, places = "flattened", [flat[1]]
+        else:
+            keeps = None if words is None else int(words)
+            places = [
+                part if axis == keeps and part.isdigit() else _from_one(part)
+                for axis, part in enumerate(given)
+            ][int(left_out) :]
+        written += name + (f"[{', '.join(reversed(places) if turned else places)}]" * bool(places))
+    return written + shown
 
-    return _INDEXED.sub(kept, _FLATTENED.sub("flattened[", shown))
+
+def _bracketed(rest: str) -> tuple[str, str]:
+    """What stands in the brackets that a text begins with, and what follows them."""
+    if not rest.startswith("["):
+        return "", rest
+    depth = 0
+    for place, sign in enumerate(rest):
+        depth += (sign == "[") - (sign == "]")
+        if depth == 0:
+            return rest[1:place], rest[place + 1 :]
+    raise AssertionError(f"a bracket stays open: {rest}")
+
+
+def _parts(inside: str) -> Iterator[str]:
+    """The places of an index; one that is looked up has brackets of its own."""
+    depth, start = 0, 0
+    for place, sign in enumerate(inside):
+        depth += (sign == "[") - (sign == "]")
+        if sign == "," and depth == 0:
+            yield inside[start:place]
+            start = place + 2
+    if inside:
+        yield inside[start:]
+
+
+def _from_one(place: str) -> str:
+    """A place that counts from 0, such as `2`, `k` or `3+2k`, counted from 1, letters included."""
+    if place.isdigit():
+        return str(int(place) + 1)
+    if found := _SUM.fullmatch(place):
+        start, step = int(found[1] or 0), int(found[2] or 1)
+        first = start + 1 - step
+        sign = f"{first}+" if first > 0 else ""
+        return f"{sign}{found[2]}{found[3]}" + (f"−{-first}" if first < 0 else "")
+    return _for_readers(place)
+
+
+def place_labels(step: Step, axis: int) -> tuple[str, ...]:
+    """What the places of an axis are called: their labels, else numbers from 1 (words: their ids).
+
+    An axis of size 1 that names leave out has no number either.
+    """
+    at = len(step.shape) + axis
+    if at < 0:
+        return ("",)
+    if (labels := step.labels[at]) is not None:
+        return labels
+    if at < _left_out(step) and axis != -1:
+        return ("",)
+    first = 0 if at == _word_axis(step) else 1
+    return tuple(str(place + first) for place in range(step.shape[at]))
 
 
 def cell_name(cell: Cell) -> str:
-    """`scores[2, 1]`."""
+    """`scores[3, 2]`."""
     inside = f"[{', '.join(map(str, cell.index))}]" if cell.index else ""
-    return _without_ones(_marked(cell.step.trace, cell.step.name) + inside)
+    return _for_readers(_marked(cell.step.trace, cell.step.name) + inside)
 
 
 def entry_text(entry: Entry | Lookup, trace: Trace) -> str:
-    """An operand's cell or row by its short name: `queries[2, k]`."""
-    return _without_ones(text.symbols(entry, lambda name: _marked(trace, name)))
+    """An operand's cell or row by its short name: `queries[3, k]`."""
+    return _for_readers(text.symbols(entry, lambda name: _marked(trace, name)))
 
 
-def taken_branch(cell: Cell) -> Expression | None:
-    """The cell's expression; of a softmax the branch that is not for fully masked rows."""
+def shown_expression(cell: Cell) -> Expression | None:
+    """The cell's arithmetic as a lesson shows it.
+
+    Of a softmax the branch that is not for fully masked rows; and no sum over a single term.
+    """
     expression = cell.expression
     if isinstance(expression, Choose) and "softmax" in cell.step.op:
-        return expression.yes if evaluate(expression.condition) else expression.no
-    return expression
+        expression = expression.yes if evaluate(expression.condition) else expression.no
+    return None if expression is None else _without_single_terms(expression)
+
+
+def _without_single_terms(expression: Expression) -> Expression:
+    """The expression with axes of size 1 taken out of its reductions."""
+    if not isinstance(expression, Reduce) or expression.kind not in _PLAIN:
+        return _rebuilt(expression, _without_single_terms)
+    long = [axis for axis in expression.axes if axis.size > 1]
+    single = {axis.letter: 0 for axis in expression.axes if axis.size == 1}
+    body = _without_single_terms(fix(expression.body, single))
+    if single and not any(isinstance(part, Reduce | Lookup) for part in walk(body)):
+        # Σₘ reads Σₖ once k and l are gone; a body with letters of its own keeps them.
+        letters = [axis.letter for axis in expression.axes]
+        renamed = dict(zip((axis.letter for axis in long), letters, strict=False))
+        body = _relettered(body, renamed)
+        long = [replace(axis, letter=renamed[axis.letter]) for axis in long]
+    return Reduce(expression.kind, body, tuple(long), expression.rank) if long else body
+
+
+def _relettered(expression: Expression, letters: dict[str, str]) -> Expression:
+    """The expression with other letters for its running axes."""
+    if not isinstance(expression, Entry):
+        return _rebuilt(expression, lambda part: _relettered(part, letters))
+    places = (
+        replace(place, letter=letters.get(place.letter, place.letter))
+        if isinstance(place, Axis)
+        else place
+        for place in expression.index
+    )
+    return Entry(expression.view, tuple(places))
+
+
+def _rebuilt(expression: Expression, inner: Callable[[Expression], Expression]) -> Expression:
+    """The expression with each part directly below it put through `inner`."""
+    match expression:
+        case Operation(left=left, right=right):
+            return replace(expression, left=inner(left), right=inner(right))
+        case Function(arguments=arguments):
+            return replace(expression, arguments=tuple(map(inner, arguments)))
+        case Choose(condition=condition, yes=yes, no=no):
+            return Choose(inner(condition), inner(yes), inner(no))
+        case Reduce(body=body) | Convert(body=body) | Named(body=body):
+            return replace(expression, body=inner(body))
+        case _:
+            return expression
 
 
 def shown_formula(cell: Cell) -> Shown:
     """Symbols, numbers and value of a cell."""
-    trace, expression = cell.step.trace, taken_branch(cell)
+    trace, expression = cell.step.trace, shown_expression(cell)
     value = text.number(cell.value, DIGITS)
     if expression is None:
         return Shown(cell_name(cell), "", "", value, ())
 
     def symbols(part: Expression) -> str:
-        return _without_ones(text.symbols(part, lambda name: _marked(trace, name)))
+        return _for_readers(text.symbols(part, lambda name: _marked(trace, name)))
 
     definitions = tuple(
         Definition(
@@ -200,6 +383,14 @@ class _LessonMath(MathWriter):
             return super().leaf(expression)
         return tex_name(entry_text(expression, self._trace)), 9
 
+    def reduce(self, reduce: Reduce) -> tuple[str, int]:
+        """Σ over a letter, which runs over all there is."""
+        if reduce.kind not in ("sum", "product"):
+            return super().reduce(reduce)
+        below = ",".join(axis.letter for axis in reduce.axes)
+        sign = r"\sum" if reduce.kind == "sum" else r"\prod"
+        return f"{sign}_{{{below}}} {self.write(reduce.body, 3)}", 2
+
 
 def tex_name(named: str) -> str:
     """`W_Q[0, k]` as mathematics: the part after `_` stands above, the places below."""
@@ -223,7 +414,7 @@ class TexFormula:
 
 def tex(cell: Cell, words: Words) -> TexFormula:
     """Symbols, numbers and the named parts of a cell."""
-    expression = taken_branch(cell)
+    expression = shown_expression(cell)
     name, value = tex_name(cell_name(cell)), math_number(cell.value, DIGITS)
     if expression is None:
         return TexFormula((f"{name} = {value}",))

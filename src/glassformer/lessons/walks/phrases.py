@@ -56,10 +56,12 @@ ROLES: Phrases = {
     "positions": Bilingual(
         "Attention alone does not know the order of words, so a vector that depends only on the "
         "position is added. Dimensions come in pairs, a sine and the cosine of the same angle; "
-        "from pair to pair the angle grows more slowly along the sentence. Position {row}, "
-        "dimension {column}: {value}.",
+        "from pair to pair the angle grows more slowly along the sentence. The formula counts "
+        "positions and pairs from 0, so {row} has position {position}. Its dimension {column} is "
+        "{value}.",
         "注意力本身不知道词的先后，因此要加上一个只取决于位置的向量。各维两两成对：同一角度的正弦和"
-        "余弦；越往后的一对，角度随位置变化得越慢。位置 {row}、维度 {column} 的值是 {value}。",
+        "余弦；越往后的一对，角度随位置变化得越慢。公式中的位置和对都从 0 数起，所以 {row} 的位置"
+        "是 {position}。它的维度 {column} 的值是 {value}。",
     ),
     "embedded": Bilingual(
         "The two are added, number by number. For {row} in dimension {column} this gives {value}. "
@@ -69,10 +71,9 @@ ROLES: Phrases = {
     ),
     "queries": Bilingual(
         "Every vector asks a question: its query is the vector times W_Q. Entry {column} of the "
-        "query of {row} adds up {terms} products and is {value}. (The parameters are stored with "
-        "one row for each output, so a row of W_Q meets the vector.)",
-        "每个向量都要“提问”：向量乘以 W_Q 就是它的查询。{row} 的查询的分量 {column} 由 {terms} 个"
-        "乘积相加，等于 {value}。（参数按“每个输出一行”存放，所以与向量相乘的是 W_Q 的一行。）",
+        "query of {row} adds up {summands} and is {value}.",
+        "每个向量都要“提问”：向量乘以 W_Q 就是它的查询。{row} 的查询的分量 {column} 由 {summands} "
+        "相加，等于 {value}。",
     ),
     "keys": Bilingual(
         "The same vectors, times W_K, give the keys: what each {unit} offers to the questions of "
@@ -87,9 +88,9 @@ ROLES: Phrases = {
     ),
     "scores": Bilingual(
         "The score of {row} against {column} is the dot product of the query of {row} with the "
-        "key of {column}: {terms} products, together {value}. The larger it is, the better the "
+        "key of {column}: {summands}, together {value}. The larger it is, the better the "
         "two match. In the row of {row} the best match is {best}.",
-        "{row} 对 {column} 的注意力分数，是 {row} 的查询与 {column} 的键的点积：{terms} 个乘积之和"
+        "{row} 对 {column} 的注意力分数，是 {row} 的查询与 {column} 的键的点积：{summands} 之和"
         "为 {value}。分数越大，两者越匹配。在 {row} 这一行，最匹配的是 {best}。",
     ),
     "scaled": Bilingual(
@@ -153,10 +154,18 @@ ROLES: Phrases = {
     ),
     "norm": Bilingual(
         "Each row is centred on its mean and divided by its standard deviation (that of all "
-        "{n} numbers, divided by {n}, not {less}). The row of {row} has mean {mean} and deviation "
+        "{n} numbers, divided by {n}, not {less}) plus a tiny ε, so that the divisor is never 0. "
+        "The row of {row} has mean {mean} and deviation "
         "{deviation}; entry {column} becomes {value}.",
-        "每一行先减去均值，再除以标准差（用全部 {n} 个数计算，除以 {n} 而不是 {less}）。{row} 这一"
-        "行的均值是 {mean}，标准差是 {deviation}；分量 {column} 变为 {value}。",
+        "每一行先减去均值，再除以标准差（用全部 {n} 个数计算，除以 {n} 而不是 {less}）与极小的 ε 之"
+        "和，这样除数不会为 0。{row} 这一行的均值是 {mean}，标准差是 {deviation}；分量 {column} "
+        "变为 {value}。",
+    ),
+    "norm again": Bilingual(
+        "Each row is normalised once more. The row of {row} has mean {mean} and deviation "
+        "{deviation}; entry {column} becomes {value}.",
+        "每一行再作一次层归一化。{row} 这一行的均值是 {mean}，标准差是 {deviation}；分量 {column} "
+        "变为 {value}。",
     ),
     "feed-forward": Bilingual(
         "Every word goes alone through the same small network. First a linear map with a bias: "
@@ -166,10 +175,11 @@ ROLES: Phrases = {
         "过 ReLU，正数保留，负数变为 0，得到 {value}。",
     ),
     "logits": Bilingual(
-        "The last vector is compared with a row of numbers for every word of the vocabulary. "
-        "{column} scores {value}; the highest score is that of {best}.",
-        "最后的向量与词表中每个词对应的一行数作点积。{column} 的得分是 {value}，得分最高的是 {best}"
-        "。",
+        "For every word of the vocabulary the last vector is multiplied, number by number, by the "
+        "numbers that the output layer has for this word, and the products are added up. {column} "
+        "scores {value}; the highest score is that of {best}.",
+        "对词表中的每个词，用最后的向量与输出层中属于这个词的一组数作点积。{column} 的得分是 "
+        "{value}，得分最高的是 {best}。",
     ),
     "probabilities": Bilingual(
         "A softmax over the vocabulary turns scores into probabilities. {column}: {value}, that "
@@ -204,9 +214,12 @@ WORDS: Phrases = {
     "how to read": Bilingual(
         "Every number below was computed by Glassformer's own modules and recorded on the way; "
         "the framed number in a matrix is the one whose arithmetic is written out. Rows, columns "
-        "and entries are counted from 0.",
+        "and entries are counted from 1, as in the texts; the trace, like Python, counts them "
+        "from 0. A matrix of parameters W stands as x · W uses it, one column for each output; "
+        "PyTorch stores it the other way round, one row for each output.",
         "下面的每个数都由 Glassformer 的模块实际计算并记录；矩阵中带框的数，就是写出算式的那一个。"
-        "行、列和分量都从 0 开始编号。",
+        "行、列和分量与各篇文章一样从 1 开始编号；计算记录和 Python 一样从 0 开始。参数矩阵 W 按 "
+        "x · W 的用法写出，每个输出一列；PyTorch 的存放方式正好相反，每个输出一行。",
     ),
     "lesson sheet": Bilingual("Lesson", "课程"),
     "more sheet": Bilingual("Other numbers", "其他数据"),
@@ -231,6 +244,8 @@ WORDS: Phrases = {
     ),
     "verdict only": Bilingual("{verdict}. {slip}.", "{verdict}。{slip}。"),
     "numbers": Bilingual("numbers", "数值"),
+    "products": Bilingual("{count} products", "{count} 个乘积"),
+    "products and bias": Bilingual("{count} products and a bias", "{count} 个乘积和 1 个偏置"),
 }
 
 

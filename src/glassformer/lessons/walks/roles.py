@@ -20,7 +20,7 @@ from glassformer.lessons.walks.lesson import (
     Part,
     Table,
 )
-from glassformer.lessons.walks.naming import number
+from glassformer.lessons.walks.naming import cell_name, number
 from glassformer.lessons.walks.phrases import Phrases, Speaker
 from glassformer.lessons.walks.steps import heat_map
 from glassformer.nn.attention import basic_self_attention
@@ -130,11 +130,11 @@ def _scores_step(role: str, projected: Step, run: Trace, name: str, say: Speaker
         if found.step is scores
         for cell in found.cells()
     ]
-    listed = say.listed([f"scores[{cell.index[-2]}, {cell.index[-1]}]" for cell in touched])
+    listed = say.listed([cell_name(cell) for cell in touched])
     parts: list[Part] = [Paragraph(say(role, name=name, cells=listed))]
     parts += [Formula(cell) for cell in touched]
     if role == "key":
-        own = f"scores[{_CHOSEN}, {_CHOSEN}]"
+        own = cell_name(scores[0, 0, _CHOSEN, _CHOSEN])
         parts.append(Paragraph(say("both", cell=own, name=name)))
     parts.append(heat_map(scores, say, scores[0, 0, _CHOSEN, _CHOSEN]))
     return LessonStep(role, say(f"{role} title"), tuple(parts))
@@ -148,6 +148,6 @@ def _value_step(run: Trace, names: tuple[str, ...], say: Speaker) -> LessonStep:
         share = cell.terms[_CHOSEN].value
         rows.append((label, number(weight.value), number(share), number(cell.value)))
     heads = (say("output"), say("weight"), say("part"), say("whole"))
-    parts: list[Part] = [Paragraph(say("value", entry=_ENTRY, name=names[_CHOSEN]))]
+    parts: list[Part] = [Paragraph(say("value", entry=_ENTRY + 1, name=names[_CHOSEN]))]
     parts += [Formula(run["context"][0, 0, 0, _ENTRY]), Table("", heads, tuple(rows))]
     return LessonStep("value", say("value title"), tuple(parts))

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from glassformer.lessons.walks.lesson import Formula, HeatMap, LessonStep, Paragraph, Part
-from glassformer.lessons.walks.naming import number, short_name
+from glassformer.lessons.walks.naming import is_turned, number, place_labels, short_name
 from glassformer.lessons.walks.phrases import Speaker
 from glassformer.trace import Cell, Step
-from glassformer.trace.render.matrices import axis_labels, matrix, shape_text
+from glassformer.trace.cells import Terms
+from glassformer.trace.expressions import Operation
+from glassformer.trace.render.matrices import matrix, shape_text
 
 __all__ = ["Facts", "caption", "heat_map", "percent", "role_step"]
 
@@ -24,7 +26,8 @@ def percent(share: float) -> str:
 
 def caption(step: Step, say: Speaker, head: int | None = None) -> str:
     """`scores, 6×6`, with the head where there are several."""
-    plain = f"{short_name(step.name)}, {shape_text([size for size in step.shape if size != 1])}"
+    shape = [size for size in step.shape if size != 1]
+    plain = f"{short_name(step.name)}, {shape_text(shape[::-1] if is_turned(step) else shape)}"
     if head is None:
         return plain
     of_one = f"{short_name(step.name)}, {shape_text(step.shape[-2:])}"
@@ -49,8 +52,8 @@ def heat_map(
         at = (*(0,) * (len(step.shape) - 3), head)
     marked = None
     if cell is not None and cell.step is step:
-        two = (0, *cell.index)[-2:]
-        marked = (two[0], two[1])
+        row, column = (0, *cell.index)[-2:]
+        marked = (column, row) if is_turned(step) else (row, column)
     several = head if head is not None and step.shape[-3] > 1 else None
     return HeatMap(
         title or caption(step, say, several),
@@ -101,17 +104,15 @@ def cell_facts(cell: Cell, say: Speaker, labels: tuple[str, str] | None = None) 
         "row": row,
         "column": column,
         "value": number(cell.value),
-        "terms": len(terms),
+        "summands": _summands(terms, say),
         "percent": percent(float(cell.value)),
         "width": cell.step.shape[-1] if cell.step.shape else 1,
         "unit": say("word"),
     }
     if len(cell.index) > 1:
-        found = matrix(cell.step, cell.index[:-2])
-        scores = found.values[cell.index[-2]]
-        best = [
-            say.quoted(found.columns[place]) for place in np.flatnonzero(scores == scores.max())
-        ]
+        scores = matrix(cell.step, cell.index[:-2]).values[cell.index[-2]]
+        columns = place_labels(cell.step, -1)
+        best = [say.quoted(columns[place]) for place in np.flatnonzero(scores == scores.max())]
         facts["best"] = say.listed(best)
     if len(terms) > 1:
         largest = max(range(len(terms)), key=lambda place: abs(terms[place].value))
@@ -119,12 +120,17 @@ def cell_facts(cell: Cell, say: Speaker, labels: tuple[str, str] | None = None) 
     return facts
 
 
+def _summands(terms: Terms, say: Speaker) -> str:
+    """What is added up: products of two numbers, and perhaps a bias, which is no product."""
+    products = sum(isinstance(term.expression, Operation) for term in terms)
+    key = "products" if products == len(terms) else "products and bias"
+    return say(key, count=products)
+
+
 def cell_labels(cell: Cell) -> tuple[str, str]:
     """What a cell's row and column are called."""
-    step = cell.step
-    row = axis_labels(step, len(step.shape) - 2)[cell.index[-2]] if len(step.shape) > 1 else ""
-    column = axis_labels(step, len(step.shape) - 1)[cell.index[-1]] if step.shape else ""
-    return row, column
+    row, column = (0, 0, *cell.index)[-2:]
+    return place_labels(cell.step, -2)[row], place_labels(cell.step, -1)[column]
 
 
 def _source_label(cell: Cell) -> str:

@@ -136,7 +136,7 @@ def _steps(say: Speaker) -> Iterator[LessonStep]:
     yield from _forward_steps(run, say)
     error = run["gradients.error"][0]
     direction = say("small" if float(error.value) < 0 else "large")
-    said = say("error", place=0, value=number(error.value), direction=direction)
+    said = say("error", place=1, value=number(error.value), direction=direction)
     share = error.operands[0]
     yield _step("gradient", say("error title"), said, [share, error], ["gradients.error"], say)
     second = run["gradients.contract.weight"][0, 0]
@@ -160,7 +160,7 @@ def _steps(say: Speaker) -> Iterator[LessonStep]:
 
 def _forward_steps(run: Trace, say: Speaker) -> Iterator[LessonStep]:
     linear, output = run["expanded"][0], run["contracted"][0]
-    said = say("forward", place=0, linear=number(linear.value), output=number(output.value))
+    said = say("forward", place=1, linear=number(linear.value), output=number(output.value))
     names = ["x", "expand.weight", "expanded", "activated", "contract.weight", "contracted"]
     cells = [linear, run["activated"][0], output]
     yield _step("feed-forward", say("forward title"), said, cells, names, say)

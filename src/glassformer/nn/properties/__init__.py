@@ -2,7 +2,8 @@
 
 influence       which inputs each output depends on; path lengths; the fixed weighted sum
 order           permutation equivariance and invariance, shuffled words, repeated words
-counting        parameters and multiply-adds by formula; timing
+counting        parameters and multiply-adds by formula
+timing          seconds of a call, and whether the machine was quiet enough to believe them
 connectivity    dense layer, convolution, recurrence and attention side by side
 scaling         spread of scores, saturation of softmax, size of its gradient
 embedding_size  n > 8.33 ln N, derived
@@ -28,7 +29,6 @@ from glassformer.nn.properties.counting import (
     block_parameters,
     feed_forward_parameters,
     parameters_by_part,
-    seconds_per_call,
 )
 from glassformer.nn.properties.embedding_size import (
     DERIVED_CONSTANT,
@@ -58,9 +58,11 @@ from glassformer.nn.properties.scaling import (
     softmax_gradient_size,
     spread_by_width,
 )
+from glassformer.nn.properties.timing import DISTURBED, Timing, growth, time_calls
 
 __all__ = [
     "DERIVED_CONSTANT",
+    "DISTURBED",
     "PRINTED_CONSTANT",
     "AttentionCost",
     "ConvolutionLayer",
@@ -72,12 +74,14 @@ __all__ = [
     "RecurrentLayer",
     "ScoreSpread",
     "ShuffledWords",
+    "Timing",
     "attention_cost",
     "attention_parameters",
     "block_parameters",
     "entropy_lost_by_angle",
     "equivariance",
     "feed_forward_parameters",
+    "growth",
     "influence",
     "invariance",
     "layer_cost",
@@ -90,9 +94,9 @@ __all__ = [
     "path_lengths",
     "repeated_word_spread",
     "score_spread",
-    "seconds_per_call",
     "shuffle_words",
     "softmax_gradient_size",
     "spread_by_width",
+    "time_calls",
     "weighted_sum",
 ]

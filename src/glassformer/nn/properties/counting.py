@@ -5,10 +5,7 @@ h narrow heads 3 h k (k/h) = 3k², the map that joins them k² more, and a whole
 12k² + 10k. Tests hold them equal to the modules.
 """
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
-from statistics import median
 
 from torch import nn
 
@@ -22,7 +19,6 @@ __all__ = [
     "block_parameters",
     "feed_forward_parameters",
     "parameters_by_part",
-    "seconds_per_call",
 ]
 
 
@@ -116,20 +112,6 @@ def attention_cost(n_positions: int, d_model: int, config: AttentionConfig) -> A
         output=n_positions * joined * d_model if config.output_map else 0,
         exponentials=pairs,
     )
-
-
-def seconds_per_call(
-    function: Callable[[], object], *, repeats: int = 5, warm_up: int = 1
-) -> float:
-    """The median time of a call on the CPU, in seconds, after some that do not count."""
-    for _ in range(warm_up):
-        function()
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - start)
-    return median(times)
 
 
 def _linear(n_inputs: int, n_outputs: int, bias: bool) -> int:

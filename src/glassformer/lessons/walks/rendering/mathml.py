@@ -11,7 +11,13 @@ from html import escape
 
 import numpy as np
 
-from glassformer.lessons.walks.naming import DIGITS, cell_name, entry_text, number, taken_branch
+from glassformer.lessons.walks.naming import (
+    DIGITS,
+    cell_name,
+    entry_text,
+    number,
+    shown_expression,
+)
 from glassformer.lessons.walks.phrases import Speaker
 from glassformer.trace import Cell, Trace, text
 from glassformer.trace.evaluate import evaluate, gathered
@@ -41,7 +47,7 @@ _SIGNS = {"-": "−", "*": "·"}
 
 def formula_mathml(cell: Cell, say: Speaker) -> str:
     """Lines of mathematics: symbols, numbers, then the parts that have a symbol of their own."""
-    expression = taken_branch(cell)
+    expression = shown_expression(cell)
     name, value = _name(cell_name(cell)), _number(float(cell.value))
     if expression is None:
         return _line(f"{name}{_sign('=')}{value}")

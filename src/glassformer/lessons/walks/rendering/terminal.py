@@ -62,7 +62,7 @@ def _part(part: PlainPart, say: Speaker, width: int) -> RenderableType:
         case HeatMap():
             return _heat_map(part, say, width)
         case Table():
-            return _table(part)
+            return _table(_standing(part) if _too_wide(part, width) else part)
 
 
 def _heat_map(part: HeatMap, say: Speaker, width: int) -> RenderableType:
@@ -110,6 +110,21 @@ def _cell(part: HeatMap, row: int, column: int) -> Text:
         return Text(framed, "dim")
     weight = "bold " if part.marked == (row, column) else ""
     return Text(framed, f"{weight}{hex_colour(ink_on(colour))} on {hex_colour(colour)}")
+
+
+def _too_wide(part: Table, width: int) -> bool:
+    """Whether a table that is wider than long does not fit between the margins."""
+    from rich.cells import cell_len
+
+    columns = zip(part.heads, *part.rows, strict=True)
+    needed = sum(4 + max(map(cell_len, column)) for column in columns)
+    return needed > width and len(part.rows) + 1 < len(part.heads)
+
+
+def _standing(part: Table) -> Table:
+    """The same table with its columns one below another."""
+    heads, *rows = zip(part.heads, *part.rows, strict=True)
+    return Table(part.caption, heads, tuple(rows))
 
 
 def _table(part: Table) -> RenderableType:

@@ -136,7 +136,7 @@ class _ReadingSheet:
 
     def _heat_map(self, part: HeatMap) -> None:
         found = part.matrix
-        target = self.sheets.address(part.step, (*found.lead, *(0,) * min(2, len(part.step.shape))))
+        target = self.sheets.address(part.step, part.place(0, 0))
         self.sheet.write_url(
             self.row, 0, f"internal:{target}", self.formats.link, f"{part.caption} →"
         )
@@ -154,8 +154,7 @@ class _ReadingSheet:
     def _cell(self, part: HeatMap, row: int, column: int) -> None:
         found = part.matrix
         number = float(found.values[row, column])
-        places = (row, column)[2 - min(2, len(part.step.shape)) :]
-        source = self.sheets.address(part.step, (*found.lead, *places))
+        source = self.sheets.address(part.step, part.place(row, column))
         cached: float | str = number if math.isfinite(number) else "−∞"
         # −∞ stands as a huge number on the other sheets; here it is shown as what it means.
         formula = f'=IF({source}<-1E+100,"−∞",{source})' if number == -math.inf else f"={source}"

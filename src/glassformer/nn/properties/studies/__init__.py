@@ -20,6 +20,7 @@ from glassformer.nn.properties.studies.resolution import (
     learn_neighbours,
 )
 from glassformer.nn.properties.studies.roles import (
+    ROLE_NAMES,
     ROLE_SENTENCE,
     Positions,
     RoleReading,
@@ -32,6 +33,7 @@ __all__ = [
     "NOUNS",
     "ONE_HEAD_BOUND",
     "PLACES",
+    "ROLE_NAMES",
     "ROLE_SENTENCE",
     "SENTENCE",
     "VERBS",

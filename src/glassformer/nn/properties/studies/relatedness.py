@@ -5,7 +5,12 @@ v_i · v_j. The text expects v_cat · v_walks to become large and positive, sinc
 out who does it, and the products of "the" with other words small or negative, since it helps none
 of them. The task here asks just that, on all sentences "the NOUN VERB on the PLACE": from the
 output of each word, which word it is; from the output of the verb, who does it (or, as a control,
-where). Nothing in the task mentions "the", nor any product.
+where, or both). Nothing in the task mentions "the", nor any product.
+
+A product says less than the text hopes. On average nouns and verbs get large ones and nouns and
+places do not, but a product that the task never asks for may end up anywhere: single pairs of a
+noun and a place exceed those of noun and verb. And where the verb is asked for both, noun and place
+become related most of all, though no question connects them: both are what the verb looks for.
 """
 
 from dataclasses import dataclass
@@ -27,10 +32,12 @@ NOUNS = ("cat", "dog", "bird", "girl")
 VERBS = ("walks", "runs", "sits", "sleeps")
 PLACES = ("street", "roof", "grass", "floor")
 
-Question = Literal["who", "where"]
+Question = Literal["who", "where", "who and where"]
 
 _WORDS = (*NOUNS, *VERBS, *PLACES, "the", "on")
 _VERB_AT = 2
+# The candidates for an answer, and where the right one stands in a sentence.
+_ANSWERS = {"who": (NOUNS, 1), "where": (PLACES, 5)}
 
 
 @dataclass(frozen=True)
@@ -43,7 +50,7 @@ class Relatedness:
     sentence_weights: Float[Tensor, "T T"]
     """Attention weights of "the cat walks on the street" after training."""
     accuracy: float
-    """Share of verbs from which the answer is read correctly."""
+    """Share of verbs from which the answer is read correctly; of two questions, the lower one."""
 
     def product(self, one: str, other: str) -> float:
         """v_one · v_other after training."""
@@ -51,8 +58,12 @@ class Relatedness:
 
     def mean_product(self, some: tuple[str, ...], others: tuple[str, ...]) -> float:
         """The average product of two groups of words; equal words are left out."""
-        pairs = [self.product(a, b) for a, b in product(some, others) if a != b]
+        pairs = self.products_between(some, others)
         return sum(pairs) / len(pairs)
+
+    def products_between(self, some: tuple[str, ...], others: tuple[str, ...]) -> list[float]:
+        """The products of two groups of words, pair by pair; equal words are left out."""
+        return [self.product(a, b) for a, b in product(some, others) if a != b]
 
 
 def learn_relatedness(
@@ -60,30 +71,33 @@ def learn_relatedness(
 ) -> Relatedness:
     """Train the embeddings on all 64 sentences, and read the products off."""
     ids = _all_sentences()
-    candidates, answer_at = (NOUNS, 1) if asks == "who" else (PLACES, 5)
-    answers = ids[:, answer_at] - _WORDS.index(candidates[0])
+    asked = [question for question in _ANSWERS if question in asks]
+    answers = [ids[:, at] - _WORDS.index(group[0]) for group, at in (_ANSWERS[q] for q in asked)]
     with seeded(seed):
         table = nn.Parameter(torch.randn(len(_WORDS), d_model) / d_model**0.5)
         to_word = nn.Linear(d_model, len(_WORDS))
-        to_answer = nn.Linear(d_model, len(candidates))
+        to_answers = [nn.Linear(d_model, len(_ANSWERS[question][0])) for question in asked]
     untrained = (table @ table.T).detach()
 
     def loss() -> Tensor:
         outputs = basic_self_attention(table[ids])
         which_word = F.cross_entropy(to_word(outputs).flatten(0, 1), ids.flatten())
-        return which_word + F.cross_entropy(to_answer(outputs[:, _VERB_AT]), answers)
+        readings = zip(to_answers, answers, strict=True)
+        verb = outputs[:, _VERB_AT]
+        return which_word + sum(F.cross_entropy(read(verb), right) for read, right in readings)
 
-    parameters = [table, *to_word.parameters(), *to_answer.parameters()]
+    parameters = [table, *to_word.parameters()]
+    parameters += [parameter for read in to_answers for parameter in read.parameters()]
     fit(parameters, loss, steps=steps, learning_rate=0.03)
     with torch.no_grad():
-        answered = to_answer(basic_self_attention(table[ids])[:, _VERB_AT])
+        verb = basic_self_attention(table[ids])[:, _VERB_AT]
         vectors = table[torch.tensor([_WORDS.index(word) for word in SENTENCE])]
         return Relatedness(
             words=_WORDS,
             products=table @ table.T,
             untrained=untrained,
             sentence_weights=torch.softmax(vectors @ vectors.T, dim=-1),
-            accuracy=accuracy(answered, answers),
+            accuracy=min(accuracy(r(verb), a) for r, a in zip(to_answers, answers, strict=True)),
         )
 
 

@@ -12,8 +12,10 @@ them apart. Here linear maps read giver, gift and receiver from y_gave, and thre
   b (d_rt + d_tr) > 0. With three names or more, b > a; for the giver, alike, a > b. No linear map
   reads both from one head. Two heads put them into different parts of y, and it is easy.
 - Positions added to words, as in a Transformer: the weights depend on the names and the values on
-  the positions, the argument fails, and one head can learn a code that tells the two apart. There
-  the text's "mixed" is how it begins, not what training must leave it with.
+  the positions, the argument fails, and one head can learn a code that tells the two apart: of two
+  names it looks mostly at one, and how the weight is divided tells who the other is. With the same
+  average weights in every sentence the code is gone. There the text's "mixed" is how it begins, not
+  what training must leave it with (nor what it always leaves behind: some starts stay mixed).
 """
 
 from dataclasses import dataclass
@@ -25,16 +27,16 @@ import torch.nn.functional as F
 from torch import nn
 
 from glassformer.nn.attention import Attended, attend_written, join_heads, split_heads
-from glassformer.nn.properties.studies.training import fit, seeded
+from glassformer.nn.properties.studies.training import accuracy, fit, seeded
 from glassformer.nn.shapes import Bool, Float, Int, Tensor
 
-__all__ = ["ROLE_SENTENCE", "Positions", "RoleReader", "RoleReading", "learn_roles"]
+__all__ = ["ROLE_NAMES", "ROLE_SENTENCE", "Positions", "RoleReader", "RoleReading", "learn_roles"]
 
 Positions = Literal["none", "in scores", "added"]
 
-_NAMES = ("mary", "susan", "john", "peter", "anna")
+ROLE_NAMES = ("mary", "susan", "john", "peter", "anna")
 _GIFTS = ("roses", "books", "bread")
-_WORDS = (*_NAMES, *_GIFTS, "gave", "to")
+_WORDS = (*ROLE_NAMES, *_GIFTS, "gave", "to")
 _GIVER_AT, _GAVE_AT, _GIFT_AT, _RECEIVER_AT = 0, 1, 2, 4
 _N_POSITIONS = 5
 ROLE_SENTENCE = ("mary", "gave", "roses", "to", "susan")
@@ -56,10 +58,19 @@ class RoleReading:
     """What each head of "gave" attends to in "mary gave roses to susan"."""
     change_when_swapped: float
     """Largest change of y_gave when mary and susan change places."""
+    giver_by_average: float
+    """Share of givers still read correctly when "gave" has its average weights everywhere."""
+    receiver_by_average: float
     model: "RoleReader"
     """What was trained, to look inside."""
     ids: Int[Tensor, "1 T"]
     """"mary gave roses to susan", as the model takes it."""
+
+    @torch.no_grad()
+    def weights_in(self, sentence: tuple[str, ...]) -> list[float]:
+        """What the first head of "gave" attends to in another sentence of these words."""
+        weights: list[float] = self.model.attend(_encode(sentence)).weights[0, 0, _GAVE_AT].tolist()
+        return weights
 
 
 class RoleReader(nn.Module):
@@ -79,29 +90,36 @@ class RoleReader(nn.Module):
         self.to_queries = nn.Linear(d_model, d_model, bias=False)
         self.to_keys = nn.Linear(d_model, d_model, bias=False)
         self.to_values = nn.Linear(d_model, d_model, bias=False)
-        self.to_giver = nn.Linear(d_model, len(_NAMES))
+        self.to_giver = nn.Linear(d_model, len(ROLE_NAMES))
         self.to_gift = nn.Linear(d_model, len(_GIFTS))
-        self.to_receiver = nn.Linear(d_model, len(_NAMES))
+        self.to_receiver = nn.Linear(d_model, len(ROLE_NAMES))
 
     def attend(self, ids: Int[Tensor, "B T"]) -> Attended:
         """Attention from every position, (B, H, T, E)."""
         words = self.word_table(ids)
         positions = self.position_table.weight.expand_as(words)
-        values_of = words + positions if self.positions == "added" else words
-        scores_of = positions if self.positions == "in scores" else values_of
-        queries, keys, values = (
-            split_heads(x, self.n_heads)
-            for x in (
-                self.to_queries(scores_of),
-                self.to_keys(scores_of),
-                self.to_values(values_of),
-            )
+        seen = {"none": words, "in scores": positions, "added": words + positions}[self.positions]
+        queries, keys = (
+            split_heads(part(seen), self.n_heads) for part in (self.to_queries, self.to_keys)
         )
+        values = self.values(ids)
         return attend_written(queries, keys, values)
 
-    def output_of_gave(self, ids: Int[Tensor, "B T"]) -> Float[Tensor, "B D"]:
-        """y_gave, the heads side by side."""
-        return join_heads(self.attend(ids).context)[:, _GAVE_AT]
+    def output_of_gave(
+        self, ids: Int[Tensor, "B T"], *, average: bool = False
+    ) -> Float[Tensor, "B D"]:
+        """y_gave, the heads side by side; `average` gives every sentence the same weights."""
+        attended = self.attend(ids)
+        if not average:
+            return join_heads(attended.context)[:, _GAVE_AT]
+        weights = attended.weights[:, :, [_GAVE_AT]].mean(dim=0, keepdim=True)
+        return join_heads(weights @ self.values(ids))[:, 0]
+
+    def values(self, ids: Int[Tensor, "B T"]) -> Float[Tensor, "B H T E"]:
+        """What is passed on from each position."""
+        words = self.word_table(ids)
+        added = self.position_table.weight if self.positions == "added" else 0.0
+        return split_heads(self.to_values(words + added), self.n_heads)
 
     def forward(self, ids: Int[Tensor, "B T"]) -> tuple[Tensor, Tensor, Tensor]:
         """Logits of giver, gift and receiver."""
@@ -119,7 +137,7 @@ def learn_roles(
 ) -> RoleReading:
     """Train on all sentences of five names and three gifts; the width is shared by the heads."""
     ids = _all_sentences()
-    answers = (ids[:, _GIVER_AT], ids[:, _GIFT_AT] - len(_NAMES), ids[:, _RECEIVER_AT])
+    answers = (ids[:, _GIVER_AT], ids[:, _GIFT_AT] - len(ROLE_NAMES), ids[:, _RECEIVER_AT])
     with seeded(seed):
         model = RoleReader(n_heads, d_model, positions)
 
@@ -135,6 +153,7 @@ def learn_roles(
         readings = zip(model(ids), answers, strict=True)
         giver, gift, receiver = (logits.argmax(dim=-1) == answer for logits, answer in readings)
         change = model.output_of_gave(one) - model.output_of_gave(swapped)
+        averaged = model.output_of_gave(ids, average=True)
         return RoleReading(
             n_heads=n_heads,
             positions=positions,
@@ -144,6 +163,8 @@ def learn_roles(
             giver_and_receiver=_share(giver & receiver),
             weights=model.attend(one).weights[0, :, _GAVE_AT],
             change_when_swapped=float(change.abs().max()),
+            giver_by_average=accuracy(model.to_giver(averaged), answers[0]),
+            receiver_by_average=accuracy(model.to_receiver(averaged), answers[2]),
             model=model,
             ids=one,
         )
@@ -152,7 +173,7 @@ def learn_roles(
 def _all_sentences() -> Int[Tensor, "B T"]:
     sentences = [
         _encode((giver, "gave", gift, "to", receiver))
-        for (giver, receiver), gift in product(permutations(_NAMES, 2), _GIFTS)
+        for (giver, receiver), gift in product(permutations(ROLE_NAMES, 2), _GIFTS)
     ]
     return torch.cat(sentences)
 
