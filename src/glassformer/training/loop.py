@@ -8,6 +8,7 @@ import math
 import time
 from contextlib import nullcontext
 from copy import deepcopy
+from dataclasses import asdict
 from typing import Any
 
 import torch
@@ -184,6 +185,7 @@ class Trainer:
                 "position": vars(self.position),
                 "random": random_facts,
                 "data": self.problem.identity,
+                "config": asdict(self.config),
             }
             state = State(self.position.step, tensors, facts)
             save_state(self.folder.states, state, self.config.loop.keep)
@@ -196,6 +198,7 @@ class Trainer:
             self._rewind(0)
             return False
         self.problem.check_identity(state.facts.get("data", {}))
+        self._check_seed(state)
         fill(self.model, state.section("model"))
         self.optimiser.load(state.section("optimiser"))
         if self.average:  # where averaging is new, it begins with the weights as they are
@@ -213,6 +216,15 @@ class Trainer:
             torch.manual_seed(hash((self.position.step, self.processes.rank)))
         self._rewind(state.step)
         return True
+
+    def _check_seed(self, state: State) -> None:
+        """Refuse states of another seed: the rest of the run would be in another order."""
+        began = state.facts.get("config", {}).get("loop", {}).get("seed", self.config.loop.seed)
+        if began != self.config.loop.seed:
+            raise TrainingError(
+                f"the states in {self.folder.states} are of the seed {began}, not of "
+                f"{self.config.loop.seed}; leave loop.seed as it was, or start in another folder"
+            )
 
     def _rewind(self, step: int) -> None:
         """Forget what was written after a step: the run will write it again."""
