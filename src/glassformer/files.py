@@ -8,6 +8,7 @@ safetensors, and nothing of what they mean.
 
 import errno
 import json
+import math
 import os
 import secrets
 import stat
@@ -167,6 +168,7 @@ def read_tensor_entries(path: Path, *, error: ErrorType) -> dict[str, TensorEntr
     return entries
 
 
+_MOST_AXES = 64
 _BITS = {"BOOL": 8, "U8": 8, "I8": 8, "U16": 16, "I16": 16, "F16": 16, "BF16": 16, "U32": 32}
 _BITS |= {"I32": 32, "F32": 32, "U64": 64, "I64": 64, "F64": 64}
 
@@ -175,21 +177,22 @@ def _entry(path: Path, name: str, item: object, error: ErrorType) -> TensorEntry
     entry = item if isinstance(item, Mapping) else {}
     dtype, shape, offsets = (entry.get(key) for key in ("dtype", "shape", "data_offsets"))
     wrong = f"{path} is damaged or not a safetensors file: {name!r:.60}"
-    if not (_are_sizes(shape) and _are_sizes(offsets) and len(offsets) == 2 and dtype is not None):
-        raise error(f"{wrong} needs a dtype, a shape and two offsets")
-    if dtype not in _BITS:
+    if not (_are_sizes(shape) and _are_sizes(offsets) and len(offsets) == 2):
+        raise error(f"{wrong} needs a shape of at most {_MOST_AXES} axes and two offsets")
+    if not isinstance(dtype, str) or dtype not in _BITS:
         known = ", ".join(_BITS)
         raise error(f"{path}: {name!r:.60} has the dtype {dtype!r:.20}; expected one of {known}")
-    n_numbers = 1
-    for n in shape:
-        n_numbers *= n
-    if len(shape) > 64 or n_numbers * _BITS[dtype] != 8 * (offsets[1] - offsets[0]):
+    if math.prod(shape) * _BITS[dtype] != 8 * (offsets[1] - offsets[0]):
         raise error(f"{wrong} has another size than its shape {shape!r:.40} says")
     return TensorEntry(dtype, tuple(shape))
 
 
 def _are_sizes(value: Any) -> bool:
-    return isinstance(value, list) and all(type(n) is int and 0 <= n < 2**63 for n in value)
+    return (
+        isinstance(value, list)
+        and len(value) <= _MOST_AXES
+        and all(type(n) is int and 0 <= n < 2**63 for n in value)
+    )
 
 
 def write_whole(path: str | os.PathLike[str], content: str | bytes) -> Path:
