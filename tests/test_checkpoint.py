@@ -404,14 +404,14 @@ def test_a_foreign_config_of_any_size_is_refused_before_anything_is_built(
 ) -> None:
     """More numbers than any memory holds: to try would end otherwise than in this line."""
     width, depth = 2**20, 10_000
-    sizes = {
+    of_family: dict[str, dict[str, object]] = {
         "gpt2": {"n_embd": width, "n_head": 1, "n_layer": depth, "n_positions": 9},
         "llama": {"hidden_size": width, "num_attention_heads": 1, "num_hidden_layers": depth}
         | {"intermediate_size": width, "max_position_embeddings": 9, "hidden_act": "silu"},
         "bert": {"hidden_size": width, "num_attention_heads": 1, "num_hidden_layers": depth}
         | {"intermediate_size": width, "max_position_embeddings": 9, "hidden_act": "gelu"},
-    }[model_type]
-    config = {"model_type": model_type, "vocab_size": 2**20, **sizes}
+    }
+    config = {"model_type": model_type, "vocab_size": 2**20, **of_family[model_type]}
     (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
     few = {f"a{i}": torch.ones(2) for i in range(10)}
     save_file(few, tmp_path / "model.safetensors")

@@ -15,7 +15,7 @@ import stat
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, TypeGuard
 
 from glassformer.errors import GlassformerError
 
@@ -174,7 +174,7 @@ _BITS |= {"I32": 32, "F32": 32, "U64": 64, "I64": 64, "F64": 64}
 
 
 def _entry(path: Path, name: str, item: object, error: ErrorType) -> TensorEntry:
-    entry = item if isinstance(item, Mapping) else {}
+    entry: Mapping[str, object] = item if isinstance(item, Mapping) else {}
     dtype, shape, offsets = (entry.get(key) for key in ("dtype", "shape", "data_offsets"))
     wrong = f"{path} is damaged or not a safetensors file: {name!r:.60}"
     if not (_are_sizes(shape) and _are_sizes(offsets) and len(offsets) == 2):
@@ -187,7 +187,7 @@ def _entry(path: Path, name: str, item: object, error: ErrorType) -> TensorEntry
     return TensorEntry(dtype, tuple(shape))
 
 
-def _are_sizes(value: Any) -> bool:
+def _are_sizes(value: object) -> TypeGuard[list[int]]:
     return (
         isinstance(value, list)
         and len(value) <= _MOST_AXES
