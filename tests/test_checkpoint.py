@@ -1,19 +1,24 @@
 """Model folders: what is saved comes back, and what is damaged says so in one line."""
 
+import hashlib
 import json
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from glassformer import checkpoint
 from glassformer.checkpoint import Checkpoint
 from glassformer.checkpoint import folder as folder_of_model
 from glassformer.errors import CheckpointError
 from glassformer.nn import TextEncoder, build, presets
+from glassformer.nn.description import parameter_shapes
 from glassformer.text import CharacterTokenizer
+from tests.bounded import GIB, run_bounded
 
 
 @pytest.fixture
@@ -142,16 +147,43 @@ def _rewrite(file: Path, change: Callable[[dict[str, object]], object]) -> None:
     file.write_text(json.dumps(data), encoding="utf-8")
 
 
+def _replace_by_pipe(file: Path) -> None:
+    file.unlink()
+    os.mkfifo(file)
+
+
+def _replace_by_link(file: Path, target: str) -> None:
+    file.unlink()
+    file.symlink_to(target)
+
+
+def _replace_by_folder(file: Path) -> None:
+    file.unlink()
+    file.mkdir()
+
+
+def _overlap(file: Path) -> None:
+    """Let a tensor's numbers be those of another of the same size."""
+    data = file.read_bytes()
+    length = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + length])
+    header.pop("__metadata__", None)
+    equal = [name for name, item in header.items() if item["shape"] == [8, 8]]
+    header[equal[0]]["data_offsets"] = header[equal[1]]["data_offsets"]
+    text = json.dumps(header).encode()
+    file.write_bytes(len(text).to_bytes(8, "little") + text + data[8 + length :])
+
+
 DAMAGES: dict[str, tuple[Callable[[Path], object], list[str]]] = {
     "no config": (lambda f: (f / "config.json").unlink(), ["has no config.json"]),
     "no weights": (lambda f: (f / "model.safetensors").unlink(), ["has no model.safetensors"]),
     "config is no JSON": (
         lambda f: (f / "config.json").write_text("{", encoding="utf-8"),
-        ["cannot read", "config.json"],
+        ["config.json is damaged or not a model's config"],
     ),
     "config is nested without end": (
         lambda f: (f / "config.json").write_text("[" * 100_000, encoding="utf-8"),
-        ["cannot read", "config.json"],
+        ["config.json is damaged or not a model's config"],
     ),
     "no hash of the weights": (
         lambda f: _rewrite(f / "config.json", lambda d: d.pop("weights_sha256")),
@@ -187,6 +219,56 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], list[str]]] = {
             lambda d: d["model"].update(d_model=16),  # type: ignore[attr-defined]  # JSON object
         ),
         ["do not fit", "(16,", "(8,"],
+    ),
+    "sizes beyond any memory": (
+        lambda f: _rewrite(
+            f / "config.json",
+            lambda d: d["model"].update(  # type: ignore[attr-defined]  # JSON object
+                d_model=2**23, vocab_size=2**30
+            ),
+        ),
+        ["do not fit", "8388608"],
+    ),
+    "more layers than tensors": (
+        lambda f: _rewrite(
+            f / "config.json",
+            lambda d: d["model"].update(n_layers=10_000),  # type: ignore[attr-defined]  # as above
+        ),
+        ["do not fit", "10,000 layers", "43 tensors"],
+    ),
+    "config is a pipe": (lambda f: _replace_by_pipe(f / "config.json"), ["not a regular file"]),
+    "config is a device": (
+        lambda f: _replace_by_link(f / "config.json", "/dev/zero"),
+        ["not a regular file"],
+    ),
+    "config is a folder": (lambda f: _replace_by_folder(f / "config.json"), ["Is a directory"]),
+    "config is too large": (
+        lambda f: (f / "config.json").write_bytes(b" " * (2**24 + 1)),
+        ["larger than 16,777,216 bytes"],
+    ),
+    "tokenizer is a pipe": (
+        lambda f: _replace_by_pipe(f / "tokenizer.json"),
+        ["tokenizer.json", "not a regular file"],
+    ),
+    "tokenizer is a device": (
+        lambda f: _replace_by_link(f / "tokenizer.json", "/dev/zero"),
+        ["tokenizer.json", "not a regular file"],
+    ),
+    "weights are a pipe": (
+        lambda f: _replace_by_pipe(f / "model.safetensors"),
+        ["model.safetensors", "not a regular file"],
+    ),
+    "weights are a link to nothing": (
+        lambda f: _replace_by_link(f / "model.safetensors", "nothing"),
+        ["it has no model.safetensors"],
+    ),
+    "weights overlap": (lambda f: _overlap(f / "model.safetensors"), ["damaged"]),
+    "weights are whole numbers": (
+        lambda f: save_file(
+            {n: t.int() for n, t in load_file(f / "model.safetensors").items()},
+            f / "model.safetensors",
+        ),
+        ["hash"],
     ),
     "truncated weights": (
         lambda f: (f / "model.safetensors").write_bytes(
@@ -281,3 +363,115 @@ def test_a_model_with_metrics_beside_it_is_a_model(translator: Checkpoint, tmp_p
     folder = checkpoint.save(tmp_path / "mine", translator)
     (folder / "metrics.jsonl").write_text("{}", encoding="utf-8")
     assert checkpoint.find(folder) == folder
+
+
+def test_weights_that_are_no_floating_point_numbers_are_refused(
+    translator: Checkpoint, tmp_path: Path
+) -> None:
+    folder = checkpoint.save(tmp_path / "model", translator)
+    file = folder / "model.safetensors"
+    save_file({name: tensor.int() for name, tensor in load_file(file).items()}, file)
+    hashed = hashlib.sha256(file.read_bytes()).hexdigest()
+    _rewrite(folder / "config.json", lambda d: d.update(weights_sha256=hashed))
+    with pytest.raises(CheckpointError, match=r"floating-point numbers, got torch\.int32"):
+        checkpoint.load(folder)
+
+
+SHAPES = {
+    "gpt2": presets.gpt2(vocab_size=11, d_model=8, n_heads=2, n_layers=3, max_len=16),
+    "no layers": presets.gpt2(vocab_size=11, d_model=8, n_heads=2, n_layers=0, max_len=16),
+    "llama": presets.llama(vocab_size=11, d_model=8, n_heads=2, n_layers=2, d_ff=8, max_len=16),
+    "seq2seq": presets.vaswani_2017_base(
+        vocab_size=11, d_model=8, n_heads=2, n_layers=3, d_ff=8, max_len=16
+    ).with_(n_decoder_layers=2),
+    "one layer": presets.vaswani_2017_base(
+        vocab_size=11, d_model=8, n_heads=2, n_layers=1, d_ff=8, max_len=16
+    ).with_(n_decoder_layers=0, output__tied="none"),
+    "bert": presets.bert(vocab_size=11, d_model=8, n_heads=2, n_layers=2, d_ff=8, max_len=16),
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_the_shapes_of_a_config_are_those_of_its_model(name: str) -> None:
+    """One block stands for all of them; the model itself is the reference."""
+    built = {n: p.shape for n, p in build(SHAPES[name]).named_parameters()}
+    assert parameter_shapes(SHAPES[name]) == built
+
+
+@pytest.mark.parametrize("model_type", ["gpt2", "llama", "bert"])
+def test_a_foreign_config_of_any_size_is_refused_before_anything_is_built(
+    model_type: str, tmp_path: Path
+) -> None:
+    """More numbers than any memory holds: to try would end otherwise than in this line."""
+    width, depth = 2**20, 10_000
+    of_family: dict[str, dict[str, object]] = {
+        "gpt2": {"n_embd": width, "n_head": 1, "n_layer": depth, "n_positions": 9},
+        "llama": {"hidden_size": width, "num_attention_heads": 1, "num_hidden_layers": depth}
+        | {"intermediate_size": width, "max_position_embeddings": 9, "hidden_act": "silu"},
+        "bert": {"hidden_size": width, "num_attention_heads": 1, "num_hidden_layers": depth}
+        | {"intermediate_size": width, "max_position_embeddings": 9, "hidden_act": "gelu"},
+    }
+    config = {"model_type": model_type, "vocab_size": 2**20, **of_family[model_type]}
+    (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    few = {f"a{i}": torch.ones(2) for i in range(10)}
+    save_file(few, tmp_path / "model.safetensors")
+    with pytest.raises(CheckpointError, match=r"asks for 10,000 layers, .* has 10 tensors"):
+        checkpoint.load_foreign(tmp_path)
+    config |= {"n_layer": 1, "num_hidden_layers": 1}
+    (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    with pytest.raises(CheckpointError, match=r"asks for [\d,]+ numbers, .* holds 20"):
+        checkpoint.load_foreign(tmp_path)
+
+
+_BOMBS = """
+import json, shutil
+from pathlib import Path
+from glassformer import checkpoint
+from glassformer.errors import CheckpointError
+
+def refused(name, **model):
+    folder = Path(sys.argv[1]) / name
+    shutil.copytree(checkpoint.find("toy"), folder)
+    file = folder / "config.json"
+    data = json.loads(file.read_text(encoding="utf-8"))
+    for key, value in model.items():
+        data["model"][key] = {**data["model"][key], **value} if isinstance(value, dict) else value
+    file.write_text(json.dumps(data), encoding="utf-8")
+    refused_as_it_is(folder)
+
+def refused_as_it_is(folder):
+    try:
+        checkpoint.load(folder)
+    except CheckpointError as error:
+        print(error)
+    else:
+        raise AssertionError(folder)
+
+wide = {"n_heads": 1, "d_head": 4096}
+refused("wide", d_model=24576, attention=wide, feed_forward={"d_ff": 49152})
+refused("wider", d_model=2**24, attention={"n_heads": 1})
+refused("feed-forward", feed_forward={"d_ff": 2**26})
+refused("deep", n_layers=10_000)
+refused("vocabulary", vocab_size=2**31)
+refused("positions", max_len=2**24, d_model=64, positions={"kind": "sinusoidal"})
+for name, text in {
+    "lists": b'{"a": [' + b"[]," * 5_000_000 + b"1]}",
+    "objects": b'{"a": [' + b"{}," * 5_000_000 + b"1]}",
+    "strings": b'{"a": [' + b'"ab",' * 3_000_000 + b"1]}",
+    "emoji": ('{"a": [' + '"😀",' * 2_000_000 + "1]}").encode(),
+}.items():
+    folder = Path(sys.argv[1]) / name
+    shutil.copytree(checkpoint.find("toy"), folder)
+    (folder / "config.json").write_bytes(text)
+    refused_as_it_is(folder)
+    shutil.copy(checkpoint.find("toy") / "config.json", folder / "config.json")
+    (folder / "tokenizer.json").write_bytes(text[:-1] + b"," + text[1:-1] * 2 + b"}")
+    refused_as_it_is(folder)
+"""
+
+
+@pytest.mark.slow
+def test_no_refusal_of_a_model_folder_takes_a_gibibyte(tmp_path: Path) -> None:
+    ran = run_bounded(_BOMBS, str(tmp_path))
+    assert len(ran.printed.splitlines()) == 14
+    assert ran.peak < GIB, f"{ran.peak:,} bytes"

@@ -1,6 +1,7 @@
 """The readers: official splits, nothing on both sides, and no label that leaks."""
 
 import csv
+import gzip
 import json
 from pathlib import Path
 
@@ -17,10 +18,12 @@ from glassformer.data.parallel import (
     split_by_source,
 )
 from glassformer.data.plain import read_shakespeare, read_text_file, read_wikitext2
+from glassformer.data.reading import MOST_LINE
 from glassformer.data.table import read_table, split_by_text
 from glassformer.errors import ConfigError, DataError
 from glassformer.training.problems import prepare
 from glassformer.training.problems.problem import share_of
+from tests.bounded import GIB, run_bounded
 from tests.training.made import registered, tiny, write
 
 
@@ -175,6 +178,93 @@ def test_a_text_of_a_table_may_be_as_long_as_a_book(tmp_path: Path) -> None:
     read = read_table(table(tmp_path, f"text,label\n{book},a\nshort,b\n"), "text", "label")
     assert read.texts == [book, "short"]
     assert csv.field_size_limit() == 131_072, "the limit of others is left as it was"
+
+
+def test_a_cell_without_end_is_refused_with_its_line(tmp_path: Path) -> None:
+    long = "word " * 250_000
+    file = table(tmp_path, f'text,label\nshort,a\n"{long}",b\n')
+    with pytest.raises(DataError, match="after line 2: a cell has more than 1,048,576 characters"):
+        read_table(file, "text", "label")
+    assert csv.field_size_limit() == 131_072
+    # A quote that is never closed takes in all that follows.
+    file = table(tmp_path, 'text,label\nshort,a\n"open,b\n' + f"{long[:1000]}\n" * 1200)
+    with pytest.raises(DataError, match="shorten it, or check the quotes"):
+        read_table(file, "text", "label")
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_line_ends_of_a_table_may_be_of_any_kind_and_mixed(tmp_path: Path, end: str) -> None:
+    file = tmp_path / "t.csv"
+    file.write_bytes(f'text,label{end}one,a\n"two\r\nlines",b\r\nthree,a{end}'.encode())
+    read = read_table(file, "text", "label")
+    assert (read.texts, read.labels) == (["one", "two\r\nlines", "three"], ["a", "b", "a"])
+
+
+def test_a_column_with_another_value_in_each_row_is_no_column_of_classes(tmp_path: Path) -> None:
+    rows = "".join(f"text {i},{i}\n" for i in range(10_000))
+    with pytest.raises(
+        DataError, match=r"10,000 different values in column 'label' in 10,000 rows"
+    ):
+        read_table(table(tmp_path, "text,label\n" + rows), "text", "label")
+    few = "".join(f"text {i},{i % 101}\n" for i in range(202))
+    assert len(read_table(table(tmp_path, "text,label\n" + few), "text", "label").texts) == 202
+
+
+def test_pairs_with_mixed_line_ends_are_refused_with_the_line(tmp_path: Path) -> None:
+    file = tmp_path / "pairs.tsv"
+    file.write_bytes(b"a\tb\r\nc\td\n")
+    assert len(read_pairs(file)) == 2
+    file.write_bytes(b"a\tb\nc\td\re\tf\n")
+    with pytest.raises(DataError, match=r"line 2: a carriage return inside the line"):
+        read_pairs(file)
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.gz"])
+def test_a_line_without_end_is_refused_with_its_number(tmp_path: Path, name: str) -> None:
+    data = b"first\n" + b"x" * (MOST_LINE + 1)
+    file = tmp_path / name
+    file.write_bytes(gzip.compress(data, 1) if name == "a.gz" else data)
+    with pytest.raises(DataError, match=r"line 2: longer than 16,777,216 bytes; break it"):
+        read_text_file(file, 0.1)
+
+
+_HUGE = """
+from pathlib import Path
+from glassformer.errors import DataError
+from glassformer.training import train
+from glassformer.training.recipes import recipe
+from glassformer.training.settings import changed
+
+def refused(name, file):
+    config = changed(recipe(name), {"data.file": str(file), "data.cache": sys.argv[1] + "/cache"})
+    try:
+        train(config, sys.argv[1] + "/run")
+    except DataError as error:
+        print(error)
+    else:
+        raise AssertionError(name)
+
+cell = Path(sys.argv[1]) / "cell.csv"
+with cell.open("w", encoding="utf-8") as opened:
+    opened.write('text,label\\nshort,a\\n"')
+    for _ in range(80):
+        opened.write("word " * 200_000)
+    opened.write('",b\\n')
+refused("csv", cell)
+cell.write_text(cell.read_text("utf-8").replace("word word ", "word\\nword "), "utf-8")
+refused("csv", cell)
+line = Path(sys.argv[1]) / "line.txt"
+with line.open("wb") as opened:
+    opened.truncate(2**30)  # a line of zero bytes, which takes no place on the disk
+refused("text", line)
+"""
+
+
+@pytest.mark.slow
+def test_no_refusal_of_data_takes_a_gibibyte(tmp_path: Path) -> None:
+    ran = run_bounded(_HUGE, str(tmp_path))
+    assert len(ran.printed.splitlines()) == 3
+    assert ran.peak < GIB, f"{ran.peak:,} bytes"
 
 
 def test_pairs_that_are_all_too_long_are_named(tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ def test_a_foreign_dtype_or_format_is_refused(folder: Path, field: str, value: o
 
 def test_a_store_without_its_header_is_not_whole(folder: Path) -> None:
     (folder / "s.json").unlink()
-    with pytest.raises(DataError, match="cannot read the token store"):
+    with pytest.raises(DataError, match=r"cannot read .*s\.json"):
         TokenStore(folder, "s", key="k")
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+import transformers
 from torch import Tensor, nn
 
 from glassformer.errors import CheckpointError, ConfigError
@@ -167,13 +168,15 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     (BERT, {"hidden_act": "relu"}, "hidden_act must be 'gelu', got 'relu'"),
     (BERT, {"position_embedding_type": "relative_key"}, "must be 'absolute', got 'relative_key'"),
     (BERT, {"is_decoder": True}, "is_decoder must be False, got True"),
-    (BERT, {"tie_word_embeddings": False}, "tie_word_embeddings must be True, got False"),
+    (BERT, {"tie_word_embeddings": "no"}, "must be True or False, got 'no'"),
+    (BERT, {"architectures": 5}, "of another kind than expected"),
     (GPT2, {"activation_function": "relu"}, "must be 'gelu_new', got 'relu'"),
     (GPT2, {"n_inner": 99}, "n_inner must be 32, got 99"),
     (GPT2, {"scale_attn_weights": False}, "scale_attn_weights must be True, got False"),
     (GPT2, {"scale_attn_by_inverse_layer_idx": True}, "must be False, got True"),
     (GPT2, {"add_cross_attention": True}, "add_cross_attention must be False, got True"),
-    (GPT2, {"tie_word_embeddings": False}, "tie_word_embeddings must be True, got False"),
+    (GPT2, {"tie_word_embeddings": "no"}, "must be True or False, got 'no'"),
+    (GPT2, {"n_embd": None}, "of another kind than expected"),
     (LLAMA, {"hidden_act": "gelu"}, "hidden_act must be 'silu', got 'gelu'"),
     (LLAMA, {"attention_bias": True}, "attention_bias must be False, got True"),
     (LLAMA, {"mlp_bias": True}, "mlp_bias must be False, got True"),
@@ -319,6 +322,34 @@ def test_an_output_matrix_of_its_own_is_not_dropped() -> None:
     state = {"transformer.wte.weight": torch.zeros(2, 2), "lm_head.weight": torch.ones(2, 2)}
     with pytest.raises(CheckpointError, match="output matrix of their own"):
         load_hugging_face_gpt2(model, state)
+
+
+@pytest.mark.parametrize("family", ["gpt2", "bert"])
+def test_an_output_matrix_of_its_own_has_a_place_where_nothing_is_tied(family: str) -> None:
+    """The advice of the test above can be followed; Hugging Face's own model is the reference."""
+    torch.manual_seed(0)
+    sizes = {"vocab_size": 13, "tie_word_embeddings": False}
+    if family == "gpt2":
+        theirs: Any = transformers.GPT2LMHeadModel(
+            transformers.GPT2Config(n_embd=8, n_head=2, n_layer=2, n_positions=9, **sizes)
+        )
+    else:
+        theirs = transformers.BertForMaskedLM(
+            transformers.BertConfig(
+                hidden_size=8, num_attention_heads=2, num_hidden_layers=2, intermediate_size=16,
+                max_position_embeddings=9, **sizes,
+            )
+        )  # fmt: skip
+    with torch.no_grad():
+        for parameter in theirs.parameters():
+            parameter.normal_(0, 0.5)
+    theirs = theirs.eval().double()
+    data = {**theirs.config.to_dict(), "architectures": [type(theirs).__name__]}
+    ours = build(config_from_hugging_face(data)).eval().double()
+    load_hugging_face(ours, family, theirs.state_dict())
+    ids = torch.tensor([[1, 5, 9, 12], [3, 4, 2, 7]])
+    with torch.no_grad():
+        assert share(ours(ids), theirs(ids).logits) < 1e-13
 
 
 def test_a_tensor_beside_the_transformer_is_not_dropped() -> None:

@@ -110,7 +110,7 @@ def test_not_json_at_all(tmp_path: Path) -> None:
     path = tmp_path / "tokenizer.json"
     for content in ('{"kind": "凛冬"}'.encode("gbk"), b"\x80\x04}q\x00.", b"[" * 100_000):
         path.write_bytes(content)
-        with pytest.raises(CheckpointError, match="expected JSON in UTF-8"):
+        with pytest.raises(CheckpointError, match=r"expected JSON in UTF-8|nested over 100 deep"):
             load_tokenizer(path)
 
 
@@ -148,7 +148,7 @@ import glassformer.text
 heavy = {"torch", "tokenizers", "numpy", "huggingface_hub"} & set(sys.modules)
 assert not heavy, heavy
 ours = {name for name in sys.modules if name.startswith("glassformer.")}
-allowed = {"glassformer.errors", "glassformer.lazy"}
+allowed = {"glassformer.errors", "glassformer.files", "glassformer.lazy"}
 others = {n for n in ours if not n.startswith("glassformer.text")} - allowed
 assert not others, others
 """

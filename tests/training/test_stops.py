@@ -67,7 +67,7 @@ def test_a_full_disk_stops_with_the_states_before(
     def full(file: int) -> None:
         nonlocal n_syncs
         n_syncs += 1
-        if n_syncs > 6:  # config, facts, and two files for each of two states
+        if n_syncs > 7:  # config, tokenizer, facts, and two files for each of two states
             raise OSError(errno.ENOSPC, "No space left on device")
         real(file)
 

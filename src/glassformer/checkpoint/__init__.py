@@ -1,4 +1,7 @@
-"""A model as a folder: `places` says where folders are, `folder` writes and reads one."""
+"""A model as a folder: `places` says where folders are, `folder` writes and reads one.
+
+`one_file` reads what comes as a single file: nanoGPT, minGPT, llama2.c.
+"""
 
 from typing import TYPE_CHECKING
 
@@ -6,6 +9,7 @@ from glassformer.lazy import on_first_use
 
 if TYPE_CHECKING:
     from glassformer.checkpoint.folder import Checkpoint, load, load_foreign, save
+    from glassformer.checkpoint.one_file import load_llama2c, load_mingpt, load_nanogpt
     from glassformer.checkpoint.places import (
         CONFIG,
         SHIPPED,
@@ -27,6 +31,9 @@ __all__ = [
     "find",
     "load",
     "load_foreign",
+    "load_llama2c",
+    "load_mingpt",
+    "load_nanogpt",
     "name_of",
     "save",
     "shipped",

@@ -7,10 +7,11 @@ config.json, so that a damaged file is an error and not a slightly different mod
 
 import hashlib
 import json
+import math
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,10 +24,12 @@ from torch import Tensor, nn
 from glassformer import __version__
 from glassformer.checkpoint.places import CARD, CONFIG, TARGET_TOKENIZER, TOKENIZER, WEIGHTS
 from glassformer.errors import CheckpointError, GlassformerError
+from glassformer.files import as_path, read_object, read_tensor_entries
 from glassformer.nn import ModelConfig, build, describe, set_attention
 from glassformer.nn.attention import Implementation
+from glassformer.nn.description import parameter_shapes
 from glassformer.nn.foreign import config_from_hugging_face, load_hugging_face
-from glassformer.nn.foreign.renaming import fill
+from glassformer.nn.foreign.renaming import check_shapes, fill
 from glassformer.text import Tokenizer, load_tokenizer
 
 __all__ = ["Checkpoint", "load", "load_foreign", "save"]
@@ -64,7 +67,11 @@ def save(
     `dtype` stores the parameters in another precision (bfloat16 halves the file). `card` is the
     text of README.md; without it, one is written from the config.
     """
-    target = Path(folder)
+    target = as_path(folder, CheckpointError, "a model folder")
+    if not isinstance(checkpoint, Checkpoint):
+        raise CheckpointError(
+            f"a model is saved from a Checkpoint(model, config, …), got {type(checkpoint).__name__}"
+        )
     _check_replaceable(target)
     model = _unwrapped(checkpoint.model)
     try:
@@ -90,7 +97,7 @@ def load(
     device: torch.device | str = "cpu",
 ) -> Checkpoint:
     """Read a model folder; the model comes in evaluation mode."""
-    path = Path(folder)
+    path = as_path(folder, CheckpointError, "a model folder")
     data = _read_config(path)
     if data.get("model_type") != "glassformer":
         raise CheckpointError(
@@ -107,6 +114,8 @@ def load(
     _check_labels(path, labels, config)
     if not isinstance(about, dict):
         raise CheckpointError(f"{path}: about must be an object in {CONFIG}, got {about!r:.40}")
+    shapes = _listed_shapes(path, config)
+    _named(path, lambda: check_shapes(parameter_shapes(config), shapes))
     weights = _read_weights(path, str(data.get("weights_sha256")))
     model = build(config, attention)
     _named(path, lambda: fill(model, weights))
@@ -124,9 +133,11 @@ def load_foreign(
     folder: str | os.PathLike[str], *, attention: Implementation = "fused"
 ) -> Checkpoint:
     """Read a Hugging Face folder of a BERT, GPT-2 or Llama (config.json, model.safetensors)."""
-    path = Path(folder)
+    path = as_path(folder, CheckpointError, "a model folder")
     data = _read_config(path)
     config = _named(path, lambda: config_from_hugging_face(data))
+    shapes = _listed_shapes(path, config)
+    _named(path, lambda: _check_enough(shapes, config))
     weights = _read_weights(path, None)
     model = build(config)
     _named(path, lambda: load_hugging_face(model, data["model_type"], weights))
@@ -214,16 +225,9 @@ def _read_config(path: Path) -> dict[str, Any]:
     if not path.is_dir():
         raise CheckpointError(f"there is no model folder {path}")
     file = path / CONFIG
-    try:
-        data = json.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise CheckpointError(f"{path} is not a model folder: it has no {CONFIG}") from None
-    # RecursionError: brackets nested thousands deep, which no config has.
-    except (OSError, ValueError, RecursionError) as error:
-        raise CheckpointError(f"cannot read {file}: {error}") from None
-    if not isinstance(data, dict):
-        raise CheckpointError(f"cannot read {file}: it must hold one JSON object")
-    return data
+    if not file.exists():
+        raise CheckpointError(f"{path} is not a model folder: it has no {CONFIG}")
+    return read_object(file, error=CheckpointError, what="a model's config")
 
 
 def _check_labels(path: Path, labels: Any, config: ModelConfig) -> None:
@@ -239,10 +243,40 @@ def _check_labels(path: Path, labels: Any, config: ModelConfig) -> None:
         raise CheckpointError(f"{path}: expected {expected} labels, got {len(labels)}")
 
 
+def _listed_shapes(path: Path, config: ModelConfig) -> dict[str, tuple[int, ...]]:
+    """The shapes that the weights' header lists, if there are enough for a config's layers.
+
+    Nothing may be built before: a config of a few bytes can name any size.
+    """
+    file = path / WEIGHTS
+    if not file.exists():
+        raise CheckpointError(f"{path} is not a whole model folder: it has no {WEIGHTS}")
+    entries = read_tensor_entries(file, error=CheckpointError)
+    n_layers = config.n_layers + (config.n_decoder_layers or 0)
+    if n_layers > len(entries):
+        raise CheckpointError(
+            f"{path}: the weights do not fit the module: {CONFIG} asks for {n_layers:,} layers, "
+            f"{WEIGHTS} has {len(entries):,} tensors"
+        )
+    return {name: entry.shape for name, entry in entries.items()}
+
+
+def _check_enough(listed: Mapping[str, Sequence[int]], config: ModelConfig) -> None:
+    """Refuse a config that asks for more numbers than there are, under whatever names."""
+    wanted, there = _n_numbers(parameter_shapes(config)), _n_numbers(listed)
+    if wanted > there:
+        raise CheckpointError(
+            f"the weights do not fit the module: {CONFIG} asks for {wanted:,} numbers, {WEIGHTS} "
+            f"holds {there:,}"
+        )
+
+
+def _n_numbers(shapes: Mapping[str, Sequence[int]]) -> int:
+    return sum(math.prod(shape) for shape in shapes.values())
+
+
 def _read_weights(path: Path, expected_hash: str | None) -> dict[str, Tensor]:
     file = path / WEIGHTS
-    if not file.is_file():
-        raise CheckpointError(f"{path} is not a whole model folder: it has no {WEIGHTS}")
     try:
         tensors = load_file(file)
     except (SafetensorError, OSError) as error:
@@ -255,7 +289,7 @@ def _read_weights(path: Path, expected_hash: str | None) -> dict[str, Tensor]:
 
 
 def _read_tokenizer(file: Path) -> Tokenizer | None:
-    return load_tokenizer(file) if file.is_file() else None
+    return load_tokenizer(file) if file.exists() else None
 
 
 def _named(path: Path, read: Callable[[], T]) -> T:

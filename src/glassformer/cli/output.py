@@ -37,9 +37,9 @@ def write_text(text: str, output: Path | None) -> None:
     if output is None:
         sys.stdout.write(text)
         return
-    from glassformer.text.files import write_atomically
+    from glassformer.files import write_whole
 
-    write_atomically(output, text)
+    write_whole(output, text)
 
 
 def print_tables(tables: Sequence["RenderableType"], output: Path | None, width: int) -> None:

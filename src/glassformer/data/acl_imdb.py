@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from glassformer.errors import DataError
-from glassformer.text.files import write_atomically
+from glassformer.files import write_whole
 
 __all__ = ["convert"]
 
@@ -52,7 +52,7 @@ def convert(archive: Path, folder: Path, tell: Callable[[str], object]) -> list[
         path = folder / "imdb" / f"{name}.jsonl.xz"
         tell(f"writing {path}")
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, lzma.compress("".join(lines).encode(), preset=_PRESET))
+        write_whole(path, lzma.compress("".join(lines).encode(), preset=_PRESET))
         written.append(path)
     return written
 

@@ -62,6 +62,11 @@ def read_pairs(path: Path) -> list[Pair]:
     """Source, tab, target on each line, without repeated pairs; further columns are left out."""
     pairs: dict[Pair, None] = {}
     for number, line in enumerate(read_lines(path), start=1):
+        if "\r" in line:
+            raise DataError(
+                f"{path}, line {number}: a carriage return inside the line; its line ends are "
+                "mixed: save it with line feeds alone"
+            )
         columns = line.split("\t")
         if len(columns) < 2 or not columns[0].strip() or not columns[1].strip():
             raise DataError(f"{path}, line {number}: expected a text, a tab and its translation")

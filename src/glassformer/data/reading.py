@@ -13,39 +13,53 @@ from typing import IO
 
 from glassformer.errors import DataError
 
-__all__ = ["UNREADABLE", "open_unpacked", "read_lines", "read_text"]
+__all__ = ["MOST_LINE", "UNREADABLE", "open_unpacked", "read_lines", "read_text", "stream_lines"]
 
 UNREADABLE = (OSError, EOFError, lzma.LZMAError, zlib.error)
 """What reading raises where a file cannot be read, or is damaged."""
 
 
+MOST_LINE = 16 * 2**20
+"""Bytes of a line: what has no end before is no text in lines, and would fill any memory."""
+
+
 def read_text(path: Path) -> str:
     """The whole text of a file, line ends as they are written."""
-    try:
-        with open_unpacked(path) as opened:
-            data = opened.read()
-    except UNREADABLE as error:
-        raise DataError(f"cannot read {path}: {error}") from error
-    return decode(data, path)
+    return "".join(stream_lines(path))
 
 
 def read_lines(path: Path) -> Iterator[str]:
     """The lines of a file without their ends: LF or CRLF, never the rarer ones inside a text."""
-    lines = read_text(path).split("\n")
-    if lines[-1] == "":
-        lines.pop()
-    return (line.removesuffix("\r") for line in lines)
+    return (line.removesuffix("\n").removesuffix("\r") for line in stream_lines(path))
 
 
-def decode(data: bytes, path: Path) -> str:
+def stream_lines(path: Path) -> Iterator[str]:
+    """The lines of a file one by one, each with its end; one without an end in sight is refused."""
+    try:
+        with open_unpacked(path) as opened:
+            number = 0
+            while line := opened.readline(MOST_LINE + 1):
+                number += 1
+                if len(line) > MOST_LINE:
+                    raise DataError(
+                        f"{path}, line {number}: longer than {MOST_LINE:,} bytes; break it into "
+                        "shorter lines"
+                    )
+                yield decode(line, path, number)
+    except UNREADABLE as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"cannot read {path}: {error}") from error
+
+
+def decode(line: bytes, path: Path, number: int) -> str:
     """UTF-8 (with or without a mark) to text; a message names the first byte that is not."""
     try:
-        return data.decode("utf-8-sig")
+        return line.decode("utf-8-sig" if number == 1 else "utf-8")
     except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
         raise DataError(
-            f"{path} is not UTF-8: byte 0x{data[error.start]:02x} in line {line}; save it as "
-            f"UTF-8{_guess(data)}"
+            f"{path} is not UTF-8: byte 0x{line[error.start]:02x} in line {number}; save it as "
+            f"UTF-8{_guess(line)}"
         ) from None
 
 

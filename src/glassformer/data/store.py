@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.errors import DataError
+from glassformer.files import read_object
 
 __all__ = ["Ids", "TokenStore", "write_store"]
 
@@ -105,8 +106,8 @@ class TokenStore:
 
 def _read_header(path: Path) -> _Header:
     try:
-        header = _Header(**json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError) as error:
+        header = _Header(**read_object(path, error=DataError, what="a token store"))
+    except TypeError as error:
         raise DataError(f"cannot read the token store {path}: {error}") from None
     if header.format != FORMAT or header.dtype not in _LITTLE_ENDIAN:
         raise DataError(

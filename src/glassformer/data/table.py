@@ -2,16 +2,20 @@
 
 import csv
 import hashlib
-import io
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from glassformer.data.reading import read_text
+from glassformer.data.reading import stream_lines
 from glassformer.errors import DataError, did_you_mean
 
 __all__ = ["Table", "read_table", "split_by_text"]
+
+_MOST_CELL = 2**20  # characters: some two hundred pages
+_MANY_CLASSES = 100
+_AFTER_CR = re.compile(r"(?<=\r)(?!\n)(?=.)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -26,10 +30,10 @@ def read_table(path: Path, text_column: str, label_column: str) -> Table:
     """The two columns of a CSV file whose first row names them; quoted texts may have line ends."""
     if not path.is_file():
         raise DataError(f"there is no CSV file {path}")
-    rows = csv.DictReader(io.StringIO(read_text(path), newline=""), strict=True)
+    rows = csv.DictReader(_lines(path), strict=True)
     table = Table([], [])
     try:
-        with _fields_of_any_length():
+        with _long_cells():
             names = list(rows.fieldnames or ())
             for column in (text_column, label_column):
                 _check_column(path, column, names)
@@ -40,14 +44,36 @@ def read_table(path: Path, text_column: str, label_column: str) -> Table:
                     raise DataError(f"{path}, line {rows.line_num}: the column {empty!r} is empty")
                 table.texts.append(text)
                 table.labels.append(label)
-    except csv.Error as error:  # the line is that of the last row that could be read
-        raise DataError(f"{path}, in the row after line {rows.line_num}: {error}") from None
-    if len(set(table.labels)) < 2:
+    except csv.Error as error:
+        what: object = error
+        if "field limit" in str(error):
+            what = (
+                f"a cell has more than {_MOST_CELL:,} characters; shorten it, or check the quotes"
+            )
+        raise DataError(f"{path}, in the row after line {rows.line_num}: {what}") from None
+    _check_classes(path, label_column, table)
+    return table
+
+
+def _check_classes(path: Path, label_column: str, table: Table) -> None:
+    n_classes, n_rows = len(set(table.labels)), len(table.labels)
+    if n_classes < 2:
         found = f"only {table.labels[0]!r}" if table.labels else "no rows"
         raise DataError(
             f"{path} needs at least two classes in column {label_column!r}, got {found}"
         )
-    return table
+    if n_classes > _MANY_CLASSES and n_rows < 2 * n_classes:
+        raise DataError(
+            f"{path} has {n_classes:,} different values in column {label_column!r} in {n_rows:,} "
+            "rows: a class is learnt from several texts; name the column of the classes with "
+            "--label-column"
+        )
+
+
+def _lines(path: Path) -> Iterator[str]:
+    """Lines that end as CSV files' do: LF, CRLF, or CR alone, also mixed."""
+    for line in stream_lines(path):
+        yield from _AFTER_CR.split(line)
 
 
 def _check_column(path: Path, column: str, names: Sequence[str]) -> None:
@@ -63,9 +89,9 @@ def _check_column(path: Path, column: str, names: Sequence[str]) -> None:
 
 
 @contextmanager
-def _fields_of_any_length() -> Iterator[None]:
-    """Without Python's limit of 131,072 characters, which a chapter of a book exceeds."""
-    before = csv.field_size_limit(2**31 - 1)  # the most that every system takes
+def _long_cells() -> Iterator[None]:
+    """With a limit above Python's of 131,072 characters, which a chapter of a book exceeds."""
+    before = csv.field_size_limit(_MOST_CELL)
     try:
         yield
     finally:

@@ -7,9 +7,7 @@ be opened.
 
 from __future__ import annotations
 
-import json
 import math
-import struct
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ from typing import Any
 from glassformer import checkpoint
 from glassformer.errors import CheckpointError, UnknownNameError
 from glassformer.explorer.schemas import Bilingual, ModelInfo, Task
+from glassformer.files import read_object, read_tensor_entries
 
 __all__ = ["Catalogue"]
 
@@ -138,24 +137,13 @@ def _words_of(name: str, architecture: str, config: dict[str, Any]) -> _Words:
 
 
 def _config(folder: Path) -> dict[str, Any]:
-    try:
-        data = json.loads((folder / checkpoint.CONFIG).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"cannot read {folder / checkpoint.CONFIG}: {error}") from None
-    if not isinstance(data, dict):
-        raise CheckpointError(f"{folder / checkpoint.CONFIG} holds no model's settings")
-    return data
+    return read_object(folder / checkpoint.CONFIG, error=CheckpointError, what="a model's config")
 
 
 def _count_parameters(file: Path) -> int:
     """From the head of the weights' file, which lists every shape."""
-    try:
-        with file.open("rb") as opened:
-            (length,) = struct.unpack("<Q", opened.read(8))
-            head = json.loads(opened.read(min(length, 1 << 26)))
-    except (OSError, ValueError, struct.error) as error:
-        raise CheckpointError(f"cannot read {file}: {error}") from None
-    return sum(math.prod(part["shape"]) for name, part in head.items() if name != "__metadata__")
+    entries = read_tensor_entries(file, error=CheckpointError)
+    return sum(math.prod(entry.shape) for entry in entries.values())
 
 
 def _score(about: dict[str, Any]) -> Bilingual | None:

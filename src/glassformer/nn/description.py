@@ -10,7 +10,7 @@ from glassformer.nn.config import ModelConfig
 from glassformer.nn.layers import TokenEmbedding
 from glassformer.nn.models import build
 
-__all__ = ["count_parameters", "describe", "describe_config"]
+__all__ = ["count_parameters", "describe", "describe_config", "parameter_shapes"]
 
 
 def describe_config(config: ModelConfig) -> str:
@@ -18,6 +18,31 @@ def describe_config(config: ModelConfig) -> str:
     with torch.device("meta"):
         model = build(config)
     return describe(model)
+
+
+def parameter_shapes(config: ModelConfig) -> dict[str, torch.Size]:
+    """The parameters that a config would build, by name; shared ones once, by their first name.
+
+    One block of each stack is built, without memory for its numbers, and stands for all of them:
+    the time does not grow with the sizes that a stranger's config names.
+    """
+    depths = {
+        "encoder": config.n_layers,
+        "decoder": config.n_layers if config.n_decoder_layers is None else config.n_decoder_layers,
+    }
+    if config.architecture != "seq2seq":
+        depths["decoder"] = config.n_layers
+    one_deep = config.with_(
+        n_layers=min(1, config.n_layers), n_decoder_layers=min(1, depths["decoder"])
+    )
+    with torch.device("meta"):
+        model = build(one_deep)
+    shapes: dict[str, torch.Size] = {}
+    for name, parameter in model.named_parameters():
+        stack, marker, rest = name.partition(".blocks.0.")
+        copies = (f"{stack}.blocks.{i}.{rest}" for i in range(depths[stack])) if marker else (name,)
+        shapes |= dict.fromkeys(copies, parameter.shape)
+    return shapes
 
 
 def describe(model: nn.Module) -> str:

@@ -57,6 +57,14 @@ def sinusoidal_table(n_positions: int, width: int, base: float = 10_000.0) -> Fl
     return sinusoids(torch.arange(n_positions), width, base)
 
 
+_MOST_READY = 2**22  # numbers: a table for 131,072 positions of heads of 32, or 4,096 of 1,024
+
+
+def _n_ready(max_len: int, width: int) -> int:
+    """How many positions a table holds: a config may name any max_len, and no weight bounds it."""
+    return min(max_len, max(1, _MOST_READY // width))
+
+
 class LearnedPositions(nn.Module):
     """One learned vector for each position; positions beyond the last have none."""
 
@@ -81,14 +89,15 @@ class LearnedPositions(nn.Module):
 
 
 class SinusoidalPositions(nn.Module):
-    """Fixed sinusoids of any length; the first max_len are kept ready."""
+    """Fixed sinusoids of any length; the first max_len, or as many as fit, are kept ready."""
 
     table: Tensor
 
     def __init__(self, max_len: int, d_model: int, base: float = 10_000.0) -> None:
         super().__init__()
         self.base = base
-        self.register_buffer("table", sinusoidal_table(max_len, d_model, base), persistent=False)
+        table = sinusoidal_table(_n_ready(max_len, d_model), d_model, base)
+        self.register_buffer("table", table, persistent=False)
 
     def forward(self, positions: Int[Tensor, "... T"], length: int) -> Float[Tensor, "... T D"]:
         """The vectors of these positions, the last of which is at most length − 1."""
@@ -118,7 +127,7 @@ class RotaryPositions(nn.Module):
         super().__init__()
         self.d_head = d_head
         self.base = base
-        table = self._rotation(torch.arange(max_len))
+        table = self._rotation(torch.arange(_n_ready(max_len, d_head)))
         self.register_buffer("cosines", table.cosines, persistent=False)
         self.register_buffer("sines", table.sines, persistent=False)
 

@@ -6,8 +6,8 @@ This file knows the kinds by name and leaves what is inside to them.
 from os import PathLike
 
 from glassformer.errors import CheckpointError, ConfigError, InputError
+from glassformer.files import as_path, read_object
 from glassformer.text.characters import CharacterTokenizer
-from glassformer.text.files import read_object
 from glassformer.text.subwords import SubwordTokenizer
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.text.vocabulary import FORMAT
@@ -15,12 +15,14 @@ from glassformer.text.words import WordTokenizer
 
 __all__ = ["load_tokenizer"]
 
+_MOST_BYTES = 48 * 2**20  # the largest vocabularies in use (262,000 tokens) take 33 MB
 _KINDS = {"words": WordTokenizer.from_json, "characters": CharacterTokenizer.from_json}
 
 
 def load_tokenizer(path: str | PathLike[str]) -> Tokenizer:
     """The tokenizer that `Tokenizer.save` wrote, or a Hugging Face `tokenizer.json`."""
-    data = read_object(path)
+    file = as_path(path, CheckpointError, "a tokenizer")
+    data = read_object(file, error=CheckpointError, most=_MOST_BYTES, what="a tokenizer.json")
     kind = data.get("kind")
     try:
         if "model" in data:

@@ -10,12 +10,14 @@ which is imported when the first tokenizer is made and not before.
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from glassformer.errors import ConfigError, InputError
 from glassformer.text.display import show_bytes
+from glassformer.text.limits import Limits, limits_of
 from glassformer.text.special import check_spellings
 from glassformer.text.stream import TextStream
 from glassformer.text.tokenizer import Span, Tokenizer, as_texts
@@ -38,6 +40,10 @@ BYTE_OF_CHARACTER = {chr(byte): byte for byte in _PRINTING} | {
 # every core, few enough to hold in memory.
 _AT_ONCE = 1024
 
+_NO_LIMITS = Limits()
+_CANNOT_ENCODE = "this tokenizer cannot encode the text"
+_CANNOT_DECODE = "this tokenizer cannot decode these ids"
+
 # How vocabularies with "byte fallback" spell a byte.
 _FALLBACK = re.compile("<0x([0-9A-F]{2})>")
 
@@ -45,7 +51,13 @@ _FALLBACK = re.compile("<0x([0-9A-F]{2})>")
 class SubwordTokenizer(Tokenizer):
     """Subwords, ours or those of a `tokenizer.json` that another program wrote."""
 
-    def __init__(self, library: "tokenizers.Tokenizer", *, byte_level: bool) -> None:
+    def __init__(
+        self,
+        library: "tokenizers.Tokenizer",
+        *,
+        byte_level: bool,
+        limits: Limits = _NO_LIMITS,
+    ) -> None:
         # A foreign file may ask to pad or cut every text; here that is the caller's decision.
         library.no_padding()
         library.no_truncation()
@@ -60,6 +72,7 @@ class SubwordTokenizer(Tokenizer):
         )
         self._library = library
         self._byte_level = byte_level
+        self._limits = limits
         # Added tokens are spelled as text, not in bytes. The others follow as they are met.
         self._bytes = {id_: token.content.encode() for id_, token in added.items()}
 
@@ -103,6 +116,10 @@ class SubwordTokenizer(Tokenizer):
             library.train_from_iterator(chain([first], rest), trainer)
         except UnicodeEncodeError as error:
             raise InputError(f"{error.object!r:.40} is no Unicode text: {error.reason}") from None
+        except BaseException as error:
+            if not _is_panic(error):  # what the texts' own iterator raised
+                raise
+            raise InputError(f"the library `tokenizers` cannot learn from them: {error}") from None
         return cls(library, byte_level=True)
 
     @classmethod
@@ -110,13 +127,12 @@ class SubwordTokenizer(Tokenizer):
         """The inverse of `to_json`, given the parsed object; foreign ones are welcome."""
         from tokenizers import Tokenizer as Library
 
-        try:
+        limits = limits_of(data)
+        with _library_errors("the library `tokenizers` refuses it"):
             library = Library.from_str(json.dumps(data))
-        except Exception as error:  # the library raises nothing more specific
-            raise InputError(f"the library `tokenizers` refuses it: {error}") from error
         decoder = data.get("decoder")
         byte_level = isinstance(decoder, dict) and decoder.get("type") == "ByteLevel"
-        return cls(library, byte_level=byte_level)
+        return cls(library, byte_level=byte_level, limits=limits)
 
     def to_json(self) -> str:
         """The format of the library `tokenizers`, which many programs read."""
@@ -139,18 +155,17 @@ class SubwordTokenizer(Tokenizer):
         ids: list[list[int]] = []
         for at in range(0, len(texts), _AT_ONCE):
             some = texts[at : at + _AT_ONCE]
-            try:
+            for text in some:
+                self._limits.check(text)
+            with _library_errors(_CANNOT_ENCODE, some):
                 encoded = self._library.encode_batch_fast(some, add_special_tokens=False)
-            except TypeError:
-                raise _not_unicode(some) from None
             ids += [self._without_special(encoding.ids) for encoding in encoded]
         return ids
 
     def _align(self, text: str) -> list[tuple[int, Span]]:
-        try:
+        self._limits.check(text)
+        with _library_errors(_CANNOT_ENCODE, [text]):
             encoding = self._library.encode(text, add_special_tokens=False)
-        except TypeError:
-            raise _not_unicode([text]) from None
         return list(zip(self._without_special(encoding.ids), encoding.offsets, strict=True))
 
     def _bytes_to_end(self, text: str, id_: int, span: Span) -> int:
@@ -181,7 +196,8 @@ class SubwordTokenizer(Tokenizer):
     def _decode(self, ids: list[int]) -> str:
         if self._byte_level:
             return super()._decode(ids)
-        return self._library.decode(ids, skip_special_tokens=False)
+        with _library_errors(_CANNOT_DECODE):
+            return self._library.decode(ids, skip_special_tokens=False)
 
     def _label(self, id_: int) -> str:
         if self._byte_level:
@@ -207,16 +223,35 @@ class _LibraryStream(TextStream):
 
     def finish(self) -> str:
         """What the library still held back."""
-        return self._library.decode(self._ids, skip_special_tokens=False).removeprefix(self._sent)
+        with _library_errors(_CANNOT_DECODE):
+            whole = self._library.decode(self._ids, skip_special_tokens=False)
+        return whole.removeprefix(self._sent)
 
     def _add(self, id_: int) -> str:
         self._ids.append(id_)
-        text = self._steps.step(self._library, id_) or ""
+        with _library_errors(_CANNOT_DECODE):
+            text = self._steps.step(self._library, id_) or ""
         self._sent += text
         return text
 
 
-def _not_unicode(texts: Iterable[str]) -> InputError:
-    """The error for half a surrogate pair, which Python's strings may hold and UTF-8 may not."""
-    bad = next(text for text in texts if not is_unicode(text))
-    return InputError(f"{bad!r:.60} is no Unicode text: it holds half a surrogate pair")
+@contextmanager
+def _library_errors(what: str, texts: Sequence[str] = ()) -> Iterator[None]:
+    """Whatever the library raises becomes one line: `what` it could not do, and its own words.
+
+    It raises bare Exceptions, and panics, which derive from BaseException.
+    """
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit, MemoryError):
+        raise
+    except BaseException as error:
+        bad = next((text for text in texts if not is_unicode(text)), None)
+        if bad is not None:  # which Python's strings may hold, and UTF-8 may not
+            message = f"{bad!r:.60} is no Unicode text: it holds half a surrogate pair"
+            raise InputError(message) from None
+        raise InputError(f"{what}: {' '.join(str(error).split()):.200}") from None
+
+
+def _is_panic(error: BaseException) -> bool:
+    return type(error).__name__ == "PanicException"  # made by the library, to be imported nowhere

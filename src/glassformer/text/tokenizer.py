@@ -12,9 +12,9 @@ from operator import index
 from os import PathLike
 from typing import Any
 
-from glassformer.errors import ConfigError, InputError
+from glassformer.errors import CheckpointError, ConfigError, InputError
+from glassformer.files import as_path, write_whole
 from glassformer.text.display import show_text
-from glassformer.text.files import write_atomically
 from glassformer.text.special import SpecialTokens
 from glassformer.text.stream import PieceStream, TextStream
 from glassformer.text.vocabulary import Vocabulary
@@ -146,7 +146,11 @@ class Tokenizer(ABC):
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write one JSON file, whole or not at all; `load_tokenizer` reads it."""
-        write_atomically(path, self.to_json())
+        file = as_path(path, CheckpointError, "a tokenizer")
+        try:
+            write_whole(file, self.to_json())
+        except OSError as error:
+            raise CheckpointError(f"cannot write {file}: {error.strerror}") from error
 
     @abstractmethod
     def to_json(self) -> str:

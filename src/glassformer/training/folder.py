@@ -7,21 +7,43 @@ model/          the trained model         first/          the run it started fro
 """
 
 import json
+import re
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from glassformer.data.holding import hold
-from glassformer.errors import ConfigError, TrainingError
+from glassformer.errors import ConfigError, GlassformerError, TrainingError
+from glassformer.files import parse_object, read_object, remove_half_written, write_whole
 from glassformer.training.config import RunConfig
 from glassformer.training.settings import restored, to_json
-from glassformer.training.writing import remove_half_written, write_whole
 
-__all__ = ["RunFolder"]
+__all__ = ["Record", "RunFolder", "records_in", "state_files"]
 
 _LOCK = ".lock"
+_STATE_FILE = re.compile(r"\d{8,}\.(json|safetensors)")
+
+
+class Record(NamedTuple):
+    """One line of the metrics, as it is written and as it is read."""
+
+    line: bytes
+    data: dict[str, Any]
+
+
+def records_in(metrics: bytes) -> Iterator[Record]:
+    """The lines of a metrics.jsonl that a run of ours wrote.
+
+    The last one may be cut short by a kill, and a log is a file that other programs write to as
+    well: what is not a record is left out.
+    """
+    for number, line in enumerate(metrics.split(b"\n"), start=1):
+        with suppress(TrainingError):
+            data = parse_object(line, f"line {number}", error=TrainingError)
+            if type(data.get("step")) is int:
+                yield Record(line, data)
 
 
 class RunFolder:
@@ -51,8 +73,8 @@ class RunFolder:
         return self.path / "metrics.jsonl"
 
     def exists(self) -> bool:
-        """Whether a run has begun here."""
-        return (self.path / "config.json").is_file()
+        """Whether a run has begun here: its config is there, or a state that keeps it."""
+        return (self.path / "config.json").is_file() or _config_of_states(self.states) is not None
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -79,6 +101,7 @@ class RunFolder:
                 for folder in (self.path, self.states, self.path / "watch"):
                     remove_half_written(folder)
                 self._remove_half_saved_model()
+                _put_folders_aside(self.states)
             yield
 
     def _remove_half_saved_model(self) -> None:
@@ -88,15 +111,16 @@ class RunFolder:
                 shutil.rmtree(left, ignore_errors=True)
 
     def read_config(self) -> RunConfig:
-        """The config that the run began with."""
+        """The config that the run began with; where the file is lost, its states have it too."""
         file = self.path / "config.json"
         try:
-            data = json.loads(file.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise TrainingError(f"cannot read {file}: {error}") from None
-        if not isinstance(data, dict):
-            raise TrainingError(f"{file} is not the config of a run: expected a JSON object")
-        return restored(RunConfig, data, str(file))
+            data = read_object(file, error=TrainingError, what="the config of a run")
+            return restored(RunConfig, data, str(file))
+        except GlassformerError:
+            kept = _config_of_states(self.states)
+            if kept is None:
+                raise
+        return restored(RunConfig, kept, str(self.states))
 
     def begin(self, config: RunConfig) -> None:
         """Write what was asked for."""
@@ -118,17 +142,13 @@ class RunFolder:
 
     def rewind(self, step: int) -> None:
         """Drop metrics from after `step`: the run will make them again."""
-        if not self.metrics.is_file():
+        if not self.metrics.exists():
             return
-        kept = []
-        for line in self.metrics.read_text(encoding="utf-8").splitlines():
-            try:
-                record = json.loads(line)
-            except ValueError:  # cut short when the run was killed
-                continue
-            if record["step"] <= step:
-                kept.append(line)
-        write_whole(self.metrics, "".join(f"{line}\n" for line in kept).encode())
+        if not self.metrics.is_file():
+            raise TrainingError(f"{self.metrics} is not a regular file; move it elsewhere")
+        records = records_in(self.metrics.read_bytes())
+        kept = [record.line + b"\n" for record in records if record.data["step"] <= step]
+        write_whole(self.metrics, b"".join(kept))
 
     def check_empty(self) -> None:
         """Refuse a folder that holds something else."""
@@ -170,3 +190,27 @@ class RunFolder:
             write_whole(self.path / name, text.encode())
         except OSError as error:
             raise TrainingError(f"cannot write to {self.path}: {error.strerror}") from error
+
+
+def state_files(folder: Path) -> list[Path]:
+    """The JSON files of finished states, newest first."""
+    found = (path for path in folder.glob("[0-9]*.json") if _STATE_FILE.fullmatch(path.name))
+    return sorted((path for path in found if not path.is_dir()), reverse=True)
+
+
+def _config_of_states(folder: Path) -> dict[str, Any] | None:
+    """The settings of the run that the newest readable state is of, where a state keeps them."""
+    for path in state_files(folder):
+        with suppress(TrainingError, KeyError, TypeError):
+            config = read_object(path, error=TrainingError)["facts"]["config"]
+            if isinstance(config, dict):
+                return config
+    return None
+
+
+def _put_folders_aside(folder: Path) -> None:
+    """Rename folders that are named like a state: no state could be saved in their place."""
+    for path in folder.glob("[0-9]*"):
+        if _STATE_FILE.fullmatch(path.name) and path.is_dir():
+            with suppress(OSError):  # saving says what is wrong
+                path.rename(path.with_name(f"{path.name}.not-a-state"))

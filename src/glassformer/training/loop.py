@@ -8,6 +8,7 @@ import math
 import time
 from contextlib import nullcontext
 from copy import deepcopy
+from dataclasses import asdict
 from typing import Any
 
 import torch
@@ -182,6 +183,7 @@ class Trainer:
                 "position": vars(self.position),
                 "random": [said for _, said in generators],
                 "data": self.problem.identity,
+                "config": asdict(self.config),
             }
             state = State(self.position.step, tensors, facts)
             save_state(self.folder.states, state, self.config.loop.keep)
@@ -194,6 +196,7 @@ class Trainer:
             self._rewind(0)
             return False
         self.problem.check_identity(state.facts.get("data", {}))
+        self._check_seed(state)
         fill(self.model, state.section("model"))
         self.optimiser.load(state.section("optimiser"))
         if self.average:  # where averaging is new, it begins with the weights as they are
@@ -225,6 +228,15 @@ class Trainer:
                 f"this state was saved by {_processes(len(saved))} and is resumed by "
                 f"{_processes(n_now)}: the updates have the same examples, but other dropout masks "
                 "and another rounding, so the weights will not be the same to the last bit"
+            )
+
+    def _check_seed(self, state: State) -> None:
+        """Refuse states of another seed: the rest of the run would be in another order."""
+        began = state.facts.get("config", {}).get("loop", {}).get("seed", self.config.loop.seed)
+        if began != self.config.loop.seed:
+            raise TrainingError(
+                f"the states in {self.folder.states} are of the seed {began}, not of "
+                f"{self.config.loop.seed}; leave loop.seed as it was, or start in another folder"
             )
 
     def _rewind(self, step: int) -> None:

@@ -3,13 +3,12 @@
 Reads metrics.jsonl and knows nothing else of the run. matplotlib is imported when it is asked for.
 """
 
-import json
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from glassformer.errors import ConfigError, DataError
-from glassformer.training.folder import RunFolder
+from glassformer.training.folder import RunFolder, records_in
 
 __all__ = ["check_drawing", "plot_run"]
 
@@ -57,9 +56,9 @@ def plot_run(folder: Path) -> Path:
 
 def _records(metrics: Path) -> list[dict[str, Any]]:
     try:
-        lines = metrics.read_text(encoding="utf-8").splitlines()
+        records = [record.data for record in records_in(metrics.read_bytes())]
     except OSError as error:
         raise DataError(f"cannot read {metrics}: {error.strerror}") from None
-    if not lines:
+    if not records:
         raise DataError(f"{metrics} is empty: there is nothing to draw")
-    return [json.loads(line) for line in lines]
+    return records

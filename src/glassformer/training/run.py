@@ -18,6 +18,7 @@ from torch import nn
 from glassformer import __version__, checkpoint
 from glassformer.decoding import Beam
 from glassformer.errors import ConfigError, GlassformerError, TrainingError
+from glassformer.files import write_whole
 from glassformer.nn import count_parameters
 from glassformer.text import Tokenizer
 from glassformer.training.before import check_unchanged, start_from, with_first_in_place
@@ -33,7 +34,6 @@ from glassformer.training.progress import Reporter
 from glassformer.training.reference import command_of
 from glassformer.training.state import seed_random
 from glassformer.training.watching import announced
-from glassformer.training.writing import write_whole
 
 __all__ = ["Result", "train"]
 
@@ -140,8 +140,11 @@ def _follow(config: RunConfig, folder: RunFolder, resume: bool, where: _Where) -
     seed_random(config.loop.seed + processes.rank)  # dropout differs between processes
     if resume:
         taken_up = trainer.resume()
-        at = f"going on at step {trainer.position.step} of {trainer.total}"
-        say.line(at if taken_up else f"no state in {folder.states} to go on from: from the start")
+        say.line(
+            _where_it_goes_on(trainer)
+            if taken_up
+            else f"no state in {folder.states} to go on from: from the start"
+        )
     about = _about(config, problem, model, device, processes)
     say.line(
         f"{config.recipe}: {len(problem.train):,} examples, {about['parameters']:,} parameters, "
@@ -162,6 +165,13 @@ def _follow(config: RunConfig, folder: RunFolder, resume: bool, where: _Where) -
     return Result(
         folder.path, scores, position.step, position.seconds, seconds, count_parameters(model)
     )
+
+
+def _where_it_goes_on(trainer: Trainer) -> str:
+    step, total = trainer.position.step, trainer.total
+    if step < total:
+        return f"going on at step {step} of {total}"
+    return f"the run has made {step} updates already, {total} were asked for: none is left to make"
 
 
 def _first(

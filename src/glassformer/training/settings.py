@@ -14,6 +14,7 @@ from types import NoneType
 from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from glassformer.errors import ConfigError, UnknownNameError
+from glassformer.files import read_bytes
 
 __all__ = ["changed", "from_arguments", "from_file", "keys", "restored", "to_json"]
 
@@ -60,12 +61,11 @@ def from_arguments(arguments: Sequence[str]) -> dict[str, str]:
 
 def from_file(path: Path) -> dict[str, Any]:
     """Changes from a TOML file with one table a section, or a JSON file such as a run folder's."""
+    content = read_bytes(path, error=ConfigError)
     try:
-        text = path.read_text(encoding="utf-8-sig")  # Windows' editors write a mark
+        text = content.decode("utf-8-sig")  # Windows' editors write a mark
         data = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
-    except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path} is not {path.suffix[1:].upper() or 'TOML'}: {error}") from None
     if not isinstance(data, dict):
         raise ConfigError(f"{path} must hold sections with settings")

@@ -24,7 +24,8 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from glassformer.errors import TrainingError
-from glassformer.training.writing import write_whole
+from glassformer.files import open_regular, read_object, write_whole
+from glassformer.training.folder import state_files
 
 __all__ = [
     "State",
@@ -77,7 +78,7 @@ def save_state(folder: Path, state: State, keep: int) -> None:
             f"cannot save the state of step {state.step} to {folder}: {error.strerror}; "
             "the states saved before are whole"
         ) from error
-    others = [path for path in _states(folder) if path.stem != name]
+    others = [path for path in state_files(folder) if path.stem != name]
     earlier = [path for path in others if path.stem < name]
     for old in [*(path for path in others if path.stem > name), *earlier[keep - 1 :]]:
         # The JSON first: tensors without it are no state.
@@ -89,10 +90,10 @@ def save_state(folder: Path, state: State, keep: int) -> None:
 def newest_state(folder: Path, report: Callable[[str], None]) -> State | None:
     """The newest state that is whole; damaged ones are reported. None where there is none."""
     damaged = 0
-    for path in _states(folder):
+    for path in state_files(folder):
         try:
             return _read(path)
-        except (OSError, ValueError, TypeError, KeyError, SafetensorError) as error:
+        except (OSError, TrainingError, ValueError, TypeError, KeyError, SafetensorError) as error:
             report(f"{path} is damaged ({error}); the state before it is used")
             damaged += 1
     if damaged:
@@ -141,11 +142,6 @@ def restore_random(tensors: dict[str, Tensor], facts: dict[str, Any], device: to
         torch.mps.set_rng_state(tensors["mps"])
 
 
-def _states(folder: Path) -> list[Path]:
-    """The JSON files of finished states, newest first."""
-    return sorted(folder.glob("[0-9]*.json"), reverse=True)
-
-
 def _hash(data: bytes, step: int, facts: dict[str, Any]) -> str:
     """Over the tensors and what the JSON says besides."""
     said = json.dumps([step, facts], sort_keys=True).encode()
@@ -153,8 +149,9 @@ def _hash(data: bytes, step: int, facts: dict[str, Any]) -> str:
 
 
 def _read(path: Path) -> State:
-    facts = json.loads(path.read_text(encoding="utf-8"))
-    data = path.with_suffix(".safetensors").read_bytes()
+    facts = read_object(path, error=TrainingError, what="a state")
+    with open_regular(path.with_suffix(".safetensors")) as opened:
+        data = opened.read()
     if _hash(data, facts["step"], facts["facts"]) != facts["sha256"]:
         raise ValueError("its hash is another")
     return State(facts["step"], load(data), facts["facts"])

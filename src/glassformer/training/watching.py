@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 import torch
@@ -26,10 +26,11 @@ from torch import Tensor, nn
 
 from glassformer.data import Chance
 from glassformer.errors import TrainingError
+from glassformer.files import read_object, write_whole
 from glassformer.modes import evaluating
 from glassformer.nn import MultiHeadAttention, record_attention
+from glassformer.training.folder import records_in
 from glassformer.training.problems import Problem
-from glassformer.training.writing import write_whole
 
 __all__ = ["Sample", "Watch", "Watched", "announced", "read_attention", "read_watch"]
 
@@ -143,12 +144,11 @@ def read_watch(folder: Path, offset: int = 0) -> Watched:
     if offset > len(data) or data[:offset][-1:] not in (b"", b"\n"):
         # The run was rewound since. All from the start, and less than was given, which says so.
         begin, end = 0, data.rfind(b"\n", 0, offset - 1) + 1
-    lines = data[begin:end].splitlines()
     watch = folder / "watch"
     return Watched(
         sample=_read_sample(watch / "sample.json"),
         state=_read_state(watch / "state.json"),
-        metrics=[json.loads(line) for line in lines],
+        metrics=[record.data for record in records_in(data[begin:end])],
         next=max(begin, end),
         snapshots=_updates(watch),
     )
@@ -223,16 +223,21 @@ def _thin_out(folder: Path) -> None:
 def _read_sample(path: Path) -> Sample | None:
     if not path.is_file():
         return None
-    data = json.loads(path.read_text(encoding="utf-8"))
-    attending = tuple(
-        Attending(a["kind"], a["n_layers"], tuple(a["queries"]), tuple(a["keys"]))
-        for a in data["attending"]
-    )
-    return Sample(data["recipe"], data["total"], attending)
+    data = read_object(path, error=TrainingError, what="the sample of a run")
+    try:
+        attending = tuple(
+            Attending(a["kind"], a["n_layers"], tuple(a["queries"]), tuple(a["keys"]))
+            for a in data["attending"]
+        )
+        return Sample(data["recipe"], data["total"], attending)
+    except (KeyError, TypeError) as error:
+        raise TrainingError(f"{path} is not the sample of a run: {error!r}") from None
 
 
 def _read_state(path: Path) -> State:
     if not path.is_file():
         return "running"
-    state: State = json.loads(path.read_text(encoding="utf-8"))["state"]
-    return state
+    said = read_object(path, error=TrainingError, what="the state of a run").get("state")
+    if said not in get_args(State):
+        raise TrainingError(f"{path} is not the state of a run: {said!r:.40}")
+    return cast(State, said)

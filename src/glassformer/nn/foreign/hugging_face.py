@@ -25,6 +25,7 @@ from glassformer.nn.models import LanguageModel, MaskedLanguageModel, TextEncode
 
 __all__ = [
     "config_from_hugging_face",
+    "load_gpt2",
     "load_hugging_face",
     "load_hugging_face_bert",
     "load_hugging_face_gpt2",
@@ -49,6 +50,7 @@ _BERT: Table = {
     "cls.predictions.transform.dense.*": "transform.*",
     "cls.predictions.transform.LayerNorm.*": "transform_norm.*",
     "cls.predictions.bias": "to_vocabulary.bias",
+    "cls.predictions.decoder.*": "to_vocabulary.*",
     **in_blocks("encoder.layer.#.", "encoder.blocks.#.", _BERT_BLOCK),
 }
 _GPT2_BLOCK: Table = {
@@ -63,6 +65,7 @@ _GPT2: Table = {
     "wte.weight": "decoder.embedding.weight",
     "wpe.weight": "decoder.positions.table.weight",
     "ln_f.*": "decoder.final_norm.*",
+    "lm_head.weight": "to_vocabulary.weight",
     **in_blocks("h.#.", "decoder.blocks.#.", _GPT2_BLOCK),
 }
 _LLAMA_BLOCK: Table = {
@@ -87,12 +90,17 @@ _LLAMA: Table = {
 def load_hugging_face_bert(model: MaskedLanguageModel | TextEncoder, state: State) -> None:
     """From a BertModel or BertForMaskedLM. The pooler, which neither of ours has, is left out."""
     plain = {_modern(name.removeprefix("bert.")): tensor for name, tensor in state.items()}
-    unused = ["pooler.", "embeddings.position_ids", "cls.predictions.decoder.", "cls.seq_relation"]
+    unused = ["pooler.", "embeddings.position_ids", "cls.seq_relation"]
     if isinstance(model, TextEncoder):
         unused.append("cls.")
     else:
-        table = "embeddings.word_embeddings.weight"
-        _refuse_untied(plain, "cls.predictions.decoder.weight", table)
+        output = "cls.predictions.decoder."
+        shared = _shared(model, plain, f"{output}weight", "embeddings.word_embeddings.weight")
+        # The output's bias has two names. They are one parameter, unless nothing is tied.
+        twice = (
+            f"{output}bias" if shared or f"{output}bias" not in plain else "cls.predictions.bias"
+        )
+        unused += [*shared, twice]
     fill(model, rename(without(plain, unused), _BERT))
 
 
@@ -104,35 +112,53 @@ def _modern(name: str) -> str:
 
 
 def load_hugging_face_gpt2(model: LanguageModel, state: State) -> None:
-    """From a GPT2Model or GPT2LMHeadModel, whose matrices are stored transposed."""
-    plain = {name.removeprefix("transformer."): tensor for name, tensor in state.items()}
-    _refuse_untied(plain, "lm_head.weight", "wte.weight")
+    """From a GPT2Model or GPT2LMHeadModel, whose matrices are stored transposed.
+
+    An output matrix of its own has a place where the model is built with output.tied = "none".
+    """
+    load_gpt2(
+        model,
+        {
+            name: tensor.T if ".c_" in name and name.endswith("weight") else tensor
+            for name, tensor in state.items()
+        },
+    )
+
+
+def load_gpt2(model: LanguageModel, state: State) -> None:
+    """From GPT-2's names with upright matrices, as nanoGPT and minGPT have them."""
     masks = (".attn.bias", ".attn.masked_bias")  # the causal mask, which old files store
-    upright = {
-        name: tensor.T if ".c_" in name and name.endswith("weight") else tensor
-        for name, tensor in without(plain, ["lm_head."]).items()
+    plain = {
+        name.removeprefix("transformer."): tensor
+        for name, tensor in state.items()
         if not name.endswith(masks)
     }
-    fill(model, rename(upright, _GPT2))
+    unused = _shared(model, plain, "lm_head.weight", "wte.weight")
+    fill(model, rename(without(plain, unused), _GPT2))
 
 
 def load_hugging_face_llama(model: LanguageModel, state: State) -> None:
     """From a LlamaForCausalLM; without lm_head, from a LlamaModel with a tied output."""
     plain = {name.removeprefix("model."): tensor for name, tensor in state.items()}
-    unused = ["rotary_emb."]
-    if model.config.output.tied != "none":
-        unused.append("lm_head.")
-        _refuse_untied(plain, "lm_head.weight", "embed_tokens.weight")
+    unused = ["rotary_emb.", *_shared(model, plain, "lm_head.weight", "embed_tokens.weight")]
     fill(model, rename(without(plain, unused), _LLAMA))
 
 
-def _refuse_untied(state: State, output: str, table: str) -> None:
-    """An output matrix may be left out only where it is the token table."""
+def _shared(
+    model: LanguageModel | MaskedLanguageModel, state: State, output: str, table: str
+) -> list[str]:
+    """The output matrix, to be left out where our module shares the token table with it.
+
+    It may be left out only where it equals that table.
+    """
+    if model.config.output.tied == "none":
+        return []
     if output in state and table in state and not torch.equal(state[output], state[table]):
         raise CheckpointError(
             f"the weights have an output matrix of their own ({output}), our module shares the "
             "token table with it; build it with output.tied = none"
         )
+    return [output]
 
 
 def load_hugging_face(model: nn.Module, model_type: str, state: State) -> None:
@@ -153,12 +179,17 @@ def config_from_hugging_face(config: Mapping[str, Any]) -> ModelConfig:
     A setting that would change the arithmetic and that we do not have is refused.
     """
     family = config.get("model_type")
-    if family not in _CONFIGS:
+    if not isinstance(family, str) or family not in _CONFIGS:
         raise ConfigError(f"model_type must be {' or '.join(_CONFIGS)}, got {family!r}")
     try:
         return _CONFIGS[family](config)
     except KeyError as missing:
         raise ConfigError(f"the config of this {family} model lacks {missing}") from None
+    except (TypeError, OverflowError) as error:  # null, or a list, for a number
+        raise ConfigError(
+            f"the config of this {family} model has a setting of another kind than expected: "
+            f"{error}"
+        ) from None
 
 
 def _bert_config(c: Mapping[str, Any]) -> ModelConfig:
@@ -167,7 +198,7 @@ def _bert_config(c: Mapping[str, Any]) -> ModelConfig:
         hidden_act=("gelu",),
         position_embedding_type=("absolute", None),
         is_decoder=(False, None),
-        tie_word_embeddings=(True, None),
+        tie_word_embeddings=(True, False, None),
     )
     ours = presets.bert(
         vocab_size=c["vocab_size"],
@@ -182,6 +213,7 @@ def _bert_config(c: Mapping[str, Any]) -> ModelConfig:
         block__norm_eps=c.get("layer_norm_eps", 1e-12),
         attention__dropout=c.get("attention_probs_dropout_prob", 0.1),
         embedding__n_types=c.get("type_vocab_size", 2),
+        output__tied=_tied(c),
     )
     if "BertForMaskedLM" in (c.get("architectures") or []):
         return ours
@@ -196,7 +228,7 @@ def _gpt2_config(c: Mapping[str, Any]) -> ModelConfig:
         scale_attn_weights=(True, None),
         scale_attn_by_inverse_layer_idx=(False, None),
         add_cross_attention=(False, None),
-        tie_word_embeddings=(True, None),
+        tie_word_embeddings=(True, False, None),
     )
     return presets.gpt2(
         vocab_size=c["vocab_size"],
@@ -208,7 +240,13 @@ def _gpt2_config(c: Mapping[str, Any]) -> ModelConfig:
     ).with_(
         block__norm_eps=c.get("layer_norm_epsilon", 1e-5),
         attention__dropout=c.get("attn_pdrop", 0.1),
+        output__tied=_tied(c),
     )
+
+
+def _tied(c: Mapping[str, Any]) -> str:
+    """Whether the output map is the token table: so it is in GPT-2 and BERT, unless they say no."""
+    return "none" if c.get("tie_word_embeddings") is False else "output"
 
 
 def _llama_config(c: Mapping[str, Any]) -> ModelConfig:

@@ -6,7 +6,7 @@ one above the other.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 from torch import nn
@@ -19,6 +19,7 @@ __all__ = [
     "Table",
     "below",
     "check_fit",
+    "check_shapes",
     "fill",
     "in_blocks",
     "rename",
@@ -27,6 +28,7 @@ __all__ = [
 ]
 
 State = Mapping[str, Tensor]
+Shapes = Mapping[str, Sequence[int]]
 Table = Mapping[str, str | tuple[str, ...]]
 
 
@@ -76,7 +78,19 @@ def without(state: State, prefixes: Iterable[str]) -> dict[str, Tensor]:
 
 def check_fit(module: nn.Module, renamed: State, keep: tuple[str, ...] = ()) -> None:
     """Each parameter must get a tensor of its shape, but for those in `keep`."""
-    ours = dict(module.named_parameters())  # a shared parameter is listed once, by its first name
+    # A shared parameter is listed once, by its first name.
+    ours = {name: parameter.shape for name, parameter in module.named_parameters()}
+    check_shapes(ours, {name: tensor.shape for name, tensor in renamed.items()}, keep)
+    for name, tensor in renamed.items():
+        if not tensor.is_floating_point():
+            raise CheckpointError(
+                f"the weights do not fit the module: {name} must hold floating-point numbers, "
+                f"got {tensor.dtype}"
+            )
+
+
+def check_shapes(ours: Shapes, renamed: Shapes, keep: tuple[str, ...] = ()) -> None:
+    """Each of our names must be among theirs with the same shape, but for those in `keep`."""
     missing = [n for n in ours if n not in renamed and not any(map(n.startswith, keep))]
     unknown = [n for n in renamed if n not in ours]
     if missing or unknown:
@@ -85,11 +99,11 @@ def check_fit(module: nn.Module, renamed: State, keep: tuple[str, ...] = ()) -> 
         raise CheckpointError(
             f"the weights do not fit the module: they {what}" + f" and {others} more" * (others > 0)
         )
-    for name, tensor in renamed.items():
-        if ours[name].shape != tensor.shape:
+    for name, shape in renamed.items():
+        if tuple(ours[name]) != tuple(shape):
             raise CheckpointError(
-                f"the weights do not fit the module: {name} is {tuple(ours[name].shape)} here and "
-                f"{tuple(tensor.shape)} there"
+                f"the weights do not fit the module: {name} is {tuple(ours[name])} here and "
+                f"{tuple(shape)} there"
             )
 
 

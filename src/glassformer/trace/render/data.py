@@ -43,6 +43,7 @@ from torch import Tensor
 
 from glassformer.cancelling import stop_if_cancelled
 from glassformer.errors import TraceError, UnknownNameError
+from glassformer.files import as_path, read_bytes
 from glassformer.trace.cells import Cell
 from glassformer.trace.render.addresses import Addresses, all_steps
 from glassformer.trace.render.files import write_file
@@ -208,9 +209,10 @@ class TraceData:
 
 def read_json(path: str | os.PathLike[str]) -> TraceData:
     """Read a trace back; every number is the same, bit for bit."""
+    content = read_bytes(as_path(path, TraceError, "a trace"), error=TraceError, most=2**31)
     try:
-        data = json.loads(Path(path).read_text(encoding="utf-8"))
-    except ValueError as error:
+        data = json.loads(content)
+    except (ValueError, RecursionError) as error:
         raise TraceError(f"{path} is no JSON file: {error}") from None
     schema = data.get("schema") if isinstance(data, dict) else None
     if schema != SCHEMA:

@@ -1,0 +1,231 @@
+"""Files from strangers, read within bounds; files of our own, written whole or not at all.
+
+Whoever sends a model folder or a run decides what is in it. So nothing here opens a pipe or a
+device, reads more than the caller allows, or lets a parser's own exception out: a file that cannot
+be used is one line in the exception that the caller names. Knows JSON and the header of
+safetensors, and nothing of what they mean.
+"""
+
+import errno
+import json
+import math
+import os
+import secrets
+import stat
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple, TypeGuard
+
+from glassformer.errors import GlassformerError
+
+__all__ = [
+    "MOST_JSON",
+    "TensorEntry",
+    "as_path",
+    "open_regular",
+    "parse_object",
+    "read_bytes",
+    "read_object",
+    "read_tensor_entries",
+    "remove_half_written",
+    "write_whole",
+]
+
+MOST_JSON = 16 * 2**20
+"""Bytes of a JSON file, unless a caller expects more."""
+_MOST_VALUES = 6_000_000  # 72 bytes each at most once parsed: with the text itself, half a GiB
+_MOST_DEPTH = 100  # the JSON of a config or a tokenizer is less than 10 deep
+_MOST_HEADER = 32 * 2**20  # bytes: a tensor takes about 100
+_TMP = ".tmp"
+
+ErrorType = type[GlassformerError]
+
+
+def as_path(path: str | os.PathLike[str], error: ErrorType, what: str = "a file") -> Path:
+    """A path as a caller gave it, if it can be one."""
+    if not isinstance(path, str | os.PathLike):
+        raise error(f"{what} is named by a path, got {type(path).__name__}")
+    name = os.fspath(path)
+    if not isinstance(name, str) or not name or "\0" in name:
+        raise error(f"{what} is named by a path without NUL characters, got {name!r:.60}")
+    return Path(name)
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a regular file for reading; a pipe or a device, which may never end, is an OSError."""
+    # O_NONBLOCK: to open a pipe would otherwise wait for its writer. Windows has no such flag.
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    try:
+        handle = os.open(path, flags)
+    except ValueError as error:  # an embedded NUL
+        raise OSError(errno.EINVAL, str(error)) from None
+    try:
+        if stat.S_ISDIR(mode := os.fstat(handle).st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if not stat.S_ISREG(mode):
+            raise OSError(errno.EINVAL, "it is not a regular file")
+        return os.fdopen(handle, "rb")
+    except BaseException:
+        os.close(handle)
+        raise
+
+
+def read_bytes(path: Path, *, error: ErrorType, most: int = MOST_JSON) -> bytes:
+    """The bytes of a regular file of at most `most`."""
+    try:
+        with open_regular(path) as opened:
+            data = opened.read(most + 1)
+    except OSError as failure:
+        raise error(f"cannot read {path}: {failure.strerror}") from None
+    if len(data) > most:
+        raise error(f"{path} is larger than {most:,} bytes, the most that such a file may have")
+    return data
+
+
+def read_object(
+    path: Path, *, error: ErrorType, most: int = MOST_JSON, what: str = "a JSON object"
+) -> dict[str, Any]:
+    """The JSON object in a stranger's file; `what` it should be is told where it is not."""
+    return parse_object(read_bytes(path, error=error, most=most), path, error=error, what=what)
+
+
+def parse_object(
+    data: bytes, where: object, *, error: ErrorType, what: str = "a JSON object"
+) -> dict[str, Any]:
+    """The JSON object that some bytes of a stranger's are, bounded in size and depth."""
+    # Counted before parsing: `[[],[],…` takes 24 times as much memory as it has bytes.
+    if sum(map(data.count, (b",", b"[", b"{"))) > _MOST_VALUES:
+        raise error(f"{where} is not {what}: it holds more than {_MOST_VALUES:,} values")
+    try:
+        found = json.loads(data.decode("utf-8-sig"))
+        too_deep = _is_deeper(found, _MOST_DEPTH)
+    except RecursionError:
+        too_deep = True
+    except ValueError as failure:  # of the decoder, of the parser, of a number of 5,000 digits
+        raise error(
+            f"{where} is damaged or not {what}: expected JSON in UTF-8, received {failure}"
+        ) from None
+    if too_deep:
+        raise error(f"{where} is damaged or not {what}: nested over {_MOST_DEPTH} deep")
+    if not isinstance(found, dict):
+        raise error(f"{where} is not {what}: expected a JSON object, got {type(found).__name__}")
+    return found
+
+
+def _is_deeper(value: object, most: int) -> bool:
+    """Whether lists and objects are nested more than `most` deep, found without recursion."""
+    level = [value] if isinstance(value, dict | list) else []
+    for _ in range(most):
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, dict | list)
+        ]
+        if not level:
+            return False
+    return True
+
+
+class TensorEntry(NamedTuple):
+    """What the header of a safetensors file says of one tensor."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+
+def read_tensor_entries(path: Path, *, error: ErrorType) -> dict[str, TensorEntry]:
+    """The tensors that a safetensors file lists, without reading their numbers.
+
+    The length of the file and that of each tensor agree with the header; the rest (overlaps, gaps)
+    is checked by the library when it reads the numbers.
+    """
+    what = "a safetensors file"
+    try:
+        with open_regular(path) as opened:
+            size = os.fstat(opened.fileno()).st_size
+            length = int.from_bytes(opened.read(8), "little")
+            if not 2 <= length <= min(size - 8, _MOST_HEADER):
+                raise error(
+                    f"{path} is damaged or not {what}: its header should have {length:,} bytes, "
+                    f"the file has {size:,}; copy it again"
+                )
+            head = opened.read(length)
+    except OSError as failure:
+        if isinstance(failure, GlassformerError):
+            raise
+        raise error(f"cannot read {path}: {failure.strerror}") from None
+    header = parse_object(head, path, error=error, what=what)
+    header.pop("__metadata__", None)
+    entries = {name: _entry(path, name, item, error) for name, item in header.items()}
+    end = max((item["data_offsets"][1] for item in header.values()), default=0)
+    if end != size - 8 - length:
+        raise error(
+            f"{path} is damaged or not {what}: its tensors end after {end:,} bytes, "
+            f"{size - 8 - length:,} are there; copy it again"
+        )
+    return entries
+
+
+_MOST_AXES = 64
+_BITS = {"BOOL": 8, "U8": 8, "I8": 8, "U16": 16, "I16": 16, "F16": 16, "BF16": 16, "U32": 32}
+_BITS |= {"I32": 32, "F32": 32, "U64": 64, "I64": 64, "F64": 64}
+
+
+def _entry(path: Path, name: str, item: object, error: ErrorType) -> TensorEntry:
+    entry: Mapping[str, object] = item if isinstance(item, Mapping) else {}
+    dtype, shape, offsets = (entry.get(key) for key in ("dtype", "shape", "data_offsets"))
+    wrong = f"{path} is damaged or not a safetensors file: {name!r:.60}"
+    if not (_are_sizes(shape) and _are_sizes(offsets) and len(offsets) == 2):
+        raise error(f"{wrong} needs a shape of at most {_MOST_AXES} axes and two offsets")
+    if not isinstance(dtype, str) or dtype not in _BITS:
+        known = ", ".join(_BITS)
+        raise error(f"{path}: {name!r:.60} has the dtype {dtype!r:.20}; expected one of {known}")
+    if math.prod(shape) * _BITS[dtype] != 8 * (offsets[1] - offsets[0]):
+        raise error(f"{wrong} has another size than its shape {shape!r:.40} says")
+    return TensorEntry(dtype, tuple(shape))
+
+
+def _are_sizes(value: object) -> TypeGuard[list[int]]:
+    return (
+        isinstance(value, list)
+        and len(value) <= _MOST_AXES
+        and all(type(n) is int and 0 <= n < 2**63 for n in value)
+    )
+
+
+def write_whole(path: str | os.PathLike[str], content: str | bytes) -> Path:
+    """Write a file under another name beside it, force it to the disk, then rename it.
+
+    A text is written as UTF-8 with its line ends as they are. A file that is replaced keeps its
+    mode. Whatever goes wrong is an OSError that names the target, and what was there before stays.
+    """
+    target = Path(path)
+    data = content.encode("utf-8") if isinstance(content, str) else content
+    # In the same folder, since a rename across file systems is not atomic. A name of its own for
+    # each writer, and a short one: the target's may be as long as the system allows.
+    temporary = target.with_name(f".{secrets.token_hex(8)}{_TMP}")
+    try:
+        with temporary.open("xb") as opened:  # the mode is the one that the user's umask gives
+            opened.write(data)
+            opened.flush()
+            os.fsync(opened.fileno())
+        with suppress(FileNotFoundError):
+            temporary.chmod(stat.S_IMODE(target.stat().st_mode))
+        temporary.replace(target)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror or str(error), str(target)) from None
+    except ValueError as error:  # an embedded NUL
+        raise OSError(errno.EINVAL, str(error), str(target)) from None
+    finally:
+        with suppress(OSError, ValueError):  # renamed already, or never made
+            temporary.unlink()
+    return target
+
+
+def remove_half_written(folder: Path) -> None:
+    """Remove what `write_whole` was killed over; nobody may be writing there now."""
+    for left in folder.glob(f".*{_TMP}"):
+        with suppress(OSError):
+            left.unlink()

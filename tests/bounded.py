@@ -1,0 +1,43 @@
+"""Programs that run in a process of their own, with a limit on memory, and say what they took."""
+
+import subprocess
+import sys
+from dataclasses import dataclass
+
+__all__ = ["GIB", "Ran", "run_bounded"]
+
+GIB = 2**30
+
+# RLIMIT_DATA is a stop for the machine's sake, far above what a test may accept.
+_BEFORE = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_DATA, ({most}, {most}))
+"""
+_AFTER = """
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print("peak", peak * (1 if sys.platform == "darwin" else 1024))
+"""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a program printed, and the most memory that it held."""
+
+    printed: str
+    peak: int
+
+
+def run_bounded(program: str, *arguments: str, most: int = 4 * GIB) -> Ran:
+    """Run a Python program, its arguments in `sys.argv[1:]`; it may not fail."""
+    code = _BEFORE.format(most=most) + program + _AFTER
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        check=False,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    printed, _, peak = done.stdout.rpartition("peak ")
+    return Ran(printed, int(peak))
