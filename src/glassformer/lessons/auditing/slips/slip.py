@@ -14,7 +14,7 @@ import numpy as np
 
 from glassformer.lessons.example import Bilingual, Digits, Step
 from glassformer.lessons.formulas import FormulaError
-from glassformer.lessons.formulas.tree import Call, Listing, Node, Number, children, replace_all
+from glassformer.lessons.formulas.tree import Call, Listing, Node, Number, replace_all, walk
 from glassformer.lessons.formulas.values import Array, Numbers, Value, Words
 
 __all__ = ["Change", "Part", "Rule", "Scene", "Slip", "anywhere", "take_rows"]
@@ -89,7 +89,7 @@ def anywhere(
     """
 
     def rewrite(tree: Node, scene: Scene) -> Iterator[Change]:
-        for node in dict.fromkeys(_parts(tree, not_below)):
+        for node in _parts(tree, not_below):
             for new, detail in rule(node, scene):
                 yield Change(replace_all(tree, node, new), detail)
 
@@ -102,7 +102,4 @@ def take_rows(tree: Node, rows: list[int]) -> Node:
 
 
 def _parts(tree: Node, not_below: tuple[str, ...]) -> Iterator[Node]:
-    yield tree
-    if not (isinstance(tree, Call) and tree.function in not_below):
-        for child in children(tree):
-            yield from _parts(child, not_below)
+    return walk(tree, lambda node: not (isinstance(node, Call) and node.function in not_below))
