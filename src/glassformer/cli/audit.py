@@ -21,14 +21,17 @@ def audit(
     to: Literal["terminal", "md", "html"] = "terminal",
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
 ) -> None:
-    """Check every printed number of a worked example; exit 1 where one is wrong.
+    """Check every printed number of a worked example.
+
+    Exit code: 0 nothing is wrong, 1 something is, 2 the example cannot be read, 70 a fault of
+    Glassformer itself.
 
     Parameters
     ----------
     example:
         illustrated, by-hand, masked, thrones, or a file of your own; all shipped ones if none.
     as_json:
-        Write {"example", "steps": [{"id", "verdict", "slip", "right"}]}, one example a line.
+        Write {"example", "steps": [{"id", "verdict", "slip", "right", "note"}]}, one per line.
     lang:
         English or Chinese.
     to:
