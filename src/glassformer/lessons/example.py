@@ -45,12 +45,12 @@ class Digits:
     decimals: NDArray[np.int64]
     exact: bool = False
 
-    @property
+    @cached_property
     def shown(self) -> NDArray[np.bool_]:
         """Where something is printed."""
         return ~np.isnan(self.values)
 
-    @property
+    @cached_property
     def half(self) -> Array:
         """Half a unit of the last digit: how far the number meant may be from the one printed."""
         if self.exact:
@@ -82,7 +82,7 @@ class Step:
     any_order: bool = False
     ignore_case: bool = False
 
-    @property
+    @cached_property
     def complete(self) -> bool:
         """Whether every number or word of it is printed."""
         if isinstance(self.printed, Digits):

@@ -330,9 +330,9 @@ class Evaluator:
             case "any":
                 return value
             case "whole" if isinstance(value, Numbers):
-                number = float(value.mid) if not value.shape else np.nan
-                if value.exact and number.is_integer() and _allows(parameter, int(number)):
-                    return int(number)
+                number = _one_whole(value)
+                if number is not None and _allows(parameter, number):
+                    return number
                 where += f" {_whole_number(parameter)}"
             case "whole":
                 where += f" {_whole_number(parameter)}"
@@ -347,6 +347,14 @@ def _size(value: Value) -> int:
     if isinstance(value, Numbers):
         return value.mid.size if value.exact else 4 * value.mid.size
     return len(value.items) if isinstance(value, Words) else value.allowed.size
+
+
+def _one_whole(value: Numbers) -> int | None:
+    """The only whole number that a value may be: a printed 60 is from 59.5 to 60.5, hence 60."""
+    if value.shape or not np.isfinite(value.low) or not np.isfinite(value.high):
+        return None
+    first, last = math.ceil(value.low), math.floor(value.high)
+    return first if first == last == value.mid else None
 
 
 def _allows(parameter: Parameter, number: int) -> bool:

@@ -102,11 +102,10 @@ def digits_exchanged(tree: Node, scene: Scene) -> Iterator[Change]:
     if right.shape != digits.values.shape:
         return
     typed = np.array(right)  # one number alone is no array that can be written to
-    for at in np.ndindex(right.shape):
-        if np.isfinite(right[at]) and np.isfinite(digits.values[at]):
-            typed[at] = _as_typed(
-                float(right[at]), float(digits.values[at]), int(digits.decimals[at])
-            )
+    unlike = np.isfinite(right - digits.values) & (np.abs(right - digits.values) > digits.half)
+    for at in zip(*np.nonzero(np.atleast_1d(unlike)), strict=True):
+        at = at[: right.ndim]
+        typed[at] = _as_typed(float(right[at]), float(digits.values[at]), int(digits.decimals[at]))
     if not np.array_equal(typed, right):
         yield Change(Known(typed), Bilingual("two neighbouring digits", "相邻两位数字"))
 
