@@ -133,7 +133,7 @@ def _judge(misprint: Misprint, name: str, wrong_before: set[str], figures: Figur
             figures.found += 1
         else:
             figures.missed.append(where)
-    if misprint.step in wrong:
+    if misprint.step in wrong - wrong_before:
         others = wrong - wrong_before - {misprint.step}
         figures.blamed += [f"{where} → {id_}" for id_ in sorted(others)]
     figures.unfinished += sum(

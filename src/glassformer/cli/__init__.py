@@ -26,7 +26,12 @@ app = App(
     suppress_keyboard_interrupt=False,  # we say so in one line, and how to go on
 )
 for _name, _help in (
-    ("audit", "Check every printed number of a worked example."),
+    (
+        "audit",
+        "Check every printed number of a worked example.\n\n"
+        "Exit code: 0 nothing is wrong, 1 something is, 2 the example cannot be read, 70 a fault "
+        "of Glassformer itself.",
+    ),
     ("claims", "Run what the texts claim: verdict, figures, pictures."),
     ("data", "List the data sets, or check and fetch one."),
     ("describe", "Show a preset's parts with their parameter counts."),

@@ -37,7 +37,7 @@ _MISFITS = Bilingual(
 _NOT_SEARCHED = Bilingual("cause not searched further", "未继续查找原因")
 
 # How much is computed to explain what is wrong in one example, in numbers: a second or two.
-_MOST_WORK = 20_000_000
+_MOST_WORK = 12_000_000
 _MOST_MISPRINTS = 4  # wrong inputs of one step of which every choice is tried
 
 
