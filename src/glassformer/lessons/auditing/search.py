@@ -79,7 +79,8 @@ class Search:
             and other.id in from_print.faces
             and step.id not in {other.id, *from_print.example.ancestors(other)}
         }
-        self._scene = Scene(step, self._right, step.printed, others, self._faces)
+        titles = {other.id: other.title for other in from_print.example.steps}
+        self._scene = Scene(step, self._right, step.printed, others, self._faces, titles)
 
     def explanations(self) -> list[Explanation]:
         """The simplest explanations; several where they fit equally well, none if none does."""

@@ -7,17 +7,45 @@ into a `Slip`; `audit(example, slips=(*CATALOGUE, mine))` tries it wherever it c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from glassformer.lessons.example import Bilingual, Digits, Step
+from glassformer.lessons.example import Bilingual, Digits, Language, Step
 from glassformer.lessons.formulas import FormulaError
-from glassformer.lessons.formulas.tree import Call, Listing, Node, Number, children, replace_all
+from glassformer.lessons.formulas.tree import (
+    Call,
+    Listing,
+    Name,
+    Node,
+    Number,
+    Partly,
+    children,
+    replace_all,
+    show,
+)
 from glassformer.lessons.formulas.values import Array, Numbers, Value, Words
 
 __all__ = ["Change", "Part", "Rule", "Scene", "Slip", "anywhere", "take_rows"]
+
+
+_SIZES = ("rows", "columns", "count")
+
+
+def _written(node: Node) -> Iterator[Node]:
+    """The parts of a formula as it is written: a step in it is a name, whatever is behind it."""
+    yield node
+    if not isinstance(node, Partly):
+        for child in children(node):
+            yield from _written(child)
+
+
+def _short(title: str) -> str:
+    """A title without what is added to it: a sentence has no room for more."""
+    title = re.split("[,;，；]", title)[0]
+    return re.split("[:：]", title)[0] if len(title) > 30 else title
 
 
 @dataclass(frozen=True)
@@ -37,6 +65,49 @@ class Scene:
     printed: Digits | Words
     others: dict[str, Value]
     evaluate: Callable[[Node], Value]
+    titles: Mapping[str, Bilingual] = field(default_factory=dict)
+    _said: dict[Node, Bilingual] = field(default_factory=dict, init=False, repr=False)
+
+    def say(self, node: Node) -> Bilingual:
+        """A part of the formula for a reader who has the article but not the example file.
+
+        Steps go by their titles, sizes by their numbers: `sqrt(columns(key))` is √4.
+        """
+        if node not in self._said:
+            self._said[node] = Bilingual(
+                show(self._readable(node, "en")), show(self._readable(node, "zh"))
+            )
+        return self._said[node]
+
+    def tell(self, en: str, zh: str, **parts: Node) -> Bilingual:
+        """A sentence in both languages, with parts of the formula in its {places}."""
+        said = {name: self.say(node) for name, node in parts.items()}
+        return Bilingual(
+            en.format(**{name: text.en for name, text in said.items()}),
+            # Chinese sets no space beside quotation marks.
+            re.sub(" ?(“[^”]*”) ?", r"\1", zh.format(**{k: text.zh for k, text in said.items()})),
+        )
+
+    def title(self, id_: str, language: Language) -> str:
+        """What a reader calls a step: its title in quotes, or its name where it has no title."""
+        title = self.titles.get(id_)
+        return id_ if title is None or title.en == id_ else f"“{_short(title.say(language))}”"
+
+    def _readable(self, node: Node, language: Language) -> Node:
+        for part in dict.fromkeys(_written(node)):
+            if isinstance(part, Call) and part.function in _SIZES:
+                size = self.numbers(part)
+                if size is not None and not size.ndim:
+                    node = replace_all(node, part, Number(float(size)))
+        for part in dict.fromkeys(_written(node)):
+            match part:
+                case Call(function="sqrt", arguments=(Number(value=value),)):
+                    node = replace_all(node, part, Name(f"√{value:g}"))
+                case Call(function="transpose", arguments=(Name(name=name) | Partly(name=name),)):
+                    node = replace_all(node, part, Name(f"{self.title(name, language)}ᵀ"))
+                case Name(name=name) | Partly(name=name):
+                    node = replace_all(node, part, Name(self.title(name, language)))
+        return node
 
     def numbers(self, node: Node) -> Array | None:
         """The value of a part of the formula, if it has one and it consists of numbers."""
