@@ -37,12 +37,14 @@ class Bilingual:
 class Digits:
     """Printed numbers: NaN where nothing is printed, and how many decimals each one shows.
 
-    `exact` marks numbers that stand for themselves alone, such as given ones, counts, and −∞.
+    `exact` marks numbers that stand for themselves alone, such as given ones, counts, and −∞;
+    `approximate` those that the article calls approximate, rounded either way.
     """
 
     values: Array
     decimals: NDArray[np.int64]
     exact: bool = False
+    approximate: bool = False
 
     @property
     def shown(self) -> NDArray[np.bool_]:
@@ -51,10 +53,10 @@ class Digits:
 
     @property
     def half(self) -> Array:
-        """Half a unit of the last digit: how far the number meant may be from the one printed."""
+        """How far the number meant may be from the one printed: half a unit of the last digit."""
         if self.exact:
             return np.zeros(self.values.shape)
-        return np.asarray(0.5 * 10.0 ** (-self.decimals))
+        return np.asarray((1.0 if self.approximate else 0.5) * 10.0 ** (-self.decimals))
 
     def numbers(self) -> Numbers:
         """Everything the digits may stand for."""
@@ -66,7 +68,11 @@ class Digits:
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One step: given (no formula), computed (a formula), printed or not."""
+    """One step: given (no formula), computed (a formula), printed or not.
+
+    `between` is what the article says of numbers that it does not print; `produces` are the tokens
+    that must each have a column.
+    """
 
     id: str
     title: Bilingual
@@ -80,6 +86,8 @@ class Step:
     columns: tuple[str, ...] = ()
     any_order: bool = False
     ignore_case: bool = False
+    between: tuple[float, float] | None = None
+    produces: tuple[str, ...] = ()
 
     @property
     def complete(self) -> bool:

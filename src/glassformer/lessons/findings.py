@@ -79,7 +79,7 @@ def _row(result: StepResult, language: Language) -> Row:
 
 
 def _finding(result: StepResult, language: Language) -> str:
-    if result.reason is not None:
+    if result.reason is not None and result.verdict == "unchecked":
         return result.reason.say(language)
     parts = [result.slip(language)]
     if result.causes:
@@ -91,14 +91,27 @@ def _finding(result: StepResult, language: Language) -> str:
         elif isinstance(result.step.printed, Digits):
             shown = int(result.step.printed.shown.sum())
             wrong = int(found.wrong.sum())
-            parts.append(WORDS["cells"].say(language).format(wrong=wrong, shown=shown))
+            if wrong:
+                parts.append(WORDS["cells"].say(language).format(wrong=wrong, shown=shown))
             off = np.max(result.off) if result.off is not None else np.nan
             if np.isfinite(off) and off > 0:
                 parts.append(WORDS["off"].say(language).format(off=f"{off:.3g}"))
+    if result.verdict in ("agrees", "follows"):
+        parts.append(_approximated(result, language))
     if found is not None and found.open.any():
         parts.append(WORDS["open"].say(language).format(open=int(found.open.sum())))
     stop = "；" if language == "zh" else "; "
     return stop.join(part for part in parts if part)
+
+
+def _approximated(result: StepResult, language: Language) -> str | None:
+    """Numbers that the article calls approximate, and that are not the nearest ones."""
+    digits, value = result.step.printed, result.from_print
+    if not isinstance(digits, Digits) or not digits.approximate or not isinstance(value, Numbers):
+        return None
+    off = np.abs(digits.values - value.mid) * 10.0**digits.decimals > 0.5 + 1e-6
+    said = WORDS["approximate"].say(language)
+    return said.format(off=int(off.sum()), shown=int(digits.shown.sum()))
 
 
 def _grid(result: StepResult, row: Row, language: Language) -> Grid:
@@ -143,6 +156,8 @@ def _right(value: Numbers, at: tuple[int, ...], places: int) -> str:
     """The right number to the printed decimals; what is known of it where it is not known."""
     if np.isnan(value.mid[at]):
         low, high = float(value.low[at]), float(value.high[at])
+        if np.isinf(low) and np.isinf(high):
+            return "?"
         return f"{_number(low, places)} … {_number(high, places)}"
     return _number(float(value.mid[at]), places)
 

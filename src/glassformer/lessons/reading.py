@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import Any, NoReturn
@@ -18,7 +19,7 @@ __all__ = ["STEP_KEYS", "example_names", "load_example", "read_example"]
 
 STEP_KEYS = {
     "id", "title", "formula", "inputs", "printed", "words", "decimals", "significant", "rounded",
-    "shape", "rows", "columns", "unchecked", "order", "case",
+    "shape", "rows", "columns", "unchecked", "order", "case", "approximate", "between", "produces",
 }  # fmt: skip
 _EXAMPLE_KEYS = {"title", "note", "case", "steps"}
 _MOST_BYTES = 5_000_000
@@ -171,6 +172,8 @@ def _read_step(data: dict[str, Any], example: dict[str, Any], where: str) -> Ste
         any_order=_choice(data, "order", ("as printed", "any")) == "any",
         ignore_case=_choice({"case": example.get("case"), **data}, "case", ("keep", "ignore"))
         == "ignore",
+        between=_between(data),
+        produces=_labels(data, "produces", None, 0),
     )
 
 
@@ -194,9 +197,17 @@ def _printed(data: dict[str, Any], *, given: bool) -> Digits | Words | None:
     exact = given and not data.get("rounded", False)
     if not exact and data.get("decimals") is None and data.get("significant") is None:
         raise ConfigError('expected "decimals" (or "significant") beside printed numbers')
-    return read_digits(
+    digits = read_digits(
         cells, tuple(shape) if shape else None, data.get("decimals"), data.get("significant"), exact
     )
+    return replace(digits, approximate=_flag(data, "approximate"))
+
+
+def _flag(data: dict[str, Any], key: str) -> bool:
+    value = data.get(key, False)
+    if not isinstance(value, bool):
+        raise ConfigError(f"expected {key!r} to be true or false, got {value!r}")
+    return value
 
 
 def _labels(
@@ -210,6 +221,18 @@ def _labels(
         if len(labels) != size:
             raise ConfigError(f"expected {size} labels under {key!r}, got {len(labels)}")
     return tuple(labels)
+
+
+def _between(data: dict[str, Any]) -> tuple[float, float] | None:
+    ends = data.get("between")
+    if ends is None:
+        return None
+    numbers = [e for e in ends if isinstance(e, int | float)] if isinstance(ends, list) else []
+    if len(numbers) != 2 or any(isinstance(e, bool) for e in numbers) or numbers[0] > numbers[1]:
+        raise ConfigError(
+            f"expected the least and the greatest number under 'between', got {ends!r}"
+        )
+    return float(numbers[0]), float(numbers[1])
 
 
 def _choice(data: dict[str, Any], key: str, known: tuple[str, ...]) -> str:

@@ -24,7 +24,8 @@ class StepResult:
     """The verdict on one step.
 
     `from_print` is its value from the printed inputs, `end_to_end` from the first given ones;
-    `causes` are the wrong steps that a step follows from.
+    `causes` are the wrong steps that a step follows from; `reason` says why a step cannot be
+    checked, or why no input at all could give what is printed.
     """
 
     step: Step
@@ -81,6 +82,7 @@ class StepResult:
             "verdict": self.verdict,
             "slip": self.slip(language),
             "right": _plain(self.right),
+            "reason": None if self.reason is None else self.reason.say(language),
         }
 
 

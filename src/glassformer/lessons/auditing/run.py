@@ -8,7 +8,7 @@ import numpy as np
 
 from glassformer.errors import ConfigError
 from glassformer.lessons.auditing.compare import Comparison, compare
-from glassformer.lessons.auditing.diagnosis import not_a_softmax
+from glassformer.lessons.auditing.possibility import Impossible, impossible
 from glassformer.lessons.auditing.recompute import EndToEnd, FromPrint
 from glassformer.lessons.auditing.results import Audit, StepResult
 from glassformer.lessons.auditing.rounding import rounding_behind
@@ -63,13 +63,14 @@ class _Judge:
             self._wrong.add(step.id)
             reasons = self._explain(step, found)
             return StepResult(step, "wrong", local, right, found, tuple(reasons))
-        if not found.checked:
-            return StepResult(step, "unchecked", local, None, found, reason=self._missing(step))
-        broken = not_a_softmax(self._from_print, step)
+        broken = impossible(self._from_print, step)
         if broken is not None:
             self._wrong.add(step.id)
-            together = _jointly_wrong(step, local, found)
-            return StepResult(step, "wrong", local, right, together, (broken,))
+            together = _jointly_wrong(step, local, found, broken)
+            found_out = (broken.explanation(),)
+            return StepResult(step, "wrong", local, right, together, found_out, broken.reason)
+        if not found.checked:
+            return StepResult(step, "unchecked", local, None, found, reason=self._missing(step))
         behind = rounding_behind(self._from_print, step)
         explanations = () if behind is None else (behind,)
         if not self._differs(step):
@@ -85,8 +86,8 @@ class _Judge:
         explanations = Search(self._from_print, step, found, self._slips).explanations()
         if explanations:
             return explanations
-        last = not_a_softmax(self._from_print, step)
-        return [] if last is None else [last]
+        last = impossible(self._from_print, step)
+        return [] if last is None else [last.explanation()]
 
     def _differs(self, step: Step) -> bool:
         """Whether an earlier mistake shows: the right chain would print something else.
@@ -110,13 +111,16 @@ class _Judge:
         return Bilingual(f"{listed} not printed in full", f"{listed} 没有完整给出")
 
 
-def _jointly_wrong(step: Step, value: Value, found: Comparison) -> Comparison:
-    """Each number alone may be right, all of them together not: those that differ are marked."""
+def _jointly_wrong(step: Step, value: Value, found: Comparison, broken: Impossible) -> Comparison:
+    """Each number alone may be right, all of them together not.
+
+    Marked are those that differ from what the inputs give; where that is not known, all of them.
+    """
     if not isinstance(step.printed, Digits) or not isinstance(value, Numbers):
         return found
     off = np.abs(value.mid - step.printed.values) > step.printed.half * (1 + 1e-6)
-    wrong = found.right & off
-    return Comparison(found.right & ~wrong, wrong, found.open)
+    wrong = broken.cells & (off | np.isnan(value.mid))
+    return Comparison(found.right & ~wrong, wrong, found.open & ~wrong)
 
 
 def _between(exact: Value, rounded: Value) -> Value:
