@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.errors import UnknownNameError
+from glassformer.errors import ConfigError, UnknownNameError
 from glassformer.lessons.formulas.tree import Node
 from glassformer.lessons.formulas.values import Array, Numbers, Words, exactly
 
@@ -116,27 +117,45 @@ class Example:
         return self._by_id[id_]
 
     def in_order(self) -> Iterator[Step]:
-        """The steps, each after those it is computed from; otherwise as they stand."""
+        """The steps, each after those it is computed from; otherwise as they stand.
+
+        Without recursion: a chain may be as long as the example. A step that leads back to itself
+        is refused.
+        """
         done: set[str] = set()
-
-        def visit(step: Step) -> Iterator[Step]:
-            if step.id in done:
-                return
-            done.add(step.id)
-            for name in step.inputs:
-                yield from visit(self._by_id[name])
-            yield step
-
-        for step in self.steps:
-            yield from visit(step)
+        for first in self.steps:
+            waiting = [(first, iter(first.inputs))]
+            entered = {first.id}
+            while waiting:
+                step, inputs = waiting[-1]
+                name = next((name for name in inputs if name not in done), None)
+                if name is None:
+                    waiting.pop()
+                    if step.id not in done:
+                        done.add(step.id)
+                        yield step
+                elif name in entered:
+                    raise ConfigError(
+                        f"{self.source}: step {name!r}: expected a formula of other steps, "
+                        "got one that leads back to itself"
+                    )
+                else:
+                    entered.add(name)
+                    waiting.append((self._by_id[name], iter(self._by_id[name].inputs)))
 
     def ancestors(self, step: Step) -> set[str]:
         """All steps that a step is computed from, near and far."""
-        found: set[str] = set()
-        waiting = list(step.inputs)
-        while waiting:
-            name = waiting.pop()
-            if name not in found:
-                found.add(name)
-                waiting.extend(self._by_id[name].inputs)
-        return found
+        return self._ancestors[step.id]
+
+    @cached_property
+    def _ancestors(self) -> dict[str, set[str]]:
+        place = {step.id: at for at, step in enumerate(self.steps)}
+        found: dict[str, int] = {}  # a bit for each step: sets of a thousand steps join at once
+        for step in self.in_order():
+            found[step.id] = 0
+            for name in step.inputs:
+                found[step.id] |= found[name] | 1 << place[name]
+        return {
+            id_: {other for other, at in place.items() if bits >> at & 1}
+            for id_, bits in found.items()
+        }

@@ -81,7 +81,7 @@ def _row(result: StepResult, language: Language) -> Row:
 def _finding(result: StepResult, language: Language) -> str:
     if result.reason is not None and result.verdict == "unchecked":
         return result.reason.say(language)
-    parts = [result.slip(language)]
+    parts = [result.slip(language), result.note.say(language) if result.note else None]
     if result.causes:
         parts.append(WORDS["because"].say(language).format(causes=", ".join(result.causes)))
     found = result.comparison

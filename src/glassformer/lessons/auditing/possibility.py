@@ -225,7 +225,8 @@ def _normalised(page: _Page) -> Impossible | None:
     if not said:
         return None
     more = len(said) - 1
-    also = Bilingual(f" (and {more} more)", f"（另有 {more} 行）") if more else _NOTHING
+    rows = "1 row" if more == 1 else f"{more} rows"
+    also = Bilingual(f" (and {rows} more)", f"（另有 {more} 行）") if more else _NOTHING
     reason = Bilingual(said[0].en + also.en, said[0].zh + also.zh)
     marked = cells.reshape(page.digits.values.shape)
     return Impossible("not_normalised", _NOT_NORMALISED, reason, marked)

@@ -9,18 +9,37 @@ is printed the formula's own value goes on, rounded to the step's decimals or no
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 
 import numpy as np
 
 from glassformer.errors import ConfigError
-from glassformer.lessons.auditing.compare import overlap
+from glassformer.lessons.auditing.compare import Comparison, overlap
 from glassformer.lessons.example import Digits, Example, Step
 from glassformer.lessons.formulas import FormulaError, evaluate
+from glassformer.lessons.formulas.evaluate import Evaluator, Work, WorkSpentError
 from glassformer.lessons.formulas.functions import round_half_up, write_out
-from glassformer.lessons.formulas.tree import Call, Name, Node, Number, Partly, replace_all
+from glassformer.lessons.formulas.tree import (
+    Call,
+    Name,
+    Node,
+    Number,
+    Partly,
+    names_of,
+    replace_each,
+)
 from glassformer.lessons.formulas.values import Numbers, Value, Words, exactly
 
-__all__ = ["EndToEnd", "FromPrint"]
+__all__ = ["EndToEnd", "FromPrint", "Rewritten"]
+
+
+@dataclass(frozen=True, eq=False)
+class Rewritten:
+    """Values of rewritten formulas, with the work for them counted."""
+
+    bounds: Evaluator
+    faces: Evaluator
 
 
 class FromPrint:
@@ -36,6 +55,8 @@ class FromPrint:
         self.used: dict[str, Value] = {}
         self.faces: dict[str, Value] = {}
         self.trees: dict[str, Node] = {}
+        self._bounds = Evaluator(self.used, self._lay_over, Work())
+        self._face_values = Evaluator(self.faces, self._lay_over, Work())
         for step in example.in_order():
             self._take(step)
 
@@ -59,14 +80,53 @@ class FromPrint:
 
     def evaluate(self, tree: Node, *, faces: bool = False) -> Value:
         """A formula's value from print; `faces` takes digits as they stand, without bounds."""
-        return evaluate(tree, self.faces if faces else self.used, self._lay_over)
+        try:
+            return (self._face_values if faces else self._bounds).value(tree)
+        except WorkSpentError:
+            raise FormulaError("expected fewer numbers in all steps together") from None
+
+    def rewritten(self, step: Step, work: Work) -> Rewritten:
+        """What slips in a step's formula are computed with; what they leave alone is known."""
+        with suppress(FormulaError):
+            self.evaluate(self.trees[step.id], faces=True)
+        return Rewritten(self._bounds.branch(work), self._face_values.branch(work))
+
+    def from_right(self, step: Step, wrong: Mapping[str, Comparison], work: Work) -> Value:
+        """A step's value where wrong numbers before it are taken as they should have been printed.
+
+        Raises `FormulaError` or `WorkSpentError` where there is none.
+        """
+        values = dict(self.used)
+        for id_, found in wrong.items():
+            values[id_] = self._mended(id_, found, self.computed[id_])
+
+        def lay_over(id_: str, value: Value) -> Value:
+            found = wrong.get(id_)
+            return self._lay_over(id_, value) if found is None else self._mended(id_, found, value)
+
+        return Evaluator(values, lay_over, work).value(self.trees[step.id])
+
+    def _mended(self, id_: str, found: Comparison, value: Value) -> Value:
+        """What is printed of a step, with the right numbers, rounded or not, for the wrong ones."""
+        if not isinstance(value, Numbers):
+            return value
+        digits = self.example[id_].printed
+        if not isinstance(digits, Digits) or not found.same_shape:
+            return value
+        used = self._lay_over(id_, value)
+        assert isinstance(used, Numbers)
+        return Numbers(
+            np.where(found.wrong, value.mid, used.mid),
+            np.where(found.wrong, value.low - digits.half, used.low),
+            np.where(found.wrong, value.high + digits.half, used.high),
+        )
 
     def _written_out(self, tree: Node) -> Node:
         tree = write_out(tree)
-        for name in self.trees:
-            if not self.example[name].complete:
-                tree = replace_all(tree, Name(name), Partly(name, self.trees[name]))
-        return tree
+        open_ = [
+            id_ for id_ in names_of(tree) if id_ in self.trees and not self.example[id_].complete
+        ]
+        return replace_each(tree, {Name(id_): Partly(id_, self.trees[id_]) for id_ in open_})
 
     def _lay_over(self, id_: str, value: Value) -> Value:
         """What is printed of a step, over what its formula gives."""

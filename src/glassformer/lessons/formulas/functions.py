@@ -25,8 +25,7 @@ from glassformer.lessons.formulas.tree import (
     Number,
     Slice,
     call,
-    replace_all,
-    walk,
+    rebuild,
 )
 from glassformer.lessons.formulas.values import Array, Numbers, Value
 
@@ -255,13 +254,12 @@ def _misused(node: Call, names: tuple[str, ...]) -> FormulaError:
 
 
 def write_out(tree: Node) -> Node:
-    """The tree as slips look at it: short calls written out, arguments in their usual places."""
-    for node in walk(tree):
-        if isinstance(node, Call):
-            plain = written_out(node) or _in_place(node)
-            if plain != node:
-                return write_out(replace_all(tree, node, plain))
-    return tree
+    """The formula as slips look at it: short calls written out, arguments in their usual places."""
+
+    def plain(node: Node) -> Node:
+        return (written_out(node) or _in_place(node)) if isinstance(node, Call) else node
+
+    return rebuild(tree, plain)
 
 
 def _in_place(node: Call) -> Call:

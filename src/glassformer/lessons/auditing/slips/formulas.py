@@ -9,11 +9,10 @@ from glassformer.lessons.example import Bilingual
 from glassformer.lessons.formulas.tree import (
     Binary,
     Call,
-    Name,
     Node,
     Number,
     call,
-    replace_all,
+    replace_each,
     walk,
 )
 
@@ -202,15 +201,10 @@ def sine_and_cosine_exchanged(tree: Node, scene: Scene) -> Iterator[Change]:
     """Each in place of the other, throughout."""
     del scene
     other = {"sin": "cos", "cos": "sin"}
-    waves = [part for part in dict.fromkeys(walk(tree)) if isinstance(part, Call)]
-    waves = [part for part in waves if part.function in other]
+    waves = [part for part in walk(tree) if isinstance(part, Call) and part.function in other]
     if len({part.function for part in waves}) < 2:
         return
-    places = {Name(f"wave {i}"): part for i, part in enumerate(waves)}  # lest one is swapped twice
-    for place, part in places.items():
-        tree = replace_all(tree, part, place)
-    for place, part in places.items():
-        tree = replace_all(tree, place, Call(other[part.function], part.arguments))
+    tree = replace_each(tree, {part: Call(other[part.function], part.arguments) for part in waves})
     detail = Bilingual(
         "sine where cosine belongs, and cosine where sine belongs", "正弦与余弦处处互换"
     )

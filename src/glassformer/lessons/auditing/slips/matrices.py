@@ -282,20 +282,21 @@ def product_missed(*, twice: bool) -> Callable[[Node, Scene], Iterator[Change]]:
         made = np.array(right.mid)
         # What the unprinted digits of the inputs may do, as long as it tells products apart.
         slack = digits.half + np.minimum(right.high - right.low, 2 * digits.half) + 1e-9
+        off = np.argwhere(np.abs(made - digits.values) > slack)
+        if len(off) > _MOST_MISSED:
+            return
         found = []
-        for at in np.ndindex(made.shape):
+        for at in map(tuple, off):
             row = left[at[0]] if left.ndim == 2 else left
             column = other[:, at[-1]] if other.ndim == 2 else other
             products = row * column
-            printed = digits.values[at]
             near = made[at] + (products if twice else -products)
+            printed, half = digits.values[at], digits.half[at]
             fits = np.flatnonzero(np.abs(near - printed) <= slack[at])
-            if fits.size and abs(made[at] - printed) > slack[at]:
-                made[at] = np.clip(
-                    near[fits[0]], printed - digits.half[at], printed + digits.half[at]
-                )
+            if fits.size:
+                made[at] = np.clip(near[fits[0]], printed - half, printed + half)
                 found.append(f"{row[fits[0]]:g}·{column[fits[0]]:g}")
-        if 0 < len(found) <= _MOST_MISSED:
+        if found:
             said = ", ".join(found)
             detail = (
                 Bilingual(f"{said} counted twice", f"{said} 多加了一次")

@@ -136,7 +136,7 @@ def digits_exchanged(tree: Node, scene: Scene) -> Iterator[Change]:
     right, digits = scene.right.mid, scene.printed
     if right.shape != digits.values.shape:
         return
-    typed = np.array(right)
+    typed = np.array(right)  # one number alone is no array that can be written to
     for at in np.ndindex(right.shape):
         if np.isfinite(right[at]) and np.isfinite(digits.values[at]):
             typed[at] = _as_typed(

@@ -22,9 +22,10 @@ from glassformer.lessons.formulas.tree import (
     Node,
     Number,
     Partly,
-    children,
     replace_all,
+    replace_each,
     show,
+    walk,
 )
 from glassformer.lessons.formulas.values import Array, Numbers, Value, Words
 
@@ -32,14 +33,6 @@ __all__ = ["Change", "Part", "Rule", "Scene", "Slip", "anywhere", "take_rows"]
 
 
 _SIZES = ("rows", "columns", "count")
-
-
-def _written(node: Node) -> Iterator[Node]:
-    """The parts of a formula as it is written: a step in it is a name, whatever is behind it."""
-    yield node
-    if not isinstance(node, Partly):
-        for child in children(node):
-            yield from _written(child)
 
 
 def _short(title: str) -> str:
@@ -94,20 +87,31 @@ class Scene:
         return id_ if title is None or title.en == id_ else f"“{_short(title.say(language))}”"
 
     def _readable(self, node: Node, language: Language) -> Node:
-        for part in dict.fromkeys(_written(node)):
-            if isinstance(part, Call) and part.function in _SIZES:
-                size = self.numbers(part)
-                if size is not None and not size.ndim:
-                    node = replace_all(node, part, Number(float(size)))
-        for part in dict.fromkeys(_written(node)):
+        plain: dict[Node, Node] = {}
+        for part in walk(node, lambda inside: not isinstance(inside, Partly)):
             match part:
-                case Call(function="sqrt", arguments=(Number(value=value),)):
-                    node = replace_all(node, part, Name(f"√{value:g}"))
-                case Call(function="transpose", arguments=(Name(name=name) | Partly(name=name),)):
-                    node = replace_all(node, part, Name(f"{self.title(name, language)}ᵀ"))
                 case Name(name=name) | Partly(name=name):
-                    node = replace_all(node, part, Name(self.title(name, language)))
-        return node
+                    plain[part] = Name(self.title(name, language))
+                case Call(function="transpose", arguments=(Name(name=name) | Partly(name=name),)):
+                    plain[part] = Name(f"{self.title(name, language)}ᵀ")
+                case Call(function="sqrt", arguments=(inside,)):
+                    size = self._size(inside)
+                    if size is not None:
+                        plain[part] = Name(f"√{size:g}")
+                case _:
+                    size = self._size(part)
+                    if size is not None:
+                        plain[part] = Number(size)
+        return replace_each(node, plain)
+
+    def _size(self, node: Node) -> float | None:
+        """A number that is written, or that counts rows or columns."""
+        if isinstance(node, Number):
+            return node.value
+        if isinstance(node, Call) and node.function in _SIZES:
+            size = self.numbers(node)
+            return None if size is None or size.ndim else float(size)
+        return None
 
     def numbers(self, node: Node) -> Array | None:
         """The value of a part of the formula, if it has one and it consists of numbers."""
@@ -160,7 +164,7 @@ def anywhere(
     """
 
     def rewrite(tree: Node, scene: Scene) -> Iterator[Change]:
-        for node in dict.fromkeys(_parts(tree, not_below)):
+        for node in _parts(tree, not_below):
             for new, detail in rule(node, scene):
                 yield Change(replace_all(tree, node, new), detail)
 
@@ -173,7 +177,4 @@ def take_rows(tree: Node, rows: list[int]) -> Node:
 
 
 def _parts(tree: Node, not_below: tuple[str, ...]) -> Iterator[Node]:
-    yield tree
-    if not (isinstance(tree, Call) and tree.function in not_below):
-        for child in children(tree):
-            yield from _parts(child, not_below)
+    return walk(tree, lambda node: not (isinstance(node, Call) and node.function in not_below))
