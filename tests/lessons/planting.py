@@ -116,7 +116,7 @@ def compute(name: str, v: Values) -> Array:
         case "first":
             return v["query"][:, :2] @ v["key"][:, :2].T
         case "losses":
-            return np.log(1 + np.exp(v["logits"]))
+            return np.asarray(np.log(1 + np.exp(v["logits"])))
     raise AssertionError(name)
 
 

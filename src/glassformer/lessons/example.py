@@ -17,7 +17,7 @@ from glassformer.errors import ConfigError, UnknownNameError
 from glassformer.lessons.formulas.tree import Node
 from glassformer.lessons.formulas.values import Array, Numbers, Words, exactly
 
-__all__ = ["Bilingual", "Digits", "Example", "Language", "Step"]
+__all__ = ["Bilingual", "Digits", "Example", "Language", "Quotation", "Step"]
 
 Language: TypeAlias = Literal["en", "zh"]
 
@@ -67,6 +67,21 @@ class Digits:
         return Numbers(self.values, low, np.where(self.shown, self.values + self.half, np.inf))
 
 
+@dataclass(frozen=True)
+class Quotation:
+    """What an article prints in place of numbers: a formula in index notation, or lines of code.
+
+    `indices` are the letters of the formula's axes. Code is held against the step's formula by its
+    `result`, an expression; `whole` says that no other line could use its parameters.
+    """
+
+    text: str
+    language: Literal["notation", "python"]
+    indices: tuple[str, ...] = ()
+    result: str | None = None
+    whole: bool = False
+
+
 @dataclass(frozen=True, eq=False)
 class Step:
     """One step: given (no formula), computed (a formula), printed or not.
@@ -89,6 +104,7 @@ class Step:
     ignore_case: bool = False
     between: tuple[float, float] | None = None
     produces: tuple[str, ...] = ()
+    quoted: Quotation | None = None
 
     @property
     def complete(self) -> bool:
@@ -100,12 +116,13 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """A worked example, and where it was read from."""
+    """A worked example, and where it was read from; `shipped` if it comes with Glassformer."""
 
     name: str
     title: Bilingual
     steps: tuple[Step, ...]
     source: str
+    shipped: bool = False
     _by_id: dict[str, Step] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -81,7 +81,7 @@ def _row(result: StepResult, language: Language) -> Row:
 def _finding(result: StepResult, language: Language) -> str:
     if result.reason is not None and result.verdict == "unchecked":
         return result.reason.say(language)
-    parts = [result.slip(language), result.note.say(language) if result.note else None]
+    parts = [_slip(result, language), result.note.say(language) if result.note else None]
     if result.causes:
         parts.append(WORDS["because"].say(language).format(causes=", ".join(result.causes)))
     found = result.comparison
@@ -104,6 +104,17 @@ def _finding(result: StepResult, language: Language) -> str:
     return stop.join(part for part in parts if part)
 
 
+def _slip(result: StepResult, language: Language) -> str | None:
+    """The likely slip, and beside it why a printed formula or code cannot be right."""
+    reason = result.reason
+    if result.step.quoted is None or reason is None:
+        return result.slip(language)
+    said = reason.say(language)
+    if not result.explanations:
+        return said
+    return f"{said}{'；' if language == 'zh' else '; '}{result.slip(language)}"
+
+
 def _approximated(result: StepResult, language: Language) -> str | None:
     """Numbers that the article calls approximate, and that are not the nearest ones."""
     digits, value = result.step.printed, result.from_print
@@ -118,6 +129,11 @@ def _grid(result: StepResult, row: Row, language: Language) -> Grid:
     step, value = result.step, result.from_print
     printed_word, right_word = WORDS["printed"].say(language), WORDS["right"].say(language)
     found = result.comparison
+    if step.quoted is not None:
+        shown = [(printed_word, line) for line in step.quoted.text.splitlines()]
+        if step.formula is not None:
+            shown.append((right_word, step.formula))
+        return Grid(row, (), tuple((label, (Cell(line),)) for label, line in shown))
     assert found is not None
     if isinstance(step.printed, Digits) and isinstance(value, Numbers) and found.same_shape:
         cells = _cells(step.printed, value, found.wrong)

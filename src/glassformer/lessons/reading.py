@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from glassformer.errors import ConfigError, UnknownNameError, did_you_mean
-from glassformer.lessons.example import Bilingual, Digits, Example, Step
+from glassformer.lessons.example import Bilingual, Digits, Example, Quotation, Step
 from glassformer.lessons.formulas import FUNCTIONS, Words, names_of, parse
 from glassformer.lessons.formulas.functions import NAMES, written_out
 from glassformer.lessons.formulas.tree import Call, Node, walk
+from glassformer.lessons.notation import Notation
 from glassformer.lessons.printed import read_digits
 
 __all__ = ["STEP_KEYS", "example_names", "load_example", "read_example"]
@@ -20,6 +21,7 @@ __all__ = ["STEP_KEYS", "example_names", "load_example", "read_example"]
 STEP_KEYS = {
     "id", "title", "formula", "inputs", "printed", "words", "decimals", "significant", "rounded",
     "shape", "rows", "columns", "unchecked", "order", "case", "approximate", "between", "produces",
+    "as_printed", "indices", "code", "result", "whole",
 }  # fmt: skip
 _EXAMPLE_KEYS = {"title", "note", "case", "steps"}
 _MOST_BYTES = 5_000_000
@@ -36,7 +38,8 @@ def example_names() -> list[str]:
 def load_example(name_or_file: str | Path) -> Example:
     """A shipped example by name, or a file."""
     if str(name_or_file) in example_names():
-        return read_example(_shipped(str(name_or_file)), str(name_or_file), str(name_or_file))
+        example = read_example(_shipped(str(name_or_file)), str(name_or_file), str(name_or_file))
+        return replace(example, shipped=True)
     path = Path(name_or_file)
     if not path.is_file():
         if path.suffix or len(path.parts) > 1:
@@ -155,7 +158,10 @@ def _read_step(data: dict[str, Any], example: dict[str, Any], where: str) -> Ste
         raise ConfigError(f"expected the inputs of the formula, {list(inputs)}, got {declared}")
     reason = data.get("unchecked")
     printed = _printed(data, given=tree is None)
-    if tree is None and printed is None and reason is None:
+    quoted = _quoted(data, has_formula=tree is not None)
+    if quoted is not None and printed is not None:
+        raise ConfigError("expected either printed numbers or a printed formula or code, got both")
+    if tree is None and printed is None and reason is None and quoted is None:
         raise ConfigError("expected a formula, or printed numbers, or words")
     decimals = data.get("decimals")
     return Step(
@@ -174,7 +180,33 @@ def _read_step(data: dict[str, Any], example: dict[str, Any], where: str) -> Ste
         == "ignore",
         between=_between(data),
         produces=_labels(data, "produces", None, 0),
+        quoted=quoted,
     )
+
+
+_MOST_LINES = 100
+
+
+def _quoted(data: dict[str, Any], *, has_formula: bool) -> Quotation | None:
+    """A formula or code that the article prints."""
+    formula, code, result = data.get("as_printed"), data.get("code"), data.get("result")
+    if formula is not None:
+        indices = _labels(data, "indices", None, 0)
+        if not isinstance(formula, str) or not has_formula or code is not None:
+            raise ConfigError("expected 'as_printed' as a text, beside the right 'formula'")
+        if any(len(letter) != 1 for letter in indices) or len(set(indices)) != len(indices):
+            raise ConfigError(f"expected one letter for each of 'indices', got {list(indices)}")
+        Notation(formula)
+        return Quotation(formula, "notation", indices)
+    if code is None:
+        return None
+    if not isinstance(code, list) or not all(isinstance(line, str) for line in code):
+        raise ConfigError(f"expected 'code' as a list of lines, got {code!r}")
+    if not 0 < len(code) <= _MOST_LINES or sum(map(len, code)) > 100 * _MOST_LINES:
+        raise ConfigError(f"expected 1 to {_MOST_LINES} lines of code, got {len(code)}")
+    if result is not None and (not isinstance(result, str) or not has_formula):
+        raise ConfigError("expected 'result' as an expression, beside the right 'formula'")
+    return Quotation("\n".join(code), "python", (), result, _flag(data, "whole"))
 
 
 def _printed(data: dict[str, Any], *, given: bool) -> Digits | Words | None:

@@ -11,6 +11,7 @@ import numpy as np
 from glassformer.errors import ConfigError
 from glassformer.lessons.auditing.compare import Comparison, compare
 from glassformer.lessons.auditing.possibility import Impossible, impossible
+from glassformer.lessons.auditing.quotation import judge_quotation
 from glassformer.lessons.auditing.recompute import EndToEnd, FromPrint
 from glassformer.lessons.auditing.results import Audit, StepResult
 from glassformer.lessons.auditing.rounding import rounding_behind
@@ -63,6 +64,8 @@ class _Judge:
         right = self._chains.exact.get(step.id)
         if step.unchecked is not None:
             return StepResult(step, "unchecked", reason=step.unchecked)
+        if step.quoted is not None:
+            return judge_quotation(self._from_print, step, step.quoted, self._slips)
         if step.tree is None:
             if isinstance(step.printed, Digits) and not step.printed.shown.any():
                 return StepResult(step, "unchecked", reason=_NOT_PRINTED)

@@ -33,6 +33,7 @@ __all__ = ["Change", "Part", "Rule", "Scene", "Slip", "anywhere", "take_rows"]
 
 
 _SIZES = ("rows", "columns", "count")
+_LARGEST_SIZE = 100_000
 
 
 def _short(title: str) -> str:
@@ -94,10 +95,11 @@ class Scene:
                     plain[part] = Name(self.title(name, language))
                 case Call(function="transpose", arguments=(Name(name=name) | Partly(name=name),)):
                     plain[part] = Name(f"{self.title(name, language)}ᵀ")
-                case Call(function="sqrt", arguments=(inside,)):
+                case Call(function="sqrt" | "range" as function, arguments=(inside,)):
                     size = self._size(inside)
-                    if size is not None:
-                        plain[part] = Name(f"√{size:g}")
+                    if size is None:
+                        continue
+                    plain[part] = Name(f"√{size:g}" if function == "sqrt" else f"range({size:g})")
                 case _:
                     size = self._size(part)
                     if size is not None:
@@ -105,13 +107,12 @@ class Scene:
         return replace_each(node, plain)
 
     def _size(self, node: Node) -> float | None:
-        """A number that is written, or that counts rows or columns."""
+        """A number that is written, or that stands for one, such as a count of rows."""
         if isinstance(node, Number):
             return node.value
-        if isinstance(node, Call) and node.function in _SIZES:
-            size = self.numbers(node)
-            return None if size is None or size.ndim else float(size)
-        return None
+        counts = isinstance(node, Call) and node.function in _SIZES
+        size = self.numbers(node) if counts or isinstance(node, Name | Partly) else None
+        return None if size is None or size.ndim else float(size)
 
     def numbers(self, node: Node) -> Array | None:
         """The value of a part of the formula, if it has one and it consists of numbers."""
@@ -122,13 +123,13 @@ class Scene:
         return value.mid if isinstance(value, Numbers) else None
 
     def sizes(self) -> list[int]:
-        """The numbers of rows and columns of everything on the page."""
-        found = {
-            size
-            for value in self.others.values()
-            if isinstance(value, Numbers)
-            for size in value.shape
-        }
+        """The numbers of rows and columns of everything on the page, and what is given as such."""
+        found: set[int] = set()
+        for value in self.others.values():
+            if isinstance(value, Numbers):
+                found.update(value.shape)
+                if not value.shape and 1 < value.mid < _LARGEST_SIZE and value.mid % 1 == 0:
+                    found.add(int(value.mid))
         return sorted(found)
 
     @property
