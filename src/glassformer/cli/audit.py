@@ -21,7 +21,10 @@ def audit(
     to: Literal["terminal", "md", "html"] = "terminal",
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
 ) -> None:
-    """Check every printed number of a worked example; exit 1 where one is wrong.
+    """Check every printed number of a worked example.
+
+    Exit code: 0 nothing is wrong, 1 something is, 2 the example cannot be read, 70 a fault of
+    Glassformer itself.
 
     Parameters
     ----------

@@ -47,12 +47,12 @@ class Digits:
     exact: bool = False
     approximate: bool = False
 
-    @property
+    @cached_property
     def shown(self) -> NDArray[np.bool_]:
         """Where something is printed."""
         return ~np.isnan(self.values)
 
-    @property
+    @cached_property
     def half(self) -> Array:
         """How far the number meant may be from the one printed: half a unit of the last digit."""
         if self.exact:
@@ -106,7 +106,7 @@ class Step:
     produces: tuple[str, ...] = ()
     quoted: Quotation | None = None
 
-    @property
+    @cached_property
     def complete(self) -> bool:
         """Whether every number or word of it is printed."""
         if isinstance(self.printed, Digits):

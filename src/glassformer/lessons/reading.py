@@ -11,8 +11,10 @@ from typing import Any, NoReturn
 from glassformer.errors import ConfigError, UnknownNameError, did_you_mean
 from glassformer.lessons.example import Bilingual, Digits, Example, Quotation, Step
 from glassformer.lessons.formulas import FUNCTIONS, Words, names_of, parse
+from glassformer.lessons.formulas.evaluate import Work
 from glassformer.lessons.formulas.functions import NAMES, written_out
 from glassformer.lessons.formulas.tree import Call, Node, walk
+from glassformer.lessons.formulas.values import MOST_CHARACTERS, MOST_NUMBERS
 from glassformer.lessons.notation import Notation
 from glassformer.lessons.printed import read_digits
 
@@ -24,8 +26,13 @@ STEP_KEYS = {
     "as_printed", "indices", "code", "result", "whole",
 }  # fmt: skip
 _EXAMPLE_KEYS = {"title", "note", "case", "steps"}
+# An example may come from anyone: what it may hold is bounded before anything is made of it.
 _MOST_BYTES = 5_000_000
 _MOST_STEPS = 1000
+_MOST_FORMULAS = 200_000  # characters of all formulas together
+_MOST_LETTERS = 100  # of a step's name
+_DEEPEST = 16  # lists in lists; four axes of a printed array, and the few levels around them
+_LONGEST_MESSAGE = 400
 
 
 def example_names() -> list[str]:
@@ -37,21 +44,35 @@ def example_names() -> list[str]:
 
 def load_example(name_or_file: str | Path) -> Example:
     """A shipped example by name, or a file."""
+    if not isinstance(name_or_file, str | Path):
+        raise ConfigError(f"expected the name of an example or a file, got {name_or_file!r:.80}")
     if str(name_or_file) in example_names():
         example = read_example(_shipped(str(name_or_file)), str(name_or_file), str(name_or_file))
         return replace(example, shipped=True)
     path = Path(name_or_file)
-    if not path.is_file():
+    return read_example(_text(path, str(name_or_file)), path.stem, str(path))
+
+
+def _text(path: Path, given: str) -> str:
+    """What stands in a file; nothing is read of one that is too large, or that has no end."""
+    try:
+        regular = path.is_file()
+    except (OSError, ValueError):  # a name too long, or one with a zero byte
+        regular = False
+    if not regular:
+        if "\0" not in given and path.exists():
+            raise ConfigError(f"{path}: expected a regular file with a worked example")
         if path.suffix or len(path.parts) > 1:
             raise ConfigError(f"{path}: expected a file with a worked example, there is none")
-        raise UnknownNameError("example", str(name_or_file), example_names())
-    if path.stat().st_size > _MOST_BYTES:
+        raise UnknownNameError("example", given, example_names())
+    with path.open("rb") as file:
+        raw = file.read(_MOST_BYTES + 1)
+    if len(raw) > _MOST_BYTES:
         raise ConfigError(f"{path}: expected at most {_MOST_BYTES} bytes")
     try:
-        text = path.read_text(encoding="utf-8-sig")  # editors on Windows begin with a mark
+        return raw.decode("utf-8-sig")  # editors on Windows begin with a mark
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: expected UTF-8 text ({error.reason})") from error
-    return read_example(text, path.stem, str(path))
 
 
 def _shipped(name: str) -> str:
@@ -61,6 +82,15 @@ def _shipped(name: str) -> str:
 
 def read_example(text: str, name: str, source: str) -> Example:
     """An example from its JSON text; `source` is how messages call it."""
+    try:
+        return _read(text, name, source)
+    except ConfigError as error:
+        if len(str(error)) <= _LONGEST_MESSAGE:
+            raise
+        raise ConfigError(f"{str(error)[:_LONGEST_MESSAGE]}…") from error
+
+
+def _read(text: str, name: str, source: str) -> Example:
     data = _parse_json(text, source)
     if not isinstance(data, dict):
         raise ConfigError(f"{source}: expected an object with 'title' and 'steps'")
@@ -71,10 +101,17 @@ def read_example(text: str, name: str, source: str) -> Example:
         raise ConfigError(f"{source}: expected a list of steps under 'steps'")
     if len(raw) > _MOST_STEPS:
         raise ConfigError(f"{source}: expected at most {_MOST_STEPS} steps, got {len(raw)}")
-    steps = tuple(_step(part, data, f"{source}: step {i + 1}") for i, part in enumerate(raw))
+    written = sum(len(str(part.get("formula", ""))) for part in raw if isinstance(part, dict))
+    if written > _MOST_FORMULAS:
+        raise ConfigError(
+            f"{source}: expected at most {_MOST_FORMULAS} characters of formulas, got {written}"
+        )
+    work = Work()
+    steps = tuple(_step(part, data, f"{source}: step {i + 1}", work) for i, part in enumerate(raw))
     example = Example(name, title, steps, source)
     _check_names(example)
-    _check_cycles(example)
+    for _ in example.in_order():
+        pass  # refuses a step that leads back to itself
     return example
 
 
@@ -84,6 +121,7 @@ def _parse_json(text: str, source: str) -> Any:
 
     try:
         data = json.loads(text, parse_constant=refuse)
+        _check_depth(data, source)
         json.dumps(data, ensure_ascii=False).encode("utf-8")
         return data
     except ConfigError:
@@ -98,6 +136,20 @@ def _parse_json(text: str, source: str) -> Any:
         raise ConfigError(f"{source}: expected numbers that people can read: {error}") from error
     except RecursionError as error:
         raise ConfigError(f"{source}: nested too deeply") from error
+
+
+def _check_depth(data: Any, source: str) -> None:
+    """Refuse what is nested deeply; once this is checked, recursion is safe."""
+    level = [data]
+    for _ in range(_DEEPEST):
+        level = [
+            part
+            for container in level
+            if isinstance(container, list | dict)
+            for part in (container.values() if isinstance(container, dict) else container)
+        ]
+    if level:
+        raise ConfigError(f"{source}: nested too deeply")
 
 
 def _expand(steps: Any, source: str) -> list[Any]:
@@ -124,17 +176,17 @@ def _expand(steps: Any, source: str) -> list[Any]:
     return expanded
 
 
-def _step(data: Any, example: dict[str, Any], where: str) -> Step:
+def _step(data: Any, example: dict[str, Any], where: str, work: Work) -> Step:
     if not isinstance(data, dict) or not isinstance(data.get("id"), str):
         raise ConfigError(f"{where}: expected an object with a name under 'id'")
     where = f"{where.split(': step')[0]}: step {data['id']!r}"
     if not data["id"].isidentifier() or data["id"] in ("new", "None"):
         raise ConfigError(f"{where}: expected letters, digits and _ in a name")
+    if len(data["id"]) > _MOST_LETTERS:
+        raise ConfigError(f"{where}: expected a name of at most {_MOST_LETTERS} letters")
     _check_keys(data, STEP_KEYS, where)
     try:
-        return _read_step(data, example, where)
-    except RecursionError:
-        raise ConfigError(f"{where}: expected a shorter formula") from None
+        return _read_step(data, example, where, work)
     except ConfigError as error:
         message = str(error)
         raise ConfigError(
@@ -142,7 +194,7 @@ def _step(data: Any, example: dict[str, Any], where: str) -> Step:
         ) from error
 
 
-def _read_step(data: dict[str, Any], example: dict[str, Any], where: str) -> Step:
+def _read_step(data: dict[str, Any], example: dict[str, Any], where: str, work: Work) -> Step:
     formula = data.get("formula")
     tree = None
     if formula is not None:
@@ -157,7 +209,7 @@ def _read_step(data: dict[str, Any], example: dict[str, Any], where: str) -> Ste
     ):
         raise ConfigError(f"expected the inputs of the formula, {list(inputs)}, got {declared}")
     reason = data.get("unchecked")
-    printed = _printed(data, given=tree is None)
+    printed = _printed(data, work, given=tree is None)
     quoted = _quoted(data, has_formula=tree is not None)
     if quoted is not None and printed is not None:
         raise ConfigError("expected either printed numbers or a printed formula or code, got both")
@@ -209,7 +261,7 @@ def _quoted(data: dict[str, Any], *, has_formula: bool) -> Quotation | None:
     return Quotation("\n".join(code), "python", (), result, _flag(data, "whole"))
 
 
-def _printed(data: dict[str, Any], *, given: bool) -> Digits | Words | None:
+def _printed(data: dict[str, Any], work: Work, *, given: bool) -> Digits | Words | None:
     if "words" in data:
         words = data["words"]
         listed = [words] if isinstance(words, str) else words
@@ -217,6 +269,10 @@ def _printed(data: dict[str, Any], *, given: bool) -> Digits | Words | None:
             raise ConfigError(f"expected a text or a list of texts under 'words', got {words!r}")
         if data.get("printed") is not None:
             raise ConfigError("expected either 'words' or 'printed', got both")
+        if len(listed) > MOST_NUMBERS or sum(map(len, listed)) > MOST_CHARACTERS:
+            raise ConfigError(
+                f"expected at most {MOST_NUMBERS} words and {MOST_CHARACTERS} letters under 'words'"
+            )
         return Words(tuple(listed), single=isinstance(words, str))
     cells = data.get("printed")
     shape = data.get("shape")
@@ -230,7 +286,12 @@ def _printed(data: dict[str, Any], *, given: bool) -> Digits | Words | None:
     if not exact and data.get("decimals") is None and data.get("significant") is None:
         raise ConfigError('expected "decimals" (or "significant") beside printed numbers')
     digits = read_digits(
-        cells, tuple(shape) if shape else None, data.get("decimals"), data.get("significant"), exact
+        cells,
+        tuple(shape) if shape else None,
+        data.get("decimals"),
+        data.get("significant"),
+        exact,
+        work,
     )
     return replace(digits, approximate=_flag(data, "approximate"))
 
@@ -312,12 +373,3 @@ def _check_names(example: Example) -> None:
                     f"{example.source}: step {step.id!r}: missing input {name!r}"
                     f"{did_you_mean(name, ids)}"
                 )
-
-
-def _check_cycles(example: Example) -> None:
-    for step in example.steps:
-        if step.id in example.ancestors(step):
-            raise ConfigError(
-                f"{example.source}: step {step.id!r}: expected a formula of other steps, "
-                "got one that leads back to itself"
-            )

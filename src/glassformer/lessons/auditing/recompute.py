@@ -31,7 +31,7 @@ from glassformer.lessons.formulas.tree import (
 )
 from glassformer.lessons.formulas.values import Numbers, Value, Words, exactly
 
-__all__ = ["EndToEnd", "FromPrint", "Rewritten"]
+__all__ = ["EndToEnd", "FromPrint", "Rewritten", "right_values"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,9 @@ class FromPrint:
     """The values of all steps, each computed from the printed values of those before it.
 
     `computed` holds what a formula gives; `used` what later steps take; `trees` the formulas, in
-    which steps that are not fully printed are written out.
+    which steps that are not fully printed are written out. Where printed inputs do not fit a
+    formula because one of them is wrong (60 columns for 6), `computed` is what the right inputs
+    give, and `misfits` says why the printed ones give nothing.
     """
 
     def __init__(self, example: Example) -> None:
@@ -55,6 +57,7 @@ class FromPrint:
         self.used: dict[str, Value] = {}
         self.faces: dict[str, Value] = {}
         self.trees: dict[str, Node] = {}
+        self.misfits: dict[str, FormulaError] = {}
         self._bounds = Evaluator(self.used, self._lay_over, Work())
         self._face_values = Evaluator(self.faces, self._lay_over, Work())
         for step in example.in_order():
@@ -63,10 +66,7 @@ class FromPrint:
     def _take(self, step: Step) -> None:
         if step.tree is not None and step.unchecked is None:
             self.trees[step.id] = self._written_out(step.tree)
-            try:
-                value = self.evaluate(self.trees[step.id])
-            except FormulaError as error:
-                raise _located(self.example, step, error) from error
+            value = self._computed(step)
             self.computed[step.id] = value
             self.used[step.id] = self._lay_over(step.id, value)
         elif isinstance(step.printed, Digits):
@@ -77,6 +77,16 @@ class FromPrint:
             return  # a statement without numbers: nothing can be computed from it
         value = self.used[step.id]
         self.faces[step.id] = value.faces() if isinstance(value, Numbers) else value
+
+    def _computed(self, step: Step) -> Value:
+        try:
+            return self.evaluate(self.trees[step.id])
+        except FormulaError as error:
+            value = right_values(self.example, self.faces, until=step).get(step.id)
+            if value is None:
+                raise _located(self.example, step, error) from error
+            self.misfits[step.id] = error
+            return value
 
     def evaluate(self, tree: Node, *, faces: bool = False) -> Value:
         """A formula's value from print; `faces` takes digits as they stand, without bounds."""
@@ -182,39 +192,48 @@ def _leave_room(softmax: Call, digits: Digits, low: np.ndarray, high: np.ndarray
 
 
 class EndToEnd:
-    """The right value of every step, and the one that rounding at each printed step would give.
-
-    A step that cannot be computed counts as printed.
-    """
+    """The right value of every step, and the one that rounding at each printed step would give."""
 
     def __init__(self, example: Example, from_print: FromPrint) -> None:
-        self._example = example
-        self._faces = from_print.faces
-        self.exact = self._chain(rounded=False)
-        self.rounded = self._chain(rounded=True)
+        self.exact = right_values(example, from_print.faces)
+        self.rounded = right_values(example, from_print.faces, rounded=True)
 
-    def _chain(self, *, rounded: bool) -> dict[str, Value]:
-        values: dict[str, Value] = {}
-        for step in self._example.in_order():
-            value = self._compute(step, values)
-            if value is None:
-                value = self._faces.get(step.id)
-            elif rounded and isinstance(value, Numbers):
-                value = _rounded(value, step)
-            if value is not None:
-                values[step.id] = value
-        return values
 
-    def _compute(self, step: Step, values: Mapping[str, Value]) -> Value | None:
-        if step.tree is None or step.unchecked is not None or step.any_order:
-            return None  # an order that was free to choose is the printed one
-        try:
-            value = evaluate(step.tree, values)
-        except FormulaError:
-            return None  # the right inputs have another shape than the printed ones given beside
-        if isinstance(value, Numbers) and np.isnan(value.mid).all():
-            return None
-        return value
+def right_values(
+    example: Example,
+    faces: Mapping[str, Value],
+    *,
+    rounded: bool = False,
+    until: Step | None = None,
+) -> dict[str, Value]:
+    """The value of each step from the first given ones; one that cannot be computed is as printed.
+
+    `rounded` rounds each as it is printed.
+    """
+    values: dict[str, Value] = {}
+    for step in example.in_order():
+        value = _from_values(step, values)
+        if value is None:
+            value = faces.get(step.id)
+        elif rounded and isinstance(value, Numbers):
+            value = _rounded(value, step)
+        if value is not None:
+            values[step.id] = value
+        if step is until:
+            break
+    return values
+
+
+def _from_values(step: Step, values: Mapping[str, Value]) -> Value | None:
+    if step.tree is None or step.unchecked is not None or step.any_order:
+        return None  # an order that was free to choose is the printed one
+    try:
+        value = evaluate(step.tree, values)
+    except FormulaError:
+        return None  # the right inputs have another shape than the printed ones given beside
+    if isinstance(value, Numbers) and np.isnan(value.mid).all():
+        return None
+    return value
 
 
 def _rounded(value: Numbers, step: Step) -> Numbers:

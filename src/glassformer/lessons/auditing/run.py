@@ -31,6 +31,10 @@ _NO_NUMBER = Bilingual(
 )
 
 
+_MISFITS = Bilingual(
+    "its printed inputs do not fit together, because of a mistake above",
+    "由于前面的错误，印出的输入彼此不匹配",
+)
 _NOT_SEARCHED = Bilingual("cause not searched further", "未继续查找原因")
 
 # How much is computed to explain what is wrong in one example, in numbers: a second or two.
@@ -74,6 +78,8 @@ class _Judge:
         if step.printed is None:
             return StepResult(step, "unchecked", local, right, reason=_NOT_PRINTED)
         found = compare(step, local)
+        if step.id in self._from_print.misfits:
+            return self._from_misfits(step, found)
         if found.wrong.any() or not found.same_shape:
             above = self._misprints_above(step)
             if above is not None:
@@ -117,13 +123,16 @@ class _Judge:
             except (FormulaError, WorkSpentError):
                 continue
             if found.checked and found.same_shape and not found.wrong.any():
-                listed = ", ".join(names)
-                note = Bilingual(
-                    f"agrees with the right input ({listed}); the misprint is above",
-                    f"与正确的输入（{listed}）相符，印错的是前面的步骤",
-                )
-                return found, note
+                return found, _above(names)
         return None
+
+    def _from_misfits(self, step: Step, found: Comparison) -> StepResult:
+        """A step that its printed inputs give no value for: the right inputs do."""
+        right = self._chains.exact.get(step.id)
+        if found.same_shape and not found.wrong.any() and found.checked:
+            names = [name for name in step.inputs if name in self._wrong] or list(step.inputs)
+            return StepResult(step, "agrees", right, right, found, note=_above(names))
+        return StepResult(step, "unchecked", None, right, found, reason=_MISFITS)
 
     def explained(self, judged: dict[str, StepResult]) -> dict[str, StepResult]:
         """The wrong steps with the slips behind them.
@@ -193,6 +202,14 @@ def _choices(names: list[str]) -> Iterator[tuple[str, ...]]:
         return
     for count in range(1, len(names) + 1):
         yield from combinations(names, count)
+
+
+def _above(names: Sequence[str]) -> Bilingual:
+    listed = ", ".join(names)
+    return Bilingual(
+        f"agrees with the right input ({listed}); the misprint is above",
+        f"与正确的输入（{listed}）相符，印错的是前面的步骤",
+    )
 
 
 def _failed(name: Bilingual, error: Exception) -> Bilingual:

@@ -28,7 +28,9 @@ from glassformer.lessons.formulas.values import Array, Numbers, Value, Words
 
 __all__ = ["Committed", "Explanation", "Search"]
 
-_EACH_NODE = 10  # work to look at a node of a formula, or to copy it, in numbers computed
+# Work, in numbers computed: to look at a node of a formula or to copy it, to look at a cell.
+_EACH_NODE = 10
+_EACH_CELL = 4
 
 
 @dataclass(frozen=True)
@@ -131,10 +133,11 @@ class Search:
     def _tries(self, tree: Node, made: tuple[tuple[Slip, Bilingual], ...]) -> Iterator[_Try]:
         seen: set[Node] = {self._tree, tree}
         size = _EACH_NODE * sum(1 for _ in walk(tree))
+        cells = _EACH_CELL * self._found.wrong.size
         for slip in self._slips:
             if slip.kind in self.failed or any(slip.kind == before.kind for before, _ in made):
                 continue
-            self._work.take(size)
+            self._work.take(size + cells)
             for change in self._changes(slip, tree):
                 self._work.take(size)
                 if change.tree in seen:

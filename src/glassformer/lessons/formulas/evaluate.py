@@ -136,10 +136,12 @@ class Evaluator:
         waiting = [root]
         while waiting:
             node = waiting[-1]
-            if node.key in shared or node.key in known:
+            if node.digest in shared or node.digest in known:
                 waiting.pop()
                 continue
-            missing = [part for part in node.below if not (part.key in shared or part.key in known)]
+            missing = [
+                part for part in node.below if not (part.digest in shared or part.digest in known)
+            ]
             if missing:
                 waiting.extend(reversed(missing))
                 continue
@@ -153,15 +155,15 @@ class Evaluator:
                 raise FormulaError(f"{named}{error}", node.column) from error
             size = _size(found)
             work.take(size)
-            known[node.key] = found
+            known[node.digest] = found
             self._held += size
             waiting.pop()
         return self._at(root)
 
     def _at(self, node: Node) -> Value:
         """The value of a node that is computed already."""
-        found = self._known.get(node.key)
-        return self._shared[node.key] if found is None else found
+        found = self._known.get(node.digest)
+        return self._shared[node.digest] if found is None else found
 
     def _compute(self, node: Node, work: Work) -> Value:
         match node:
@@ -203,7 +205,8 @@ class Evaluator:
             _check_product(left, right, node.column)
             rows, columns = left.shape[:-1], right.shape[1:]
             check_size((*rows, *columns))
-            work.take(math.prod((*rows, *columns)) * right.shape[0])
+            products = math.prod((*rows, *columns)) * right.shape[0]
+            work.take(products // (1000 if left.exact and right.exact else 10))
             return intervals.matmul(left, right)
         try:
             shape = np.broadcast_shapes(left.shape, right.shape)
@@ -327,9 +330,9 @@ class Evaluator:
             case "any":
                 return value
             case "whole" if isinstance(value, Numbers):
-                number = float(value.mid) if not value.shape else np.nan
-                if value.exact and number.is_integer() and _allows(parameter, int(number)):
-                    return int(number)
+                number = _one_whole(value)
+                if number is not None and _allows(parameter, number):
+                    return number
                 where += f" {_whole_number(parameter)}"
             case "whole":
                 where += f" {_whole_number(parameter)}"
@@ -344,6 +347,14 @@ def _size(value: Value) -> int:
     if isinstance(value, Numbers):
         return value.mid.size if value.exact else 4 * value.mid.size
     return len(value.items) if isinstance(value, Words) else value.allowed.size
+
+
+def _one_whole(value: Numbers) -> int | None:
+    """The only whole number that a value may be: a printed 60 is from 59.5 to 60.5, hence 60."""
+    if value.shape or not np.isfinite(value.low) or not np.isfinite(value.high):
+        return None
+    first, last = math.ceil(value.low), math.floor(value.high)
+    return first if first == last == value.mid else None
 
 
 def _allows(parameter: Parameter, number: int) -> bool:

@@ -53,22 +53,23 @@ def _column() -> int:
 class _Content:
     """Equality by content, in constant time: a digest of what the node is and of those below it."""
 
-    key: bytes
+    digest: bytes
     below: tuple[Node, ...]
+    shown: tuple[str, int] | None = None  # its text and how tightly that binds, once it was shown
 
     def _sign(self, content: str | bytes, *below: Node) -> None:
         """Called once the fields are set."""
         raw = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
-        parts = b"".join(node.key for node in below)
+        parts = b"".join(node.digest for node in below)
         whole = b"%s %d %s%s" % (type(self).__name__.encode(), len(raw), raw, parts)
-        object.__setattr__(self, "key", hashlib.blake2b(whole, digest_size=16).digest())
+        object.__setattr__(self, "digest", hashlib.blake2b(whole, digest_size=16).digest())
         object.__setattr__(self, "below", below)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Content) and self.key == other.key
+        return isinstance(other, _Content) and self.digest == other.digest
 
     def __hash__(self) -> int:
-        return hash(self.key)
+        return hash(self.digest)
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,8 +239,8 @@ def walk(node: Node, enter: Callable[[Node], bool] = lambda _: True) -> Iterator
     waiting = [node]
     while waiting:
         part = waiting.pop()
-        if part.key not in seen:
-            seen.add(part.key)
+        if part.digest not in seen:
+            seen.add(part.digest)
             yield part
             if enter(part):
                 waiting.extend(reversed(part.below))
@@ -263,18 +264,18 @@ def rebuild(
     waiting = [root]
     while waiting:
         node = waiting[-1]
-        if node.key in made:
+        if node.digest in made:
             waiting.pop()
             continue
-        missing = [part for part in node.below if part.key not in made]
+        missing = [part for part in node.below if part.digest not in made]
         if missing:
             waiting.extend(reversed(missing))
             continue
-        below = tuple(made[part.key] for part in node.below)
-        same = all(new.key == old.key for new, old in zip(below, node.below, strict=True))
-        made[node.key] = after(node if same else _with_below(node, below))
+        below = tuple(made[part.digest] for part in node.below)
+        same = all(new.digest == old.digest for new, old in zip(below, node.below, strict=True))
+        made[node.digest] = after(node if same else _with_below(node, below))
         waiting.pop()
-    return made[root.key]
+    return made[root.digest]
 
 
 def _with_below(node: Node, below: tuple[Node, ...]) -> Node:
@@ -299,12 +300,12 @@ def _with_below(node: Node, below: tuple[Node, ...]) -> Node:
 
 def replace_all(node: Node, old: Node, new: Node) -> Node:
     """The formula with every node that equals `old` replaced; `new` itself is not searched."""
-    return rebuild(node, known={old.key: new})
+    return rebuild(node, known={old.digest: new})
 
 
 def replace_each(node: Node, exchanged: Mapping[Node, Node]) -> Node:
     """The same for several at once: what takes the place of one is not searched for another."""
-    return rebuild(node, known={old.key: new for old, new in exchanged.items()})
+    return rebuild(node, known={old.digest: new for old, new in exchanged.items()})
 
 
 _BINDS = {"+": 1, "-": 1, "*": 2, "/": 2, "@": 2, "^": 4}
@@ -320,33 +321,35 @@ def show(node: Node) -> str:
 
     A formula that would fill a page is shortened, with "…" for its longest parts.
     """
-    shown: dict[bytes, tuple[str, int]] = {}
     waiting: list[Node] = [node]
     while waiting:
         part = waiting[-1]
-        missing = (
-            []
-            if part.key in shown or isinstance(part, Partly)
-            else [below for below in part.below if below.key not in shown]
-        )
-        if missing:
-            waiting.extend(reversed(missing))
-            continue
+        if part.shown is None and not isinstance(part, Partly):
+            missing = [below for below in part.below if below.shown is None]
+            if missing:
+                waiting.extend(reversed(missing))
+                continue
         waiting.pop()
-        if part.key not in shown:
-            text, binds = _show(part, shown)
-            shown[part.key] = (text, binds) if len(text) <= 3 * _LONGEST else ("…", _ATOM)
-    return shown[node.key][0]
+        if part.shown is None:
+            text, binds = _show(part)
+            fits = len(text) <= 3 * _LONGEST
+            object.__setattr__(part, "shown", (text, binds) if fits else ("…", _ATOM))
+    return _shown(node)[0]
 
 
-def _show(node: Node, shown: Mapping[bytes, tuple[str, int]]) -> tuple[str, int]:
+def _shown(node: Node) -> tuple[str, int]:
+    assert node.shown is not None
+    return node.shown
+
+
+def _show(node: Node) -> tuple[str, int]:
     """The text of a node and how tightly it holds together, from those of the nodes below it."""
     within = _LONGEST
-    if sum(len(shown[part.key][0]) for part in node.below if part.key in shown) > _LONGEST:
-        within = _LONGEST // max(len(node.below), 4)
+    if not isinstance(node, Partly) and sum(len(_shown(part)[0]) for part in node.below) > within:
+        within //= max(len(node.below), 4)
 
     def inside(part: Node, binds: int = 0) -> str:
-        text, own = shown[part.key]
+        text, own = _shown(part)
         if len(text) > within:
             return "…"
         return f"({text})" if own < binds else text

@@ -137,11 +137,9 @@ def digits_exchanged(tree: Node, scene: Scene) -> Iterator[Change]:
     if right.shape != digits.values.shape:
         return
     typed = np.array(right)  # one number alone is no array that can be written to
-    for at in np.ndindex(right.shape):
-        if np.isfinite(right[at]) and np.isfinite(digits.values[at]):
-            typed[at] = _as_typed(
-                float(right[at]), float(digits.values[at]), int(digits.decimals[at])
-            )
+    unlike = np.isfinite(right - digits.values) & (np.abs(right - digits.values) > digits.half)
+    for at in map(tuple, np.argwhere(unlike)):
+        typed[at] = _as_typed(float(right[at]), float(digits.values[at]), int(digits.decimals[at]))
     moved = [tuple(at) for at in np.argwhere(typed != right)]
     if moved:
         number, places = float(right[moved[0]]), int(digits.decimals[moved[0]])
