@@ -17,7 +17,7 @@ from glassformer.errors import ConfigError, UnknownNameError
 from glassformer.lessons.formulas.tree import Node
 from glassformer.lessons.formulas.values import Array, Numbers, Words, exactly
 
-__all__ = ["Bilingual", "Digits", "Example", "Language", "Step"]
+__all__ = ["Bilingual", "Digits", "Example", "Language", "Quotation", "Step"]
 
 Language: TypeAlias = Literal["en", "zh"]
 
@@ -38,12 +38,14 @@ class Bilingual:
 class Digits:
     """Printed numbers: NaN where nothing is printed, and how many decimals each one shows.
 
-    `exact` marks numbers that stand for themselves alone, such as given ones, counts, and −∞.
+    `exact` marks numbers that stand for themselves alone, such as given ones, counts, and −∞;
+    `approximate` those that the article calls approximate, rounded either way.
     """
 
     values: Array
     decimals: NDArray[np.int64]
     exact: bool = False
+    approximate: bool = False
 
     @cached_property
     def shown(self) -> NDArray[np.bool_]:
@@ -52,10 +54,10 @@ class Digits:
 
     @cached_property
     def half(self) -> Array:
-        """Half a unit of the last digit: how far the number meant may be from the one printed."""
+        """How far the number meant may be from the one printed: half a unit of the last digit."""
         if self.exact:
             return np.zeros(self.values.shape)
-        return np.asarray(0.5 * 10.0 ** (-self.decimals))
+        return np.asarray((1.0 if self.approximate else 0.5) * 10.0 ** (-self.decimals))
 
     def numbers(self) -> Numbers:
         """Everything the digits may stand for."""
@@ -65,9 +67,28 @@ class Digits:
         return Numbers(self.values, low, np.where(self.shown, self.values + self.half, np.inf))
 
 
+@dataclass(frozen=True)
+class Quotation:
+    """What an article prints in place of numbers: a formula in index notation, or lines of code.
+
+    `indices` are the letters of the formula's axes. Code is held against the step's formula by its
+    `result`, an expression; `whole` says that no other line could use its parameters.
+    """
+
+    text: str
+    language: Literal["notation", "python"]
+    indices: tuple[str, ...] = ()
+    result: str | None = None
+    whole: bool = False
+
+
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One step: given (no formula), computed (a formula), printed or not."""
+    """One step: given (no formula), computed (a formula), printed or not.
+
+    `between` is what the article says of numbers that it does not print; `produces` are the tokens
+    that must each have a column.
+    """
 
     id: str
     title: Bilingual
@@ -81,6 +102,9 @@ class Step:
     columns: tuple[str, ...] = ()
     any_order: bool = False
     ignore_case: bool = False
+    between: tuple[float, float] | None = None
+    produces: tuple[str, ...] = ()
+    quoted: Quotation | None = None
 
     @cached_property
     def complete(self) -> bool:
@@ -92,12 +116,13 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """A worked example, and where it was read from."""
+    """A worked example, and where it was read from; `shipped` if it comes with Glassformer."""
 
     name: str
     title: Bilingual
     steps: tuple[Step, ...]
     source: str
+    shipped: bool = False
     _by_id: dict[str, Step] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

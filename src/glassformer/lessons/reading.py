@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import Any, NoReturn
 
 from glassformer.errors import ConfigError, UnknownNameError, did_you_mean
-from glassformer.lessons.example import Bilingual, Digits, Example, Step
+from glassformer.lessons.example import Bilingual, Digits, Example, Quotation, Step
 from glassformer.lessons.formulas import FUNCTIONS, Words, names_of, parse
 from glassformer.lessons.formulas.evaluate import Work
 from glassformer.lessons.formulas.functions import NAMES, written_out
 from glassformer.lessons.formulas.tree import Call, Node, walk
 from glassformer.lessons.formulas.values import MOST_CHARACTERS, MOST_NUMBERS
+from glassformer.lessons.notation import Notation
 from glassformer.lessons.printed import read_digits
 
 __all__ = ["STEP_KEYS", "example_names", "load_example", "read_example"]
 
 STEP_KEYS = {
     "id", "title", "formula", "inputs", "printed", "words", "decimals", "significant", "rounded",
-    "shape", "rows", "columns", "unchecked", "order", "case",
+    "shape", "rows", "columns", "unchecked", "order", "case", "approximate", "between", "produces",
+    "as_printed", "indices", "code", "result", "whole",
 }  # fmt: skip
 _EXAMPLE_KEYS = {"title", "note", "case", "steps"}
 # An example may come from anyone: what it may hold is bounded before anything is made of it.
@@ -44,7 +47,8 @@ def load_example(name_or_file: str | Path) -> Example:
     if not isinstance(name_or_file, str | Path):
         raise ConfigError(f"expected the name of an example or a file, got {name_or_file!r:.80}")
     if str(name_or_file) in example_names():
-        return read_example(_shipped(str(name_or_file)), str(name_or_file), str(name_or_file))
+        example = read_example(_shipped(str(name_or_file)), str(name_or_file), str(name_or_file))
+        return replace(example, shipped=True)
     path = Path(name_or_file)
     return read_example(_text(path, str(name_or_file)), path.stem, str(path))
 
@@ -206,7 +210,10 @@ def _read_step(data: dict[str, Any], example: dict[str, Any], where: str, work: 
         raise ConfigError(f"expected the inputs of the formula, {list(inputs)}, got {declared}")
     reason = data.get("unchecked")
     printed = _printed(data, work, given=tree is None)
-    if tree is None and printed is None and reason is None:
+    quoted = _quoted(data, has_formula=tree is not None)
+    if quoted is not None and printed is not None:
+        raise ConfigError("expected either printed numbers or a printed formula or code, got both")
+    if tree is None and printed is None and reason is None and quoted is None:
         raise ConfigError("expected a formula, or printed numbers, or words")
     decimals = data.get("decimals")
     return Step(
@@ -223,7 +230,35 @@ def _read_step(data: dict[str, Any], example: dict[str, Any], where: str, work: 
         any_order=_choice(data, "order", ("as printed", "any")) == "any",
         ignore_case=_choice({"case": example.get("case"), **data}, "case", ("keep", "ignore"))
         == "ignore",
+        between=_between(data),
+        produces=_labels(data, "produces", None, 0),
+        quoted=quoted,
     )
+
+
+_MOST_LINES = 100
+
+
+def _quoted(data: dict[str, Any], *, has_formula: bool) -> Quotation | None:
+    """A formula or code that the article prints."""
+    formula, code, result = data.get("as_printed"), data.get("code"), data.get("result")
+    if formula is not None:
+        indices = _labels(data, "indices", None, 0)
+        if not isinstance(formula, str) or not has_formula or code is not None:
+            raise ConfigError("expected 'as_printed' as a text, beside the right 'formula'")
+        if any(len(letter) != 1 for letter in indices) or len(set(indices)) != len(indices):
+            raise ConfigError(f"expected one letter for each of 'indices', got {list(indices)}")
+        Notation(formula)
+        return Quotation(formula, "notation", indices)
+    if code is None:
+        return None
+    if not isinstance(code, list) or not all(isinstance(line, str) for line in code):
+        raise ConfigError(f"expected 'code' as a list of lines, got {code!r}")
+    if not 0 < len(code) <= _MOST_LINES or sum(map(len, code)) > 100 * _MOST_LINES:
+        raise ConfigError(f"expected 1 to {_MOST_LINES} lines of code, got {len(code)}")
+    if result is not None and (not isinstance(result, str) or not has_formula):
+        raise ConfigError("expected 'result' as an expression, beside the right 'formula'")
+    return Quotation("\n".join(code), "python", (), result, _flag(data, "whole"))
 
 
 def _printed(data: dict[str, Any], work: Work, *, given: bool) -> Digits | Words | None:
@@ -250,7 +285,7 @@ def _printed(data: dict[str, Any], work: Work, *, given: bool) -> Digits | Words
     exact = given and not data.get("rounded", False)
     if not exact and data.get("decimals") is None and data.get("significant") is None:
         raise ConfigError('expected "decimals" (or "significant") beside printed numbers')
-    return read_digits(
+    digits = read_digits(
         cells,
         tuple(shape) if shape else None,
         data.get("decimals"),
@@ -258,6 +293,14 @@ def _printed(data: dict[str, Any], work: Work, *, given: bool) -> Digits | Words
         exact,
         work,
     )
+    return replace(digits, approximate=_flag(data, "approximate"))
+
+
+def _flag(data: dict[str, Any], key: str) -> bool:
+    value = data.get(key, False)
+    if not isinstance(value, bool):
+        raise ConfigError(f"expected {key!r} to be true or false, got {value!r}")
+    return value
 
 
 def _labels(
@@ -271,6 +314,18 @@ def _labels(
         if len(labels) != size:
             raise ConfigError(f"expected {size} labels under {key!r}, got {len(labels)}")
     return tuple(labels)
+
+
+def _between(data: dict[str, Any]) -> tuple[float, float] | None:
+    ends = data.get("between")
+    if ends is None:
+        return None
+    numbers = [e for e in ends if isinstance(e, int | float)] if isinstance(ends, list) else []
+    if len(numbers) != 2 or any(isinstance(e, bool) for e in numbers) or numbers[0] > numbers[1]:
+        raise ConfigError(
+            f"expected the least and the greatest number under 'between', got {ends!r}"
+        )
+    return float(numbers[0]), float(numbers[1])
 
 
 def _choice(data: dict[str, Any], key: str, known: tuple[str, ...]) -> str:

@@ -24,8 +24,9 @@ class StepResult:
     """The verdict on one step.
 
     `from_print` is its value from the printed inputs, `end_to_end` from the first given ones;
-    `causes` are the wrong steps that a step follows from. `note` says what a verdict alone does
-    not: that the misprint is above, or that the cause was not searched further.
+    `causes` are the wrong steps that a step follows from; `reason` says why a step cannot be
+    checked, or why no input at all could give what is printed. `note` says what a verdict alone
+    does not: that the misprint is above, or that the cause was not searched further.
     """
 
     step: Step
@@ -84,6 +85,7 @@ class StepResult:
             "slip": self.slip(language),
             "right": _plain(self.right),
             "note": None if self.note is None else self.note.say(language),
+            "reason": None if self.reason is None else self.reason.say(language),
         }
 
 

@@ -52,7 +52,8 @@ def rounding_behind(from_print: FromPrint, step: Step, work: Work) -> Explanatio
     try:
         if misses(tree) < _FEWEST:
             return None
-        scene = Scene(step, from_print.computed[step.id], digits, {}, faces)
+        titles = {other.id: other.title for other in from_print.example.steps}
+        scene = Scene(step, from_print.computed[step.id], digits, {}, faces, titles)
         for change in anywhere(rounded_before_use)(tree, scene):
             if misses(change.tree) == 0:
                 return Explanation((Committed(ROUNDING.kind, ROUNDING.name, change.detail),))

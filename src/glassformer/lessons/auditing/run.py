@@ -10,7 +10,8 @@ import numpy as np
 
 from glassformer.errors import ConfigError
 from glassformer.lessons.auditing.compare import Comparison, compare
-from glassformer.lessons.auditing.diagnosis import not_a_softmax
+from glassformer.lessons.auditing.possibility import Impossible, impossible
+from glassformer.lessons.auditing.quotation import judge_quotation
 from glassformer.lessons.auditing.recompute import EndToEnd, FromPrint
 from glassformer.lessons.auditing.results import Audit, StepResult
 from glassformer.lessons.auditing.rounding import rounding_behind
@@ -67,6 +68,8 @@ class _Judge:
         right = self._chains.exact.get(step.id)
         if step.unchecked is not None:
             return StepResult(step, "unchecked", reason=step.unchecked)
+        if step.quoted is not None:
+            return judge_quotation(self._from_print, step, step.quoted, self._slips)
         if step.tree is None:
             if isinstance(step.printed, Digits) and not step.printed.shown.any():
                 return StepResult(step, "unchecked", reason=_NOT_PRINTED)
@@ -83,13 +86,14 @@ class _Judge:
                 return StepResult(step, "agrees", local, right, above[0], note=above[1])
             self._wrong[step.id] = found
             return StepResult(step, "wrong", local, right, found)
+        broken = impossible(self._from_print, step)
+        if broken is not None:
+            together = _jointly_wrong(step, local, found, broken)
+            self._wrong[step.id] = together
+            lacking = (broken.explanation(),)
+            return StepResult(step, "wrong", local, right, together, lacking, broken.reason)
         if not found.checked:
             return StepResult(step, "unchecked", local, None, found, reason=self._missing(step))
-        broken = not_a_softmax(self._from_print, step)
-        if broken is not None:
-            together = _jointly_wrong(step, local, found)
-            self._wrong[step.id] = together
-            return StepResult(step, "wrong", local, right, together, (broken,))
         behind = rounding_behind(self._from_print, step, self._remarks)
         explanations = () if behind is None else (behind,)
         if not self._differs(step):
@@ -159,8 +163,10 @@ class _Judge:
         self, result: StepResult, search: Search, explanations: list[Explanation]
     ) -> StepResult:
         if not explanations:
-            last = not_a_softmax(self._from_print, result.step)
-            explanations = [] if last is None else [last]
+            last = impossible(self._from_print, result.step)
+            if last is not None:
+                explanations = [last.explanation()]
+                result = replace(result, reason=last.reason)
         notes = [_failed(name, error) for name, error in search.failed.values()]
         if not explanations and not search.finished:
             notes.append(_NOT_SEARCHED)
@@ -219,13 +225,16 @@ def _joined(notes: list[Bilingual]) -> Bilingual | None:
     return Bilingual("; ".join(note.en for note in notes), "；".join(note.zh for note in notes))
 
 
-def _jointly_wrong(step: Step, value: Value, found: Comparison) -> Comparison:
-    """Each number alone may be right, all of them together not: those that differ are marked."""
+def _jointly_wrong(step: Step, value: Value, found: Comparison, broken: Impossible) -> Comparison:
+    """Each number alone may be right, all of them together not.
+
+    Marked are those that differ from what the inputs give; where that is not known, all of them.
+    """
     if not isinstance(step.printed, Digits) or not isinstance(value, Numbers):
         return found
     off = np.abs(value.mid - step.printed.values) > step.printed.half * (1 + 1e-6)
-    wrong = found.right & off
-    return Comparison(found.right & ~wrong, wrong, found.open)
+    wrong = broken.cells & (off | np.isnan(value.mid))
+    return Comparison(found.right & ~wrong, wrong, found.open & ~wrong)
 
 
 def _between(exact: Value, rounded: Value) -> Value:

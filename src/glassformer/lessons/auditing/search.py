@@ -88,7 +88,8 @@ class Search:
             and other.id in from_print.faces
             and step.id not in {other.id, *from_print.example.ancestors(other)}
         }
-        self._scene = Scene(step, self._right, step.printed, others, self._faces)
+        titles = {other.id: other.title for other in from_print.example.steps}
+        self._scene = Scene(step, self._right, step.printed, others, self._faces, titles)
         self._rewritten: Rewritten
         self._work: Work
         self._singles: list[_Try] = []

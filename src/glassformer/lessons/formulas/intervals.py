@@ -16,6 +16,7 @@ __all__ = [
     "absolute",
     "add",
     "cosine",
+    "dipping",
     "divide",
     "matmul",
     "multiply",
@@ -44,6 +45,21 @@ def rising_from_zero(function: Callable[[Array], Array], x: Numbers) -> Numbers:
         return exactly(mid)
     low = function(np.where(x.high < 0, np.nan, np.maximum(x.low, 0.0)))
     return Numbers(mid, low, function(np.where(noise, np.maximum(x.high, 0.0), x.high)))
+
+
+def dipping(function: Callable[[Array], Array], lowest: float, x: Numbers) -> Numbers:
+    """A function that falls from 0 until `lowest` and rises from there on, as GELU and SiLU do."""
+
+    def at(part: Array) -> Array:
+        return np.where(np.isneginf(part), 0.0, function(part))
+
+    mid = at(x.mid)
+    if x.exact:
+        return exactly(mid)
+    ends = np.stack([at(x.low), at(x.high)])
+    passes = (x.low <= lowest) & (x.high >= lowest)
+    bottom = function(np.asarray(lowest))
+    return Numbers(mid, np.where(passes, bottom, ends.min(axis=0)), ends.max(axis=0))
 
 
 def negative(x: Numbers) -> Numbers:
