@@ -38,7 +38,7 @@ _MISFITS = Bilingual(
 _NOT_SEARCHED = Bilingual("cause not searched further", "未继续查找原因")
 
 # How much is computed to explain what is wrong in one example, in numbers: a second or two.
-_MOST_WORK = 12_000_000
+MOST_WORK = 12_000_000
 _MOST_MISPRINTS = 4  # wrong inputs of one step of which every choice is tried
 
 
@@ -60,8 +60,8 @@ class _Judge:
         self._from_print = FromPrint(example)
         self._chains = EndToEnd(example, self._from_print)
         self._wrong: dict[str, Comparison] = {}
-        self._remarks = Work(_MOST_WORK)
-        self._misprints = Work(_MOST_WORK)
+        self._remarks = Work(MOST_WORK)
+        self._misprints = Work(MOST_WORK)
 
     def judge(self, step: Step) -> StepResult:
         """The verdict on a step, once those before it are judged."""
@@ -146,7 +146,7 @@ class _Judge:
             if not judged[id_].explanations
         }
         explanations: dict[str, list[Explanation]] = {}
-        left = _MOST_WORK
+        left = MOST_WORK
         for stage in (Search.one_slip, Search.two_slips):
             waiting = [id_ for id_ in searches if not explanations.get(id_)]
             for done, id_ in enumerate(waiting):
