@@ -62,6 +62,7 @@ class _Judge:
         self._wrong: dict[str, Comparison] = {}
         self._remarks = Work(_MOST_WORK)
         self._misprints = Work(_MOST_WORK)
+        self._quotations = Work(_MOST_WORK)
 
     def judge(self, step: Step) -> StepResult:
         """The verdict on a step, once those before it are judged."""
@@ -69,7 +70,9 @@ class _Judge:
         if step.unchecked is not None:
             return StepResult(step, "unchecked", reason=step.unchecked)
         if step.quoted is not None:
-            return judge_quotation(self._from_print, step, step.quoted, self._slips)
+            return judge_quotation(
+                self._from_print, step, step.quoted, self._slips, self._quotations
+            )
         if step.tree is None:
             if isinstance(step.printed, Digits) and not step.printed.shown.any():
                 return StepResult(step, "unchecked", reason=_NOT_PRINTED)
