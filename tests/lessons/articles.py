@@ -237,8 +237,9 @@ def _misprint(value: float, decimals: int | None, random: np.random.Generator) -
 def may_be(example: Example, step: Step, at: tuple[int, ...]) -> tuple[float, float]:
     """The least and the greatest value a printed number may stand for, as its inputs are printed.
 
-    The inputs go to the ends of their digits in the direction in which the number grows, and to
-    ends chosen by chance. Both are ends the number can reach: the true range is no smaller.
+    The inputs go to the ends of their digits, each in the direction in which the number grows, and
+    again from there, as the direction may change on the way; and to ends chosen by chance. All are
+    ends that can be reached: the true range is no smaller.
     """
     printed, words, between = _before(example, step)
     centre = {name: digits.values for name, digits in printed.items()}
@@ -255,22 +256,38 @@ def may_be(example: Example, step: Step, at: tuple[int, ...]) -> tuple[float, fl
         found = evaluate(tree, known)
         return float(found.mid[at]) if isinstance(found, Numbers) else np.nan
 
-    def moved(direction: Values, share: float) -> Values:
-        return {name: centre[name] + share * half[name] * direction[name] for name in centre}
+    places = [
+        (name, at_)
+        for name in centre
+        for at_ in np.ndindex(centre[name].shape)
+        if half[name][at_] > 0
+    ]
 
-    middle = value(centre)
-    slope = {name: np.zeros(part.shape) for name, part in centre.items()}
-    for name, part in centre.items():
-        for place in np.ndindex(part.shape):
-            if half[name][place] and np.isfinite(part[place]):
-                step_up = {**centre, name: part.copy()}
-                step_up[name][place] += half[name][place]
-                slope[name][place] = np.sign(value(step_up) - middle)
+    def moved(ends: Array) -> Values:
+        inputs = {name: part.copy() for name, part in centre.items()}
+        for (name, place), end in zip(places, ends, strict=True):
+            inputs[name][place] += end * half[name][place]
+        return inputs
+
+    def slopes(ends: Array) -> Array:
+        """The direction in which each input makes the number grow."""
+        found = np.zeros(len(places))
+        here = value(moved(ends))
+        for i in range(len(places)):
+            other = ends.copy()
+            other[i] = -ends[i] if ends[i] else 1.0
+            found[i] = np.sign(value(moved(other)) - here) * np.sign(other[i])
+        return found
+
     random = np.random.default_rng(0)
-    reached = [middle, value(moved(slope, 1.0)), value(moved(slope, -1.0))]
+    reached = [value(centre)]
+    for direction in (1.0, -1.0):
+        ends = np.zeros(len(places))
+        for _ in range(3):
+            ends = direction * np.nan_to_num(slopes(ends))
+            reached.append(value(moved(ends)))
     for _ in range(20):
-        chosen = {name: random.choice([-1.0, 1.0], part.shape) for name, part in centre.items()}
-        reached.append(value(moved(chosen, 1.0)))
+        reached.append(value(moved(random.choice([-1.0, 1.0], len(places)))))
     reached = [number for number in reached if not np.isnan(number)]
     return (min(reached), max(reached)) if reached else (-np.inf, np.inf)
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from glassformer.errors import ConfigError
 from glassformer.lessons import Audit, StepResult, audit, load_example, read_example
+from glassformer.lessons.formulas.evaluate import Work
 from glassformer.lessons.notation import Notation, NotationError
 from tests.lessons.made_once import audit_of
 
@@ -77,10 +78,10 @@ def test_index_notation_is_einsum(seed: int, letters: list[str]) -> None:
     v = random.normal(size=(sizes[b], sizes[c]))
     steps = {"u": u, "v": v, "n": np.asarray(3.0)}
     formula = Notation(f"sum_{b}(u[{a}, {b}] * v[{b}, {c}]) / sqrt(n) - 2 ^ n")
-    found = formula.value(steps, a + c, (sizes[a], sizes[c]))
+    found = formula.value(steps, a + c, (sizes[a], sizes[c]), Work())
     expected = np.einsum(f"{a}{b},{b}{c}->{a}{c}", u, v) / np.sqrt(3.0) - 8.0
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
-    weights = Notation(f"softmax_{b}(u[{a}, {b}])").value(steps, a + b, u.shape)
+    weights = Notation(f"softmax_{b}(u[{a}, {b}])").value(steps, a + b, u.shape, Work())
     np.testing.assert_allclose(weights, np.exp(u) / np.exp(u).sum(1, keepdims=True), rtol=1e-12)
 
 
@@ -99,7 +100,7 @@ def test_index_notation_is_einsum(seed: int, letters: list[str]) -> None:
 def test_a_formula_without_meaning_says_why(text: str, message: str) -> None:
     steps = {"u": np.ones((2, 3)), "n": np.asarray(1.0)}
     with pytest.raises(NotationError, match=message):
-        Notation(text).value(steps, "", ())
+        Notation(text).value(steps, "", (), Work())
 
 
 def one(step: dict[str, Any], *before: dict[str, Any]) -> StepResult:
@@ -156,6 +157,22 @@ def test_code_that_parses_agrees_and_code_that_does_not_is_wrong() -> None:
         assert (result.verdict, result.explanations[0].kinds) == ("wrong", ("syntax",))
     assert one({"code": ["def f(a, b=1):", "    return a"], "whole": True}).verdict == "wrong"
     assert one({"code": ["def f(a, b=1):", "    return a"]}).verdict == "agrees"
+
+
+def test_a_formula_that_takes_too_long_to_mend_is_wrong_all_the_same() -> None:
+    """Twelve factors of three letters each: thousands of readings, none of them right."""
+    rows = {"id": "b", "printed": np.arange(3000.0).reshape(60, 50).tolist()}
+    product = " * ".join(f"b[i, {letter}]" for letter in "cdefgh")
+    step = {"formula": "b", "indices": ["i", "j"], "as_printed": f"b[i, j] + sum_c({product})"}
+    assert one(step, rows).verdict in ("wrong", "unchecked")
+    long = " + ".join(["b[i, j]"] * 50)
+    result = one({"formula": "b", "indices": ["i", "j"], "as_printed": long}, rows)
+    assert result.verdict == "wrong"
+
+
+def test_words_have_no_printed_formula() -> None:
+    step = {"formula": "words('a b')", "as_printed": "n"}
+    assert one(step).verdict == "unchecked"
 
 
 def test_a_printed_formula_on_numbers() -> None:

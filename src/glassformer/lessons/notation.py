@@ -19,13 +19,13 @@ import numpy as np
 
 from glassformer.errors import ConfigError
 from glassformer.lessons.example import Bilingual
-from glassformer.lessons.formulas.values import Array
+from glassformer.lessons.formulas.evaluate import Work
+from glassformer.lessons.formulas.values import MOST_NUMBERS, Array, shape_of
 
 __all__ = ["Edit", "Notation", "NotationError", "shown"]
 
 _LONGEST = 500  # characters
-_MOST_NUMBERS = 1_000_000  # between the operations of a formula
-_MOST_EDITS = 3000  # pairs of edits that are tried
+_EACH_NODE = 150  # work to make an edited copy of a formula, in numbers computed
 _PLAIN: Mapping[str, Callable[[Array], Array]] = {"exp": np.exp, "sqrt": np.sqrt, "log": np.log}
 _ALONG = re.compile(r"(sum|mean|softmax)_([a-z])")
 _OPERATORS: Mapping[type[ast.operator], Callable[[Array, Array], Array]] = {
@@ -36,6 +36,10 @@ _OPERATORS: Mapping[type[ast.operator], Callable[[Array, Array], Array]] = {
 
 class NotationError(ConfigError):
     """A printed formula that has no meaning: an unknown symbol, an index left over."""
+
+    def __init__(self, en: str, zh: str) -> None:
+        super().__init__(en)
+        self.said = Bilingual(en, zh)
 
 
 @dataclass(frozen=True)
@@ -81,19 +85,28 @@ class Notation:
         """The steps that it names, each once."""
         return list(dict.fromkeys(node.id for node in self._symbol_nodes()))
 
-    def value(self, steps: Mapping[str, Array], indices: str, shape: tuple[int, ...]) -> Array:
+    def value(
+        self, steps: Mapping[str, Array], indices: str, shape: tuple[int, ...], work: Work
+    ) -> Array:
         """What it gives for each of the indices; one that does not depend on an index repeats."""
-        found = _value(self._tree.body, steps)
+        found = _value(self._tree.body, steps, work)
         over = [letter for letter in found.letters if letter not in indices]
         if over:
-            raise NotationError(f"the index {over[0]} is left over")
+            raise NotationError(f"the index {over[0]} is left over", f"多出了下标 {over[0]}")
         try:
             return np.broadcast_to(found.spread(indices), shape)
         except ValueError:
-            raise NotationError(f"gives {found.values.shape} numbers, not {shape}") from None
+            given = shape_of(found.values.shape)
+            raise NotationError(f"gives {given}", f"得到的是 {given}，形状不符") from None
 
-    def edits(self, steps: Mapping[str, Array], indices: str) -> Iterator[Edit]:
+    def edits(self, steps: Mapping[str, Array], indices: str, work: Work) -> Iterator[Edit]:
         """The formulas that one small change of print makes of it."""
+        size = _EACH_NODE * sum(1 for _ in ast.walk(self._tree))
+        for edit in self._edits(steps, indices):
+            work.take(size)
+            yield edit
+
+    def _edits(self, steps: Mapping[str, Array], indices: str) -> Iterator[Edit]:
         letters = {node.id for node in self._letter_nodes()} | {*indices}
         places = {id(node): place for place, node in enumerate(ast.walk(self._tree))}
         for node in ast.walk(self._tree):
@@ -117,13 +130,13 @@ class Notation:
                 power = _Power(base, int(digit))
                 yield self._changed(places[id(symbol)], power, symbol, "power")
 
-    def edited_twice(self, steps: Mapping[str, Array], indices: str) -> Iterator[tuple[Edit, Edit]]:
+    def edited_twice(
+        self, steps: Mapping[str, Array], indices: str, work: Work
+    ) -> Iterator[tuple[Edit, Edit]]:
         """Two such changes, in two places."""
-        tried = 0
-        for first in self.edits(steps, indices):
-            for second in first.formula.edits(steps, indices):
-                if second.place > first.place and tried < _MOST_EDITS:
-                    tried += 1
+        for first in self.edits(steps, indices, work):
+            for second in first.formula.edits(steps, indices, work):
+                if second.place > first.place:
                     yield first, second
 
     def _symbol_nodes(self) -> list[ast.Name]:
@@ -254,7 +267,7 @@ def _axes(tree: ast.Expression, symbol: ast.Name) -> int:
     return 0 if whole is None else len(_letters(whole))
 
 
-def _value(node: ast.expr, steps: Mapping[str, Array]) -> _Lettered:
+def _value(node: ast.expr, steps: Mapping[str, Array], work: Work) -> _Lettered:
     match node:
         case ast.Constant(value=int() | float() as number):
             return _number(number)
@@ -263,37 +276,50 @@ def _value(node: ast.expr, steps: Mapping[str, Array]) -> _Lettered:
         case ast.Subscript(value=ast.Name(id=name)):
             return _step(name, "".join(letter.id for letter in _letters(node)), steps)
         case ast.UnaryOp(operand=operand):
-            inside = _value(operand, steps)
+            inside = _value(operand, steps, work)
             return _Lettered(-inside.values, inside.letters)
         case ast.BinOp(left=left, op=operator, right=right):
-            a, b = _value(left, steps), _value(right, steps)
+            a, b = _value(left, steps, work), _value(right, steps, work)
             letters = a.letters + "".join(part for part in b.letters if part not in a.letters)
             first, second = a.spread(letters), b.spread(letters)
             try:
                 size = math.prod(np.broadcast_shapes(first.shape, second.shape))
             except ValueError:
-                raise NotationError(f"an index of {shown(node)} has two sizes") from None
-            if size > _MOST_NUMBERS:
-                raise NotationError(f"{shown(node)} has more than {_MOST_NUMBERS} numbers")
+                said = shown(node)
+                raise NotationError(
+                    f"an index of {said} has two sizes", f"{said} 中同一个下标有两种范围"
+                ) from None
+            if size > MOST_NUMBERS:
+                raise NotationError(
+                    f"more than {MOST_NUMBERS} numbers", f"超过 {MOST_NUMBERS} 个数"
+                )
+            work.take(size)
             return _Lettered(np.asarray(_OPERATORS[type(operator)](first, second)), letters)
         case ast.Call(func=ast.Name(id=name), args=[argument]):
-            return _called(name, _value(argument, steps))
-    raise NotationError(f"{shown(node)} is no part of a formula")
+            inside = _value(argument, steps, work)
+            work.take(inside.values.size)
+            return _called(name, inside)
+    said = shown(node)
+    raise NotationError(f"{said} is no part of a formula", f"{said} 不是公式的一部分")
 
 
 def _number(number: float) -> _Lettered:
     try:
         return _Lettered(np.asarray(float(number)))
     except OverflowError:
-        raise NotationError("a number is too large") from None
+        raise NotationError("a number is too large", "数值过大") from None
 
 
 def _step(name: str, letters: str, steps: Mapping[str, Array]) -> _Lettered:
+    said = name.replace("_prime", "′")
     if name not in steps:
-        raise NotationError(f"{name.replace('_prime', '′')} is not defined")
+        raise NotationError(f"{said} is not defined", f"{said} 没有定义")
     value = steps[name]
     if value.ndim != len(letters) or len(set(letters)) != len(letters):
-        raise NotationError(f"{name} has {value.ndim} indices, not {len(letters)}")
+        raise NotationError(
+            f"{said} has {value.ndim} indices, not {len(letters)}",
+            f"{said} 有 {value.ndim} 个下标，而不是 {len(letters)} 个",
+        )
     return _Lettered(value, letters)
 
 
@@ -304,7 +330,7 @@ def _called(name: str, inside: _Lettered) -> _Lettered:
     assert along is not None
     function, letter = along[1], along[2]
     if letter not in inside.letters:
-        raise NotationError(f"nothing to sum over {letter}")
+        raise NotationError(f"nothing to sum over {letter}", f"式中没有可对 {letter} 求和的项")
     axis = inside.letters.index(letter)
     if function == "softmax":
         powers = np.exp(inside.values - inside.values.max(axis=axis, keepdims=True))

@@ -21,15 +21,16 @@ from glassformer.lessons.auditing.results import StepResult
 from glassformer.lessons.auditing.search import Committed, Explanation, Search
 from glassformer.lessons.auditing.slips.slip import Slip
 from glassformer.lessons.example import Bilingual, Digits, Quotation, Step
-from glassformer.lessons.formulas.evaluate import Work
+from glassformer.lessons.formulas.evaluate import Work, WorkSpentError
 from glassformer.lessons.formulas.values import Array, Numbers
 from glassformer.lessons.notation import Edit, Notation, NotationError
 
 __all__ = ["judge_quotation"]
 
 _DIGITS = 9  # to which a printed formula or code must agree with the right formula
-_MOST_WORK = 2_000_000  # for the slip behind wrong code, in numbers computed
 _MOST_READINGS = 2  # ways to mend a printed formula that are named
+_NO_NUMBER = Bilingual("the right formula gives no number here", "由正确的公式在此得不到数值")
+_TOO_MUCH = Bilingual("too much to compute", "计算量过大")
 _NOT_RUN = Bilingual(
     "parsed, but not run: code of a file is never run",
     "已做语法检查，但没有运行：绝不运行文件中的代码",
@@ -37,25 +38,36 @@ _NOT_RUN = Bilingual(
 
 
 def judge_quotation(
-    from_print: FromPrint, step: Step, quoted: Quotation, slips: Sequence[Slip]
+    from_print: FromPrint, step: Step, quoted: Quotation, slips: Sequence[Slip], work: Work
 ) -> StepResult:
     """The verdict on a printed formula or on printed code."""
     if quoted.language == "python":
-        return _judge_code(from_print, step, quoted, slips)
+        return _judge_code(from_print, step, quoted, slips, work)
     right = from_print.computed[step.id]
-    assert isinstance(right, Numbers)
+    if not isinstance(right, Numbers) or not np.all(np.isfinite(right.mid)):
+        return StepResult(step, "unchecked", right, right, reason=_NO_NUMBER)
+    try:
+        return _judge_formula(from_print, step, quoted, right, work)
+    except WorkSpentError:
+        return StepResult(step, "unchecked", right, right, reason=_TOO_MUCH)
+
+
+def _judge_formula(
+    from_print: FromPrint, step: Step, quoted: Quotation, right: Numbers, work: Work
+) -> StepResult:
     indices = "".join(quoted.indices)
     known = _known(from_print, step)
     formula = Notation(quoted.text)
     reason = None
     try:
         if step.id in formula.symbols():
-            raise NotationError(f"{step.id.replace('_prime', '′')} is defined by itself")
-        if _same(formula.value(known, indices, right.shape), right.mid):
+            said = step.id.replace("_prime", "′")
+            raise NotationError(f"{said} is defined by itself", f"{said} 用自身来定义自身")
+        if _same(formula.value(known, indices, right.shape, work), right.mid):
             return StepResult(step, "agrees", right, right)
     except NotationError as error:
-        reason = _meaningless(str(error))
-    found = _misprints(formula, known, indices, right.mid)
+        reason = error.said
+    found = _misprints(formula, known, indices, right.mid, work)
     explanations = tuple(Explanation(tuple(map(_committed, edits))) for edits in found)
     if reason is None and not explanations:
         reason = Bilingual("gives other numbers", "得到的数不同")
@@ -77,21 +89,24 @@ def _same(value: Array, right: Array) -> bool:
 
 
 def _misprints(
-    formula: Notation, known: Mapping[str, Array], indices: str, right: Array
+    formula: Notation, known: Mapping[str, Array], indices: str, right: Array, work: Work
 ) -> list[tuple[Edit, ...]]:
     """The smallest changes of print that make the formula right: one, or else two."""
 
     def mends(edits: tuple[Edit, ...]) -> bool:
         try:
-            return _same(edits[-1].formula.value(known, indices, right.shape), right)
+            return _same(edits[-1].formula.value(known, indices, right.shape, work), right)
         except NotationError:
             return False
 
-    found: list[tuple[Edit, ...]] = [
-        (edit,) for edit in formula.edits(known, indices) if mends((edit,))
-    ]
-    if not found:
-        found.extend(pair for pair in formula.edited_twice(known, indices) if mends(pair))
+    found: list[tuple[Edit, ...]] = []
+    try:
+        found.extend((edit,) for edit in formula.edits(known, indices, work) if mends((edit,)))
+        if not found:
+            pairs = formula.edited_twice(known, indices, work)
+            found.extend(pair for pair in pairs if mends(pair))
+    except WorkSpentError:
+        pass  # what was found until then stands
     return found[:_MOST_READINGS]
 
 
@@ -99,23 +114,11 @@ def _committed(edit: Edit) -> Committed:
     return Committed(edit.kind, edit.name, edit.detail)
 
 
-_MEANINGLESS = {
-    "is not defined": "没有定义",
-    "is defined by itself": "用自身来定义自身",
-    "is left over": "多出来的下标",
-}
-
-
-def _meaningless(error: str) -> Bilingual:
-    zh = next((zh for en, zh in _MEANINGLESS.items() if en in error), None)
-    return Bilingual(error, f"{error.split(' is ')[0]}：{zh}" if zh else f"公式没有意义：{error}")
-
-
 # --- code ------------------------------------------------------------------------------------
 
 
 def _judge_code(
-    from_print: FromPrint, step: Step, quoted: Quotation, slips: Sequence[Slip]
+    from_print: FromPrint, step: Step, quoted: Quotation, slips: Sequence[Slip], work: Work
 ) -> StepResult:
     right = from_print.computed.get(step.id)
     broken = _syntax(quoted)
@@ -127,7 +130,7 @@ def _judge_code(
         return StepResult(step, "agrees", right, right)
     if not from_print.example.shipped:
         return StepResult(step, "unchecked", right, right, reason=_NOT_RUN)
-    assert isinstance(right, Numbers)
+    assert isinstance(right, Numbers), "a shipped example"
     try:
         value = _run(quoted, _known(from_print, step))
     except Exception as error:  # whatever printed code does is a finding, not a crash
@@ -137,18 +140,23 @@ def _judge_code(
         return StepResult(step, "wrong", right, right, None, (Explanation((failed,)),))
     if value.shape == right.shape and _same(value, right.mid):
         return StepResult(step, "agrees", right, right)
-    return _other_numbers(from_print, step, right, value, slips)
+    return _other_numbers(from_print, step, right, value, slips, work)
 
 
 def _other_numbers(
-    from_print: FromPrint, step: Step, right: Numbers, value: Array, slips: Sequence[Slip]
+    from_print: FromPrint,
+    step: Step,
+    right: Numbers,
+    value: Array,
+    slips: Sequence[Slip],
+    work: Work,
 ) -> StepResult:
     """Code that runs and gives something else: its numbers are searched for slips like print."""
     digits = Digits(value, np.full(value.shape, _DIGITS, dtype=np.int64))
     as_numbers = replace(step, printed=digits)
     found = compare(as_numbers, right)
     search = Search(from_print, as_numbers, found, slips)
-    explanations = search.one_slip(Work(_MOST_WORK))
+    explanations = search.one_slip(work)
     reason = Bilingual(
         f"the code gives {_first(value)}, the formula {_first(right.mid)}",
         f"代码得到 {_first(value)}，公式得到 {_first(right.mid)}",

@@ -10,14 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from glassformer.errors import ConfigError
 from glassformer.lessons.auditing.compare import Comparison, overlap
 from glassformer.lessons.example import Digits, Example, Step
 from glassformer.lessons.formulas import FormulaError, evaluate
+from glassformer.lessons.formulas.affine import closer
 from glassformer.lessons.formulas.evaluate import Evaluator, Work, WorkSpentError
 from glassformer.lessons.formulas.functions import round_half_up, write_out
 from glassformer.lessons.formulas.tree import (
@@ -58,6 +61,7 @@ class FromPrint:
         self.faces: dict[str, Value] = {}
         self.trees: dict[str, Node] = {}
         self.misfits: dict[str, FormulaError] = {}
+        self._wrong: Mapping[str, Comparison] = {}
         self._bounds = Evaluator(self.used, self._lay_over, Work())
         self._face_values = Evaluator(self.faces, self._lay_over, Work())
         for step in example.in_order():
@@ -80,7 +84,7 @@ class FromPrint:
 
     def _computed(self, step: Step) -> Value:
         try:
-            return self.evaluate(self.trees[step.id])
+            return self.value(step)
         except FormulaError as error:
             value = right_values(self.example, self.faces, until=step).get(step.id)
             if value is None:
@@ -101,20 +105,41 @@ class FromPrint:
             self.evaluate(self.trees[step.id], faces=True)
         return Rewritten(self._bounds.branch(work), self._face_values.branch(work))
 
-    def from_right(self, step: Step, wrong: Mapping[str, Comparison], work: Work) -> Value:
-        """A step's value where wrong numbers before it are taken as they should have been printed.
-
-        Raises `FormulaError` or `WorkSpentError` where there is none.
-        """
-        values = dict(self.used)
+    def with_right(self, wrong: Mapping[str, Comparison], work: Work) -> FromPrint:
+        """The same page with wrong numbers as they should have been printed."""
+        mended = copy(self)
+        mended._wrong = wrong
+        mended.used = dict(self.used)
         for id_, found in wrong.items():
-            values[id_] = self._mended(id_, found, self.computed[id_])
+            mended.used[id_] = self._mended(id_, found, self.computed[id_])
+        mended.faces = {
+            id_: value.faces() if isinstance(value, Numbers) else value
+            for id_, value in mended.used.items()
+        }
+        mended._bounds = Evaluator(mended.used, mended._lay_over, work)
+        mended._face_values = Evaluator(mended.faces, mended._lay_over, work)
+        return mended
 
-        def lay_over(id_: str, value: Value) -> Value:
-            found = wrong.get(id_)
-            return self._lay_over(id_, value) if found is None else self._mended(id_, found, value)
+    def value(self, step: Step) -> Value:
+        """A step's value from print, with the closest bounds."""
+        tree, digits = self.trees[step.id], step.printed
+        value = self.evaluate(tree)
+        if not isinstance(value, Numbers) or value.exact or not isinstance(digits, Digits):
+            return value
+        if value.shape != digits.values.shape:
+            return value
+        off = np.abs(value.mid - digits.values) > digits.half
+        if not off.any():
+            return value  # it is right whatever the bounds are
+        found = closer(tree, self.evaluate, self._follows)
+        return value if found is None else found
 
-        return Evaluator(values, lay_over, work).value(self.trees[step.id])
+    def _follows(self, id_: str, shape: tuple[int, ...]) -> NDArray[np.bool_]:
+        """The cells of a step that are not printed."""
+        digits = self.example[id_].printed
+        if isinstance(digits, Digits) and digits.values.shape == shape:
+            return ~digits.shown
+        return np.full(shape, digits is None)
 
     def _mended(self, id_: str, found: Comparison, value: Value) -> Value:
         """What is printed of a step, with the right numbers, rounded or not, for the wrong ones."""
@@ -123,7 +148,7 @@ class FromPrint:
         digits = self.example[id_].printed
         if not isinstance(digits, Digits) or not found.same_shape:
             return value
-        used = self._lay_over(id_, value)
+        used = self._printed_over(id_, value)
         assert isinstance(used, Numbers)
         return Numbers(
             np.where(found.wrong, value.mid, used.mid),
@@ -140,6 +165,11 @@ class FromPrint:
 
     def _lay_over(self, id_: str, value: Value) -> Value:
         """What is printed of a step, over what its formula gives."""
+        if id_ in self._wrong:
+            return self._mended(id_, self._wrong[id_], value)
+        return self._printed_over(id_, value)
+
+    def _printed_over(self, id_: str, value: Value) -> Value:
         step = self.example[id_]
         if isinstance(step.printed, Words):
             return step.printed

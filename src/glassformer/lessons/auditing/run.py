@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import combinations
 
@@ -17,9 +18,9 @@ from glassformer.lessons.auditing.results import Audit, StepResult
 from glassformer.lessons.auditing.rounding import rounding_behind
 from glassformer.lessons.auditing.search import Explanation, Search
 from glassformer.lessons.auditing.slips import CATALOGUE, Slip
-from glassformer.lessons.example import Bilingual, Digits, Example, Step
+from glassformer.lessons.example import Bilingual, Digits, Example, Quotation, Step
 from glassformer.lessons.formulas import FormulaError
-from glassformer.lessons.formulas.evaluate import Work, WorkSpentError
+from glassformer.lessons.formulas.evaluate import Work
 from glassformer.lessons.formulas.tree import Name, Partly, walk
 from glassformer.lessons.formulas.values import Numbers, Value, Words
 
@@ -62,6 +63,7 @@ class _Judge:
         self._wrong: dict[str, Comparison] = {}
         self._remarks = Work(MOST_WORK)
         self._misprints = Work(MOST_WORK)
+        self._quotations = Work(MOST_WORK)
 
     def judge(self, step: Step) -> StepResult:
         """The verdict on a step, once those before it are judged."""
@@ -69,7 +71,7 @@ class _Judge:
         if step.unchecked is not None:
             return StepResult(step, "unchecked", reason=step.unchecked)
         if step.quoted is not None:
-            return judge_quotation(self._from_print, step, step.quoted, self._slips)
+            return self._judge_quotation(step, step.quoted)
         if step.tree is None:
             if isinstance(step.printed, Digits) and not step.printed.shown.any():
                 return StepResult(step, "unchecked", reason=_NOT_PRINTED)
@@ -83,10 +85,12 @@ class _Judge:
         if found.wrong.any() or not found.same_shape:
             above = self._misprints_above(step)
             if above is not None:
-                return StepResult(step, "agrees", local, right, above[0], note=above[1])
+                return StepResult(step, "agrees", local, right, above[0], note=_above(above[1]))
             self._wrong[step.id] = found
             return StepResult(step, "wrong", local, right, found)
         broken = impossible(self._from_print, step)
+        if broken is not None and self._possible_from_right(step):
+            return StepResult(step, "agrees", local, right, found, note=_above(self._causes(step)))
         if broken is not None:
             together = _jointly_wrong(step, local, found, broken)
             self._wrong[step.id] = together
@@ -105,33 +109,55 @@ class _Judge:
         before = self._example.ancestors(step) & self._wrong.keys()
         return tuple(other.id for other in self._example.steps if other.id in before)
 
-    def _misprints_above(self, step: Step) -> tuple[Comparison, Bilingual] | None:
+    def _judge_quotation(self, step: Step, quoted: Quotation) -> StepResult:
+        result = judge_quotation(self._from_print, step, quoted, self._slips, self._quotations)
+        above = self._causes(step)
+        if result.verdict == "wrong" and above and step.tree is not None:
+            page = self._right_page(above)
+            with suppress(FormulaError):
+                page.computed = {**page.computed, step.id: page.value(step)}
+                again = judge_quotation(page, step, quoted, self._slips, self._quotations)
+                if again.verdict == "agrees":
+                    return replace(again, note=_above(above))
+        return result
+
+    def _right_page(self, names: Sequence[str]) -> FromPrint:
+        wrong = {name: self._wrong[name] for name in names}
+        return self._from_print.with_right(wrong, self._misprints)
+
+    def _misprints_above(self, step: Step) -> tuple[Comparison, tuple[str, ...]] | None:
         """Whether a step that its printed inputs do not give is right from the right inputs.
 
-        The author computed with the right number and printed another one.
+        Its author computed with the right numbers and printed others. Which of the wrong inputs
+        are such misprints is found by trying.
         """
-        for names in _choices(
-            [
-                node.name
-                for node in walk(self._from_print.trees[step.id])
-                if isinstance(node, Name | Partly) and node.name in self._wrong
-            ]
-        ):
-            wrong = {name: self._wrong[name] for name in names}
+        parts = walk(self._from_print.trees[step.id])
+        names = [part.name for part in parts if isinstance(part, Name | Partly)]
+        for misprinted in _choices([name for name in names if name in self._wrong]):
             try:
-                found = compare(step, self._from_print.from_right(step, wrong, self._misprints))
-            except (FormulaError, WorkSpentError):
+                found = compare(step, self._right_page(misprinted).value(step))
+            except FormulaError:
                 continue
             if found.checked and found.same_shape and not found.wrong.any():
-                return found, _above(names)
+                return found, misprinted
         return None
+
+    def _possible_from_right(self, step: Step) -> bool:
+        """Whether numbers that no printed input gives could come from the right ones."""
+        above = self._causes(step)
+        if not above:
+            return False
+        try:
+            return impossible(self._right_page(above), step) is None
+        except FormulaError:
+            return False
 
     def _from_misfits(self, step: Step, found: Comparison) -> StepResult:
         """A step that its printed inputs give no value for: the right inputs do."""
         right = self._chains.exact.get(step.id)
         if found.same_shape and not found.wrong.any() and found.checked:
-            names = [name for name in step.inputs if name in self._wrong] or list(step.inputs)
-            return StepResult(step, "agrees", right, right, found, note=_above(names))
+            note = _above(self._causes(step))
+            return StepResult(step, "agrees", right, right, found, note=note)
         return StepResult(step, "unchecked", None, right, found, reason=_MISFITS)
 
     def explained(self, judged: dict[str, StepResult]) -> dict[str, StepResult]:

@@ -41,6 +41,7 @@ __all__ = [
     "replace_all",
     "replace_each",
     "show",
+    "upwards",
     "walk",
 ]
 
@@ -244,6 +245,21 @@ def walk(node: Node, enter: Callable[[Node], bool] = lambda _: True) -> Iterator
             yield part
             if enter(part):
                 waiting.extend(reversed(part.below))
+
+
+def upwards(root: Node) -> list[Node]:
+    """The same, from the leaves up: each after those below it."""
+    done: dict[bytes, Node] = {}
+    waiting = [root]
+    while waiting:
+        node = waiting[-1]
+        missing = [part for part in node.below if part.digest not in done]
+        if missing and node.digest not in done:
+            waiting.extend(reversed(missing))
+        else:
+            done.setdefault(node.digest, node)
+            waiting.pop()
+    return list(done.values())
 
 
 def names_of(node: Node) -> list[str]:
