@@ -68,7 +68,7 @@ class Writer:
 def article(seed: int) -> dict[str, Any]:
     """An article without a mistake."""
     w = Writer(seed)
-    tokens, width = int(w.random.integers(2, 5)), int(w.random.choice([2, 4]))
+    tokens, width = int(w.random.integers(2, 5)), int(w.random.choice([4, 6]))
     w.given("embedding", tokens, width)
     x = "embedding"
     if w.chance(0.5):

@@ -2,8 +2,9 @@
 
 From print, a number that was printed stands for a range. How wide? Its author may have gone on with
 the printed digits, or with the full ones behind them. So a right number ranges from the printed
-digits to what the formula gives; a wrong one over all that its digits may stand for. Where nothing
-is printed the formula's own value goes on, rounded to the step's decimals or not.
+digits to what the formula gives; a wrong one, and what comes after it, over all that its digits may
+stand for. Where nothing is printed the formula's own value goes on, rounded to the decimals of the
+step or not.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.errors import ConfigError
-from glassformer.lessons.auditing.compare import Comparison, overlap
+from glassformer.lessons.auditing.compare import Cells, Comparison, overlap
 from glassformer.lessons.example import Digits, Example, Step
 from glassformer.lessons.formulas import FormulaError, evaluate
 from glassformer.lessons.formulas.affine import closer
@@ -32,7 +33,7 @@ from glassformer.lessons.formulas.tree import (
     names_of,
     replace_each,
 )
-from glassformer.lessons.formulas.values import Numbers, Value, Words, exactly
+from glassformer.lessons.formulas.values import Array, Numbers, Value, Words, exactly
 
 __all__ = ["EndToEnd", "FromPrint", "Rewritten", "right_values"]
 
@@ -62,6 +63,8 @@ class FromPrint:
         self.trees: dict[str, Node] = {}
         self.misfits: dict[str, FormulaError] = {}
         self._wrong: Mapping[str, Comparison] = {}
+        self._mistaken: set[str] = set()
+        self._below: set[str] = set()
         self._bounds = Evaluator(self.used, self._lay_over, Work())
         self._face_values = Evaluator(self.faces, self._lay_over, Work())
         for step in example.in_order():
@@ -72,6 +75,10 @@ class FromPrint:
             self.trees[step.id] = self._written_out(step.tree)
             value = self._computed(step)
             self.computed[step.id] = value
+            if self._mistaken & self.example.ancestors(step):
+                self._below.add(step.id)
+            if _contradicts(step.printed, value):
+                self._mistaken.add(step.id)
             self.used[step.id] = self._lay_over(step.id, value)
         elif isinstance(step.printed, Digits):
             self.used[step.id] = step.printed.numbers()
@@ -185,12 +192,23 @@ class FromPrint:
         mid = np.where(digits.shown, digits.values, value.mid)
         if value.exact and not digits.shown.all():
             return exactly(mid)
-        return _together(step, self.trees[id_], digits, value, mid)
+        # Below a mistake nobody knows what was computed with: the wrong number or the right one.
+        right = overlap(digits, value) & (id_ not in self._below)
+        return _together(step, self.trees[id_], digits, value, mid, right)
 
 
-def _together(step: Step, tree: Node, digits: Digits, value: Numbers, mid: np.ndarray) -> Numbers:
+def _contradicts(printed: Digits | Words | None, value: Value) -> bool:
+    if not isinstance(printed, Digits) or not isinstance(value, Numbers):
+        return False
+    if printed.values.shape != value.shape:
+        return True
+    return bool((printed.shown & ~overlap(printed, value)).any())
+
+
+def _together(
+    step: Step, tree: Node, digits: Digits, value: Numbers, mid: Array, right: Cells
+) -> Numbers:
     printed = digits.numbers()
-    right = overlap(digits, value)
     low = np.where(right, np.minimum(mid, np.maximum(value.low, printed.low)), printed.low)
     high = np.where(right, np.maximum(mid, np.minimum(value.high, printed.high)), printed.high)
     loose = _loosen(value, step)

@@ -102,9 +102,12 @@ class Search:
         return self._choose([(single,) for single in self._singles])
 
     def two_slips(self, work: Work) -> list[Explanation]:
-        """The pairs of slips that explain it together."""
+        """The pairs of slips that explain it together.
+
+        One wrong number is too little to tell two slips from a misprint.
+        """
         pairs: list[tuple[_Try, ...]] = []
-        if self.finished:
+        if self.finished and self._found.wrong.sum() > 1:
             self._spend(work, lambda: self._try_pairs(pairs))
         return self._choose(pairs)
 
