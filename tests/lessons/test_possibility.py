@@ -170,3 +170,11 @@ def test_an_approximation_that_is_announced_may_round_either_way() -> None:
         step = {"id": "y", "formula": "x", "printed": printed, "decimals": 1, "approximate": True}
         found = audit(read_example(json.dumps({"steps": [*steps, step]}), "t", "t"))
         assert found["y"].verdict == verdict
+
+
+def test_layers_of_thousands_of_rows_are_not_compared_row_by_row() -> None:
+    """Only as far as the work allowed for it reaches: nothing is concluded beyond."""
+    rows = [[i, 1] for i in range(3000)]
+    weights = {"shape": [2, 1], "printed": "...", "between": [0, 1]}
+    result = judged("x @ w", [[0.0]] * 3000, 1, x=rows, w=weights)
+    assert result.verdict == "unchecked"

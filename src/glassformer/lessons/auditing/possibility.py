@@ -22,6 +22,7 @@ from glassformer.lessons.auditing.recompute import FromPrint
 from glassformer.lessons.auditing.search import Committed, Explanation
 from glassformer.lessons.example import Bilingual, Digits, Step
 from glassformer.lessons.formulas import FormulaError
+from glassformer.lessons.formulas.evaluate import Work, WorkSpentError
 from glassformer.lessons.formulas.tree import (
     Binary,
     Call,
@@ -39,7 +40,9 @@ from glassformer.lessons.formulas.values import Array, Numbers, Words
 __all__ = ["Impossible", "impossible"]
 
 _ROOM = 1e-9  # for the rounding of float64 itself, in numbers of the size of one
-_LARGEST_LAYER = 32  # rows or columns of a linear layer whose rows are compared by elimination
+# Work in numbers computed: for a fraction in exact elimination, and for a pair of rows.
+_EACH_FRACTION = 30
+_EACH_PAIR = 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,12 +59,15 @@ class Impossible:
         return Explanation((Committed(self.kind, self.name, self.reason),))
 
 
-def impossible(from_print: FromPrint, step: Step) -> Impossible | None:
-    """The first mark of the step's formula that its printed numbers lack."""
+def impossible(from_print: FromPrint, step: Step, work: Work) -> Impossible | None:
+    """The first mark of the step's formula that its printed numbers lack.
+
+    Once `work` is spent, rows of linear layers are not compared any more.
+    """
     digits = step.printed
     if not isinstance(digits, Digits) or step.id not in from_print.trees:
         return None
-    page = _Page(from_print, step, digits)
+    page = _Page(from_print, step, digits, work)
     return next(filter(None, (check(page) for check in _CHECKS)), None)
 
 
@@ -70,6 +76,7 @@ class _Page:
     from_print: FromPrint
     step: Step
     digits: Digits
+    work: Work
 
     @property
     def tree(self) -> Node:
@@ -352,13 +359,19 @@ def _linear(page: _Page) -> Impossible | None:
     if layer.relu:
         low[low <= 0] = -np.inf  # a ReLU shows 0 for anything below
     found = None
-    if _is_given(page, layer.x) and max(x.shape) <= _LARGEST_LAYER:
-        ones = [np.ones((len(x.mid), 1))] if layer.bias is not None else []
-        found = _dependent_rows(page, np.hstack([x.mid, *ones]), low, high)
-    if found is None and isinstance(layer.weights, Name | Partly):
-        between = page.from_print.example[layer.weights.name].between
-        if between is not None:
-            found = _steep_rows(page, x, between, low, high)
+    rows, columns = x.shape
+    try:
+        if _is_given(page, layer.x):
+            page.work.take(_EACH_FRACTION * rows**2 * columns)
+            ones = [np.ones((rows, 1))] if layer.bias is not None else []
+            found = _dependent_rows(page, np.hstack([x.mid, *ones]), low, high)
+        if found is None and isinstance(layer.weights, Name | Partly):
+            between = page.from_print.example[layer.weights.name].between
+            if between is not None:
+                page.work.take(rows**2 * (_EACH_PAIR + columns))
+                found = _steep_rows(page, x, between, low, high)
+    except WorkSpentError:
+        return None
     return found
 
 
