@@ -20,7 +20,8 @@ Values = dict[str, Array]
 DECIMALS = {
     "query": 3, "key": 3, "value": 3, "scores": 4, "scaled": 4, "weights": 4, "context": 4,
     "hidden": 3, "total": 3, "stats": 4, "normed": 3, "positions": 4, "masked": 2,
-    "masked_weights": 4, "proportions": 3, "few": 1,
+    "masked_weights": 4, "proportions": 3, "few": 1, "pooled": 3, "heads": 3, "first": 3,
+    "losses": 4,
 }  # fmt: skip
 
 FORMULAS = {
@@ -40,6 +41,10 @@ FORMULAS = {
     "masked_weights": "softmax(mask(scaled, causal(5)))",
     "proportions": "softmax(logits)",
     "few": "softmax(logits)",
+    "pooled": "mean(total, axis=0)",
+    "heads": "concat(query, value)",
+    "first": "query[:, 0:2] @ transpose(key[:, 0:2])",
+    "losses": "log(1 + exp(logits))",
 }
 
 
@@ -104,6 +109,14 @@ def compute(name: str, v: Values) -> Array:
             return softmax(np.where(CAUSAL, v["scaled"], -np.inf))
         case "proportions" | "few":
             return softmax(v["logits"])
+        case "pooled":
+            return np.asarray(v["total"].mean(0))
+        case "heads":
+            return np.hstack([v["query"], v["value"]])
+        case "first":
+            return v["query"][:, :2] @ v["key"][:, :2].T
+        case "losses":
+            return np.asarray(np.log(1 + np.exp(v["logits"])))
     raise AssertionError(name)
 
 
@@ -155,7 +168,25 @@ PLANTS = (
     Plant("divisor", "scaled", lambda v: v["scores"] / 4),
     Plant("divisor", "scaled", lambda v: v["scores"]),
     Plant("axis", "weights", lambda v: softmax(v["scaled"], axis=0)),
-    Plant("transposed", "scores", lambda v: v["key"] @ v["query"].T),
+    Plant("exchanged", "scores", lambda v: v["key"] @ v["query"].T),
+    Plant(
+        "transposed",
+        "masked_weights",
+        lambda v: softmax(np.where(CAUSAL, v["scaled"].T, -np.inf)),
+    ),
+    Plant("sum_for_mean", "pooled", lambda v: v["total"].sum(0)),
+    Plant("max_for_mean", "pooled", lambda v: v["total"].max(0)),
+    Plant("base", "losses", lambda v: np.log10(1 + np.exp(v["logits"]))),
+    Plant("joined", "heads", lambda v: np.hstack([v["value"], v["query"]])),
+    Plant("slice", "first", lambda v: v["query"][:, :2] @ v["key"][:, 2:].T),
+    Plant("twice", "total", lambda v: v["hidden"] + 2 * v["x"]),
+    Plant("late_mask", "masked_weights", lambda v: np.tril(softmax(v["scaled"]))),
+    Plant(
+        "other_activation",
+        "hidden",
+        lambda v: np.abs(v["context"] @ v["w_hidden"] + v["bias"]),
+    ),
+    Plant("sine", "positions", lambda v: sinusoids()[:, [1, 0, 3, 2, 5, 4]]),
     Plant(
         "sample",
         "stats",

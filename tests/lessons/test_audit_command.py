@@ -47,12 +47,13 @@ def test_json_is_as_designed(capsys: pytest.CaptureFixture[str]) -> None:
     assert list(data) == ["example", "steps"]
     assert data["example"] == "masked"
     for step in data["steps"]:
-        assert list(step) == ["id", "verdict", "slip", "right"]
+        assert list(step) == ["id", "verdict", "slip", "right", "note", "reason"]
     by_id = {step["id"]: step for step in data["steps"]}
     assert by_id["masked_a1"]["right"] == [[14, 32, 50], [32, 77, 122], [50, 122, 194]]
     assert by_id["masked_a1_masked"]["right"][0] == [1, "-inf", "-inf"]
     assert by_id["masked_input"] == {
-        "id": "masked_input", "verdict": "given", "slip": None, "right": None
+        "id": "masked_input", "verdict": "given", "slip": None, "right": None, "note": None,
+        "reason": None,
     }  # fmt: skip
 
 

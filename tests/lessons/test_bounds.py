@@ -14,7 +14,8 @@ from glassformer.lessons.formulas import Numbers, evaluate, exactly, parse
 FORMULAS = [
     "x + y", "x - y", "x * y", "x / y", "x @ y", "x ^ 2", "x ^ 3", "abs(x) ^ y", "-x", "abs(x)",
     "sin(x * 3)", "cos(x * 3)", "exp(x)", "sqrt(abs(x))", "relu(x)", "floor(x)", "round(x, 1)",
-    "truncate(x, 1)", "tanh(x)", "sigmoid(x)", "sum(x)", "mean(x, axis=0)", "std(x)",
+    "truncate(x, 1)", "tanh(x)", "sigmoid(x)", "silu(x)", "gelu(x)", "sum(x)", "mean(x, axis=0)",
+    "std(x)",
     "std(x, sample=1)", "var(x)", "std(x, rows=2)", "geometric_mean(exp(x))", "max(x)", "min(x)",
     "softmax(x)", "softmax(x, axis=0)", "softmax(mask(x, causal(3)))", "log_softmax(x)",
     "proportion(exp(x))", "argmax(x)", "layer_norm(x, 0.01)", "concat(x, y)", "stack(x[0], y[1])",

@@ -68,6 +68,8 @@ def value(formula: str) -> np.ndarray:
         ("round(2.675, 2)", 2.68),
         ("round(-2.5)", -3),
         ("relu(b)", np.maximum(B, 0)),
+        ("silu(b)", torch.nn.functional.silu(torch.tensor(B)).numpy()),
+        ("gelu(b)", torch.nn.functional.gelu(torch.tensor(B)).numpy()),
         ("concat(a, b.T)", np.concatenate([A, B.T], axis=1)),
         ("concat(a, b.T, axis=0)", np.concatenate([A, B.T], axis=0)),
         ("stack(v, v ^ 2)", np.stack([V, V**2], axis=1)),

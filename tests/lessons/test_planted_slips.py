@@ -1,6 +1,7 @@
 """Mistakes of every kind, planted at random in examples made at random: found and named."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from benchmarks import slips
 from glassformer.lessons import audit, read_example
 from glassformer.lessons.auditing import CATALOGUE
 from tests.lessons.planting import PLANTS, Plant, make, text
@@ -121,3 +123,22 @@ def test_a_number_that_no_slip_gives_gets_none() -> None:
     assert result.off is not None
     assert np.argwhere(result.off > 0).tolist() == [[1, 2]]
     assert result.off[1, 2] == pytest.approx(0.777, abs=0.0011)
+
+
+def test_nine_of_ten_slips_get_their_own_name_whatever_the_formula() -> None:
+    """A sample of `python -m benchmarks.slips`: one seed in place of five."""
+    formulas: dict[str, set[str]] = {}
+    for case in slips.CASES:
+        formulas.setdefault(case.slip, set()).add(case.formula)
+    assert len(formulas) >= 13
+    assert min(map(len, formulas.values())) >= 3
+    table, right, tried = slips.table(seeds=(0,))
+    assert right >= 0.9 * tried, table
+
+
+@pytest.mark.parametrize("case", slips.CASES, ids=lambda case: f"{case.kind}-{case.formula}")
+def test_the_right_numbers_of_these_formulas_are_right(case: slips.Case) -> None:
+    clean = replace(case, wrong=case.right)
+    for scene in slips.SCENES:
+        if case.decimals is not None:
+            assert slips.planted(clean, 7, scene).verdict == "agrees"

@@ -37,10 +37,12 @@ def right(result: Audit, id_: str) -> np.ndarray:
 @pytest.mark.parametrize(
     ("name", "counts"),
     [
-        ("illustrated", {"agrees": 7, "wrong": 2, "follows": 4, "unchecked": 0, "given": 4}),
-        ("by-hand", {"agrees": 9, "wrong": 13, "follows": 13, "unchecked": 13, "given": 12}),
+        ("illustrated", {"agrees": 10, "wrong": 1, "follows": 2, "unchecked": 0, "given": 4}),
+        ("by-hand", {"agrees": 9, "wrong": 16, "follows": 13, "unchecked": 12, "given": 11}),
         ("masked", {"agrees": 0, "wrong": 4, "follows": 0, "unchecked": 5, "given": 1}),
-        ("thrones", {"agrees": 7, "wrong": 2, "follows": 1, "unchecked": 1, "given": 5}),
+        ("thrones", {"agrees": 7, "wrong": 4, "follows": 1, "unchecked": 1, "given": 4}),
+        ("from-scratch", {"agrees": 14, "wrong": 9, "follows": 0, "unchecked": 1, "given": 8}),
+        ("notes", {"agrees": 8, "wrong": 3, "follows": 0, "unchecked": 1, "given": 4}),
     ],
 )
 def test_steps_by_verdict(name: str, counts: dict[str, int]) -> None:
@@ -70,6 +72,9 @@ def test_the_slips_of_the_by_hand_text(by_hand: Audit) -> None:
         "masked_a2": [("pasted",), ("factor",)],
         "masked_a2_masked": [("zero_mask", "triangle")],
         "probabilities": [("not_softmax",)],
+        "ffn": [("not_linear",)],
+        "flatten": [("not_normalised",)],
+        "logits": [("no_column",)],
     }
     assert kinds(by_hand, "head") == [("rounding",)]  # a remark: the digits are possible
 
@@ -133,19 +138,21 @@ def test_end_to_end_is_the_whole_computation(by_hand: Audit) -> None:
 def test_illustrated_by_numpy() -> None:
     result = audit_of("illustrated")
     wrong = [step.step.id for step in result.results if step.verdict == "wrong"]
-    assert wrong == ["softmax_1", "softmax_rounded"]
+    assert wrong == ["softmax_1"]
     scores = printed(result, "scores")
     weights = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
     assert np.round(weights, 1)[0].tolist() == [0.1, 0.5, 0.5]  # printed: 0.0, 0.5, 0.5
-    assert np.allclose(right(result, "outputs"), weights @ printed(result, "values"), atol=1e-12)
+    end = result["outputs"].end_to_end
+    assert isinstance(end, Numbers)
+    assert np.allclose(end.mid, weights @ printed(result, "values"), atol=1e-12)
 
 
 def test_the_prediction_holds_whatever_is_not_printed() -> None:
     """0.56 is the greatest: the unprinted probabilities share less than that."""
     result = audit_of("thrones")
     assert result["prediction"].verdict == "agrees"
-    assert result["logits"].verdict == "unchecked"
-    assert "flatten" in str(result["logits"].reason)
+    assert result["logits"].comparison is not None
+    assert result["logits"].comparison.checked == 0
 
 
 @pytest.mark.parametrize("name", example_names())
@@ -153,14 +160,19 @@ def test_the_result_does_not_depend_on_what_steps_are_called(name: str) -> None:
     raw = _expanded(name)
     ids = [step["id"] for step in raw["steps"]]
     new = {id_: f"zz{len(ids) - at}" for at, id_ in enumerate(ids)}
+    new |= {f"{id_}2": f"{now}2" for id_, now in new.items()}  # a power whose height was lost
     renamed = json.loads(json.dumps(raw))
     for step in renamed["steps"]:
         step["id"] = new[step["id"]]
         step.pop("inputs", None)
-        if "formula" in step:
-            step["formula"] = _rename(step["formula"], new)
+        for key in ("formula", "as_printed"):
+            if key in step:
+                step[key] = _rename(step[key], new)
     before, after = audit_of(name), audit(read_example(json.dumps(renamed), name, name))
     for old, now in zip(before.results, after.results, strict=True):
+        if old.step.quoted is not None and old.step.quoted.result is not None:
+            assert now.verdict == "unchecked"  # code of an example that is not ours is not run
+            continue
         assert now.verdict == old.verdict
         assert [e.kinds for e in now.explanations] == [e.kinds for e in old.explanations]
         assert now.to_dict()["right"] == old.to_dict()["right"]

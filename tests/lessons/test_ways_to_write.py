@@ -47,12 +47,13 @@ def test_weights_of_ten_thousand_words_need_no_table_of_pairs() -> None:
     count = 10_000
     scores = {"id": "z", "printed": [0] * count}
     weights = [1 / count] * count
-    weights[17], weights[18] = 3 / count, -1 / count
+    weights[17], weights[18] = 3 / count, 0
     step = {"id": "y", "formula": "softmax(z)", "printed": weights, "decimals": 4}
     example = json.dumps({"title": "t", "steps": [scores, step]})
     found = audit(read_example(example, "my", "my.json"), slips=())["y"]
     assert found.verdict == "wrong"
-    said = "a softmax that is not one: scores 0 and 0 get 0.0003 and -0.0001"
+    said = "a softmax that is not one: scores 0 and 0 get 0.0003 and 0"
+    said += ", but their ratio must be e^0 = 1"
     assert found.slip("en") == said
 
 

@@ -2,11 +2,12 @@
 
 Each subcommand lives in a module of its own, which is imported when it is called: help, version
 and typing mistakes answer without torch. Data goes to stdout, everything else to stderr. Exit
-codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.
+codes: 0 done, 1 failed, 2 wrong usage, 70 a fault of Glassformer itself, 130 interrupted.
 """
 
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from io import TextIOWrapper
 from pathlib import Path
@@ -25,7 +26,12 @@ app = App(
     suppress_keyboard_interrupt=False,  # we say so in one line, and how to go on
 )
 for _name, _help in (
-    ("audit", "Check every printed number of a worked example."),
+    (
+        "audit",
+        "Check every printed number of a worked example.\n\n"
+        "Exit code: 0 nothing is wrong, 1 something is, 2 the example cannot be read, 70 a fault "
+        "of Glassformer itself.",
+    ),
     ("claims", "Run what the texts claim: verdict, figures, pictures."),
     ("data", "List the data sets, or check and fetch one."),
     ("describe", "Show a preset's parts with their parameter counts."),
@@ -74,17 +80,20 @@ def run(arguments: Sequence[str]) -> int:
         return _fail(f"{named}: {error.strerror or error}", 1)
     except KeyboardInterrupt as error:
         return _fail(_one_line(error) or "interrupted", 130)
-    except (MemoryError, RuntimeError) as error:
-        if not _out_of_memory(error):
-            raise
-        return _fail("not enough memory; take a smaller batch, beam, text or model", 1)
+    except Exception as error:
+        if _out_of_memory(error):
+            return _fail("not enough memory; take a smaller batch, beam, text or model", 1)
+        # Not 1, which says that the command did its work and that something is amiss with yours.
+        traceback.print_exc()
+        return _fail("a fault of Glassformer itself; please report the lines above", 70)
     return 0
 
 
 def _out_of_memory(error: Exception) -> bool:
     """Whether memory ran out: torch has an error for that on a GPU, and words for it on a CPU."""
-    words = str(error)
-    return isinstance(error, MemoryError) or "out of memory" in words or "allocate memory" in words
+    if not isinstance(error, RuntimeError):
+        return isinstance(error, MemoryError)
+    return "out of memory" in str(error) or "allocate memory" in str(error)
 
 
 def _prepare_streams() -> None:

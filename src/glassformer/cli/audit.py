@@ -26,9 +26,11 @@ def audit(
     Parameters
     ----------
     example:
-        illustrated, by-hand, masked, thrones, or a file of your own; all shipped ones if none.
+        illustrated, by-hand, masked, thrones, from-scratch, notes, or a file of your own; all
+        shipped ones if none.
     as_json:
-        Write {"example", "steps": [{"id", "verdict", "slip", "right"}]}, one example a line.
+        Write {"example", "steps": [{"id", "verdict", "slip", "right", "note", "reason"}]}, one
+        example a line.
     lang:
         English or Chinese.
     to:

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.errors import UnknownNameError
+from glassformer.errors import ConfigError, UnknownNameError
 from glassformer.lessons.formulas.tree import Node
 from glassformer.lessons.formulas.values import Array, Numbers, Words, exactly
 
-__all__ = ["Bilingual", "Digits", "Example", "Language", "Step"]
+__all__ = ["Bilingual", "Digits", "Example", "Language", "Quotation", "Step"]
 
 Language: TypeAlias = Literal["en", "zh"]
 
@@ -37,24 +38,26 @@ class Bilingual:
 class Digits:
     """Printed numbers: NaN where nothing is printed, and how many decimals each one shows.
 
-    `exact` marks numbers that stand for themselves alone, such as given ones, counts, and −∞.
+    `exact` marks numbers that stand for themselves alone, such as given ones, counts, and −∞;
+    `approximate` those that the article calls approximate, rounded either way.
     """
 
     values: Array
     decimals: NDArray[np.int64]
     exact: bool = False
+    approximate: bool = False
 
-    @property
+    @cached_property
     def shown(self) -> NDArray[np.bool_]:
         """Where something is printed."""
         return ~np.isnan(self.values)
 
-    @property
+    @cached_property
     def half(self) -> Array:
-        """Half a unit of the last digit: how far the number meant may be from the one printed."""
+        """How far the number meant may be from the one printed: half a unit of the last digit."""
         if self.exact:
             return np.zeros(self.values.shape)
-        return np.asarray(0.5 * 10.0 ** (-self.decimals))
+        return np.asarray((1.0 if self.approximate else 0.5) * 10.0 ** (-self.decimals))
 
     def numbers(self) -> Numbers:
         """Everything the digits may stand for."""
@@ -64,9 +67,28 @@ class Digits:
         return Numbers(self.values, low, np.where(self.shown, self.values + self.half, np.inf))
 
 
+@dataclass(frozen=True)
+class Quotation:
+    """What an article prints in place of numbers: a formula in index notation, or lines of code.
+
+    `indices` are the letters of the formula's axes. Code is held against the step's formula by its
+    `result`, an expression; `whole` says that no other line could use its parameters.
+    """
+
+    text: str
+    language: Literal["notation", "python"]
+    indices: tuple[str, ...] = ()
+    result: str | None = None
+    whole: bool = False
+
+
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One step: given (no formula), computed (a formula), printed or not."""
+    """One step: given (no formula), computed (a formula), printed or not.
+
+    `between` is what the article says of numbers that it does not print; `produces` are the tokens
+    that must each have a column.
+    """
 
     id: str
     title: Bilingual
@@ -80,8 +102,11 @@ class Step:
     columns: tuple[str, ...] = ()
     any_order: bool = False
     ignore_case: bool = False
+    between: tuple[float, float] | None = None
+    produces: tuple[str, ...] = ()
+    quoted: Quotation | None = None
 
-    @property
+    @cached_property
     def complete(self) -> bool:
         """Whether every number or word of it is printed."""
         if isinstance(self.printed, Digits):
@@ -91,12 +116,13 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """A worked example, and where it was read from."""
+    """A worked example, and where it was read from; `shipped` if it comes with Glassformer."""
 
     name: str
     title: Bilingual
     steps: tuple[Step, ...]
     source: str
+    shipped: bool = False
     _by_id: dict[str, Step] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -108,27 +134,45 @@ class Example:
         return self._by_id[id_]
 
     def in_order(self) -> Iterator[Step]:
-        """The steps, each after those it is computed from; otherwise as they stand."""
+        """The steps, each after those it is computed from; otherwise as they stand.
+
+        Without recursion: a chain may be as long as the example. A step that leads back to itself
+        is refused.
+        """
         done: set[str] = set()
-
-        def visit(step: Step) -> Iterator[Step]:
-            if step.id in done:
-                return
-            done.add(step.id)
-            for name in step.inputs:
-                yield from visit(self._by_id[name])
-            yield step
-
-        for step in self.steps:
-            yield from visit(step)
+        for first in self.steps:
+            waiting = [(first, iter(first.inputs))]
+            entered = {first.id}
+            while waiting:
+                step, inputs = waiting[-1]
+                name = next((name for name in inputs if name not in done), None)
+                if name is None:
+                    waiting.pop()
+                    if step.id not in done:
+                        done.add(step.id)
+                        yield step
+                elif name in entered:
+                    raise ConfigError(
+                        f"{self.source}: step {name!r}: expected a formula of other steps, "
+                        "got one that leads back to itself"
+                    )
+                else:
+                    entered.add(name)
+                    waiting.append((self._by_id[name], iter(self._by_id[name].inputs)))
 
     def ancestors(self, step: Step) -> set[str]:
         """All steps that a step is computed from, near and far."""
-        found: set[str] = set()
-        waiting = list(step.inputs)
-        while waiting:
-            name = waiting.pop()
-            if name not in found:
-                found.add(name)
-                waiting.extend(self._by_id[name].inputs)
-        return found
+        return self._ancestors[step.id]
+
+    @cached_property
+    def _ancestors(self) -> dict[str, set[str]]:
+        place = {step.id: at for at, step in enumerate(self.steps)}
+        found: dict[str, int] = {}  # a bit for each step: sets of a thousand steps join at once
+        for step in self.in_order():
+            found[step.id] = 0
+            for name in step.inputs:
+                found[step.id] |= found[name] | 1 << place[name]
+        return {
+            id_: {other for other, at in place.items() if bits >> at & 1}
+            for id_, bits in found.items()
+        }

@@ -79,9 +79,9 @@ def _row(result: StepResult, language: Language) -> Row:
 
 
 def _finding(result: StepResult, language: Language) -> str:
-    if result.reason is not None:
+    if result.reason is not None and result.verdict == "unchecked":
         return result.reason.say(language)
-    parts = [result.slip(language)]
+    parts = [_slip(result, language), result.note.say(language) if result.note else None]
     if result.causes:
         parts.append(WORDS["because"].say(language).format(causes=", ".join(result.causes)))
     found = result.comparison
@@ -91,20 +91,49 @@ def _finding(result: StepResult, language: Language) -> str:
         elif isinstance(result.step.printed, Digits):
             shown = int(result.step.printed.shown.sum())
             wrong = int(found.wrong.sum())
-            parts.append(WORDS["cells"].say(language).format(wrong=wrong, shown=shown))
+            if wrong:
+                parts.append(WORDS["cells"].say(language).format(wrong=wrong, shown=shown))
             off = np.max(result.off) if result.off is not None else np.nan
             if np.isfinite(off) and off > 0:
                 parts.append(WORDS["off"].say(language).format(off=f"{off:.3g}"))
+    if result.verdict in ("agrees", "follows"):
+        parts.append(_approximated(result, language))
     if found is not None and found.open.any():
         parts.append(WORDS["open"].say(language).format(open=int(found.open.sum())))
     stop = "；" if language == "zh" else "; "
     return stop.join(part for part in parts if part)
 
 
+def _slip(result: StepResult, language: Language) -> str | None:
+    """The likely slip, and beside it why a printed formula or code cannot be right."""
+    reason = result.reason
+    if result.step.quoted is None or reason is None:
+        return result.slip(language)
+    said = reason.say(language)
+    if not result.explanations:
+        return said
+    return f"{said}{'；' if language == 'zh' else '; '}{result.slip(language)}"
+
+
+def _approximated(result: StepResult, language: Language) -> str | None:
+    """Numbers that the article calls approximate, and that are not the nearest ones."""
+    digits, value = result.step.printed, result.from_print
+    if not isinstance(digits, Digits) or not digits.approximate or not isinstance(value, Numbers):
+        return None
+    off = np.abs(digits.values - value.mid) * 10.0**digits.decimals > 0.5 + 1e-6
+    said = WORDS["approximate"].say(language)
+    return said.format(off=int(off.sum()), shown=int(digits.shown.sum()))
+
+
 def _grid(result: StepResult, row: Row, language: Language) -> Grid:
     step, value = result.step, result.from_print
     printed_word, right_word = WORDS["printed"].say(language), WORDS["right"].say(language)
     found = result.comparison
+    if step.quoted is not None:
+        shown = [(printed_word, line) for line in step.quoted.text.splitlines()]
+        if step.formula is not None:
+            shown.append((right_word, step.formula))
+        return Grid(row, (), tuple((label, (Cell(line),)) for label, line in shown))
     assert found is not None
     if isinstance(step.printed, Digits) and isinstance(value, Numbers) and found.same_shape:
         cells = _cells(step.printed, value, found.wrong)
@@ -143,6 +172,8 @@ def _right(value: Numbers, at: tuple[int, ...], places: int) -> str:
     """The right number to the printed decimals; what is known of it where it is not known."""
     if np.isnan(value.mid[at]):
         low, high = float(value.low[at]), float(value.high[at])
+        if np.isinf(low) and np.isinf(high):
+            return "?"
         return f"{_number(low, places)} … {_number(high, places)}"
     return _number(float(value.mid[at]), places)
 

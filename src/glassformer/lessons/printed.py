@@ -12,23 +12,32 @@ import numpy as np
 
 from glassformer.errors import ConfigError
 from glassformer.lessons.example import Digits
-from glassformer.lessons.formulas import Numbers, evaluate, parse
-from glassformer.lessons.formulas.values import Array, shape_of
+from glassformer.lessons.formulas import FormulaError, Numbers, parse
+from glassformer.lessons.formulas.evaluate import Evaluator, Work, WorkSpentError
+from glassformer.lessons.formulas.values import Array, Value, check_size, shape_of
 
 __all__ = ["read_digits"]
 
 _ELLIPSIS = ("...", "…")
 _MINUS_INFINITY = ("-inf", "−∞", "-∞", "-Infinity")
-_MOST_NUMBERS = 100_000
+_MOST_FORMULA = 200  # characters of a printed formula
 _MOST_DECIMALS = 12  # beyond that float64 itself is the limit
 _LARGEST = 1e100  # beyond that products overflow
 
 
 def read_digits(
-    cells: Any, shape: tuple[int, ...] | None, decimals: Any, significant: Any, exact: bool
+    cells: Any,
+    shape: tuple[int, ...] | None,
+    decimals: Any,
+    significant: Any,
+    exact: bool,
+    work: Work,
 ) -> Digits:
-    """The digits of a step; raises `ConfigError` with what was expected and what came."""
-    values = _numbers(cells, shape)
+    """The digits of a step; raises `ConfigError` with what was expected and what came.
+
+    `work` is what the printed formulas of the whole example may take.
+    """
+    values = _numbers(cells, shape, work)
     if exact and decimals is None and significant is None:
         return Digits(values, np.zeros(values.shape, dtype=np.int64), exact=True)
     places = _places(values, decimals, significant)
@@ -36,15 +45,17 @@ def read_digits(
     return Digits(values, places, exact)
 
 
-def _numbers(cells: Any, shape: tuple[int, ...] | None) -> Array:
-    if shape is not None and math.prod(shape) > _MOST_NUMBERS:
-        raise ConfigError(f"expected at most {_MOST_NUMBERS} numbers, got {shape_of(shape)}")
+def _numbers(cells: Any, shape: tuple[int, ...] | None, work: Work) -> Array:
+    if shape is not None:
+        check_size(shape)
+    check_size(_shape(cells))
     nested = _fill(cells, shape)
     found = _shape(nested)
+    check_size(found)
     if shape is not None and found != shape:
         raise ConfigError(f"expected the declared {shape_of(shape)}, got {shape_of(found)}")
     flat: list[float] = []
-    _collect(nested, found, flat, [])
+    _collect(nested, found, flat, [], work)
     return np.array(flat, dtype=np.float64).reshape(found)
 
 
@@ -62,38 +73,43 @@ def _fill(cells: Any, shape: tuple[int, ...] | None) -> Any:
         if len(dots) > 1 or open_ < 0:
             raise ConfigError(f'expected one "..." and at most {shape[0]} cells beside it')
         cells = cells[: dots[0]] + [None] * open_ + cells[dots[0] + 1 :]
+    if shape and len(cells) != shape[0]:
+        return cells  # not filled up to another size than was declared, and refused for it
     below = shape[1:] if shape else None
     return [_fill(cell, below) for cell in cells]
 
 
 def _shape(cells: Any) -> tuple[int, ...]:
-    if not isinstance(cells, list):
-        return ()
-    if not cells:
-        raise ConfigError("expected at least one number, got an empty list")
-    return (len(cells), *_shape(cells[0]))
+    """The shape that the first cells show; whether the others have it is seen on the way."""
+    shape: list[int] = []
+    while isinstance(cells, list):
+        if not cells:
+            raise ConfigError("expected at least one number, got an empty list")
+        shape.append(len(cells))
+        cells = cells[0]
+    return tuple(shape)
 
 
-def _collect(cells: Any, shape: tuple[int, ...], flat: list[float], at: list[int]) -> None:
+def _collect(
+    cells: Any, shape: tuple[int, ...], flat: list[float], at: list[int], work: Work
+) -> None:
     if shape:
         if not isinstance(cells, list) or len(cells) != shape[0]:
             got = f"{len(cells)}" if isinstance(cells, list) else "a single number"
             raise ConfigError(f"ragged rows: expected {shape[0]} cells at {at}, got {got}")
         for i, cell in enumerate(cells):
-            _collect(cell, shape[1:], flat, [*at, i])
+            _collect(cell, shape[1:], flat, [*at, i], work)
         return
-    if len(flat) >= _MOST_NUMBERS:
-        raise ConfigError(f"expected at most {_MOST_NUMBERS} numbers")
-    flat.append(_cell(cells, at))
+    flat.append(_cell(cells, at, work))
 
 
-def _cell(cell: Any, at: list[int]) -> float:
+def _cell(cell: Any, at: list[int], work: Work) -> float:
     if cell is None:
         return math.nan
     if isinstance(cell, str):
         if cell in _MINUS_INFINITY:
             return -math.inf
-        value = evaluate(parse(cell), {})
+        value = _formula(cell, work)
         if isinstance(value, Numbers) and not value.shape and np.isfinite(value.mid):
             return float(value.mid)
     elif isinstance(cell, int | float) and not isinstance(cell, bool) and abs(cell) < _LARGEST:
@@ -101,6 +117,18 @@ def _cell(cell: Any, at: list[int]) -> float:
     elif isinstance(cell, list):
         raise ConfigError(f"ragged rows: expected a number at {at}, got a list")
     raise ConfigError(f"expected a number at {at}, got {cell!r}")
+
+
+def _formula(cell: str, work: Work) -> Value:
+    if len(cell) > _MOST_FORMULA:
+        raise ConfigError(
+            f"expected a printed formula of at most {_MOST_FORMULA} characters, got {len(cell)}"
+        )
+    try:
+        work.take(10 * len(cell))
+        return Evaluator({}, work=work).value(parse(cell))
+    except WorkSpentError:
+        raise FormulaError("expected fewer printed formulas") from None
 
 
 def _places(values: Array, decimals: Any, significant: Any) -> np.ndarray:

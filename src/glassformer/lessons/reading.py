@@ -3,26 +3,36 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import Any, NoReturn
 
 from glassformer.errors import ConfigError, UnknownNameError, did_you_mean
-from glassformer.lessons.example import Bilingual, Digits, Example, Step
+from glassformer.lessons.example import Bilingual, Digits, Example, Quotation, Step
 from glassformer.lessons.formulas import FUNCTIONS, Words, names_of, parse
+from glassformer.lessons.formulas.evaluate import Work
 from glassformer.lessons.formulas.functions import NAMES, written_out
 from glassformer.lessons.formulas.tree import Call, Node, walk
+from glassformer.lessons.formulas.values import MOST_CHARACTERS, MOST_NUMBERS
+from glassformer.lessons.notation import Notation
 from glassformer.lessons.printed import read_digits
 
 __all__ = ["STEP_KEYS", "example_names", "load_example", "read_example"]
 
 STEP_KEYS = {
     "id", "title", "formula", "inputs", "printed", "words", "decimals", "significant", "rounded",
-    "shape", "rows", "columns", "unchecked", "order", "case",
+    "shape", "rows", "columns", "unchecked", "order", "case", "approximate", "between", "produces",
+    "as_printed", "indices", "code", "result", "whole",
 }  # fmt: skip
 _EXAMPLE_KEYS = {"title", "note", "case", "steps"}
+# An example may come from anyone: what it may hold is bounded before anything is made of it.
 _MOST_BYTES = 5_000_000
 _MOST_STEPS = 1000
+_MOST_FORMULAS = 200_000  # characters of all formulas together
+_MOST_LETTERS = 100  # of a step's name
+_DEEPEST = 16  # lists in lists; four axes of a printed array, and the few levels around them
+_LONGEST_MESSAGE = 400
 
 
 def example_names() -> list[str]:
@@ -34,20 +44,35 @@ def example_names() -> list[str]:
 
 def load_example(name_or_file: str | Path) -> Example:
     """A shipped example by name, or a file."""
+    if not isinstance(name_or_file, str | Path):
+        raise ConfigError(f"expected the name of an example or a file, got {name_or_file!r:.80}")
     if str(name_or_file) in example_names():
-        return read_example(_shipped(str(name_or_file)), str(name_or_file), str(name_or_file))
+        example = read_example(_shipped(str(name_or_file)), str(name_or_file), str(name_or_file))
+        return replace(example, shipped=True)
     path = Path(name_or_file)
-    if not path.is_file():
+    return read_example(_text(path, str(name_or_file)), path.stem, str(path))
+
+
+def _text(path: Path, given: str) -> str:
+    """What stands in a file; nothing is read of one that is too large, or that has no end."""
+    try:
+        regular = path.is_file()
+    except (OSError, ValueError):  # a name too long, or one with a zero byte
+        regular = False
+    if not regular:
+        if "\0" not in given and path.exists():
+            raise ConfigError(f"{path}: expected a regular file with a worked example")
         if path.suffix or len(path.parts) > 1:
             raise ConfigError(f"{path}: expected a file with a worked example, there is none")
-        raise UnknownNameError("example", str(name_or_file), example_names())
-    if path.stat().st_size > _MOST_BYTES:
+        raise UnknownNameError("example", given, example_names())
+    with path.open("rb") as file:
+        raw = file.read(_MOST_BYTES + 1)
+    if len(raw) > _MOST_BYTES:
         raise ConfigError(f"{path}: expected at most {_MOST_BYTES} bytes")
     try:
-        text = path.read_text(encoding="utf-8-sig")  # editors on Windows begin with a mark
+        return raw.decode("utf-8-sig")  # editors on Windows begin with a mark
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: expected UTF-8 text ({error.reason})") from error
-    return read_example(text, path.stem, str(path))
 
 
 def _shipped(name: str) -> str:
@@ -57,6 +82,15 @@ def _shipped(name: str) -> str:
 
 def read_example(text: str, name: str, source: str) -> Example:
     """An example from its JSON text; `source` is how messages call it."""
+    try:
+        return _read(text, name, source)
+    except ConfigError as error:
+        if len(str(error)) <= _LONGEST_MESSAGE:
+            raise
+        raise ConfigError(f"{str(error)[:_LONGEST_MESSAGE]}…") from error
+
+
+def _read(text: str, name: str, source: str) -> Example:
     data = _parse_json(text, source)
     if not isinstance(data, dict):
         raise ConfigError(f"{source}: expected an object with 'title' and 'steps'")
@@ -67,10 +101,17 @@ def read_example(text: str, name: str, source: str) -> Example:
         raise ConfigError(f"{source}: expected a list of steps under 'steps'")
     if len(raw) > _MOST_STEPS:
         raise ConfigError(f"{source}: expected at most {_MOST_STEPS} steps, got {len(raw)}")
-    steps = tuple(_step(part, data, f"{source}: step {i + 1}") for i, part in enumerate(raw))
+    written = sum(len(str(part.get("formula", ""))) for part in raw if isinstance(part, dict))
+    if written > _MOST_FORMULAS:
+        raise ConfigError(
+            f"{source}: expected at most {_MOST_FORMULAS} characters of formulas, got {written}"
+        )
+    work = Work()
+    steps = tuple(_step(part, data, f"{source}: step {i + 1}", work) for i, part in enumerate(raw))
     example = Example(name, title, steps, source)
     _check_names(example)
-    _check_cycles(example)
+    for _ in example.in_order():
+        pass  # refuses a step that leads back to itself
     return example
 
 
@@ -80,6 +121,7 @@ def _parse_json(text: str, source: str) -> Any:
 
     try:
         data = json.loads(text, parse_constant=refuse)
+        _check_depth(data, source)
         json.dumps(data, ensure_ascii=False).encode("utf-8")
         return data
     except ConfigError:
@@ -94,6 +136,20 @@ def _parse_json(text: str, source: str) -> Any:
         raise ConfigError(f"{source}: expected numbers that people can read: {error}") from error
     except RecursionError as error:
         raise ConfigError(f"{source}: nested too deeply") from error
+
+
+def _check_depth(data: Any, source: str) -> None:
+    """Refuse what is nested deeply; once this is checked, recursion is safe."""
+    level = [data]
+    for _ in range(_DEEPEST):
+        level = [
+            part
+            for container in level
+            if isinstance(container, list | dict)
+            for part in (container.values() if isinstance(container, dict) else container)
+        ]
+    if level:
+        raise ConfigError(f"{source}: nested too deeply")
 
 
 def _expand(steps: Any, source: str) -> list[Any]:
@@ -120,17 +176,17 @@ def _expand(steps: Any, source: str) -> list[Any]:
     return expanded
 
 
-def _step(data: Any, example: dict[str, Any], where: str) -> Step:
+def _step(data: Any, example: dict[str, Any], where: str, work: Work) -> Step:
     if not isinstance(data, dict) or not isinstance(data.get("id"), str):
         raise ConfigError(f"{where}: expected an object with a name under 'id'")
     where = f"{where.split(': step')[0]}: step {data['id']!r}"
     if not data["id"].isidentifier() or data["id"] in ("new", "None"):
         raise ConfigError(f"{where}: expected letters, digits and _ in a name")
+    if len(data["id"]) > _MOST_LETTERS:
+        raise ConfigError(f"{where}: expected a name of at most {_MOST_LETTERS} letters")
     _check_keys(data, STEP_KEYS, where)
     try:
-        return _read_step(data, example, where)
-    except RecursionError:
-        raise ConfigError(f"{where}: expected a shorter formula") from None
+        return _read_step(data, example, where, work)
     except ConfigError as error:
         message = str(error)
         raise ConfigError(
@@ -138,7 +194,7 @@ def _step(data: Any, example: dict[str, Any], where: str) -> Step:
         ) from error
 
 
-def _read_step(data: dict[str, Any], example: dict[str, Any], where: str) -> Step:
+def _read_step(data: dict[str, Any], example: dict[str, Any], where: str, work: Work) -> Step:
     formula = data.get("formula")
     tree = None
     if formula is not None:
@@ -153,8 +209,11 @@ def _read_step(data: dict[str, Any], example: dict[str, Any], where: str) -> Ste
     ):
         raise ConfigError(f"expected the inputs of the formula, {list(inputs)}, got {declared}")
     reason = data.get("unchecked")
-    printed = _printed(data, given=tree is None)
-    if tree is None and printed is None and reason is None:
+    printed = _printed(data, work, given=tree is None)
+    quoted = _quoted(data, has_formula=tree is not None)
+    if quoted is not None and printed is not None:
+        raise ConfigError("expected either printed numbers or a printed formula or code, got both")
+    if tree is None and printed is None and reason is None and quoted is None:
         raise ConfigError("expected a formula, or printed numbers, or words")
     decimals = data.get("decimals")
     return Step(
@@ -171,10 +230,38 @@ def _read_step(data: dict[str, Any], example: dict[str, Any], where: str) -> Ste
         any_order=_choice(data, "order", ("as printed", "any")) == "any",
         ignore_case=_choice({"case": example.get("case"), **data}, "case", ("keep", "ignore"))
         == "ignore",
+        between=_between(data),
+        produces=_labels(data, "produces", None, 0),
+        quoted=quoted,
     )
 
 
-def _printed(data: dict[str, Any], *, given: bool) -> Digits | Words | None:
+_MOST_LINES = 100
+
+
+def _quoted(data: dict[str, Any], *, has_formula: bool) -> Quotation | None:
+    """A formula or code that the article prints."""
+    formula, code, result = data.get("as_printed"), data.get("code"), data.get("result")
+    if formula is not None:
+        indices = _labels(data, "indices", None, 0)
+        if not isinstance(formula, str) or not has_formula or code is not None:
+            raise ConfigError("expected 'as_printed' as a text, beside the right 'formula'")
+        if any(len(letter) != 1 for letter in indices) or len(set(indices)) != len(indices):
+            raise ConfigError(f"expected one letter for each of 'indices', got {list(indices)}")
+        Notation(formula)
+        return Quotation(formula, "notation", indices)
+    if code is None:
+        return None
+    if not isinstance(code, list) or not all(isinstance(line, str) for line in code):
+        raise ConfigError(f"expected 'code' as a list of lines, got {code!r}")
+    if not 0 < len(code) <= _MOST_LINES or sum(map(len, code)) > 100 * _MOST_LINES:
+        raise ConfigError(f"expected 1 to {_MOST_LINES} lines of code, got {len(code)}")
+    if result is not None and (not isinstance(result, str) or not has_formula):
+        raise ConfigError("expected 'result' as an expression, beside the right 'formula'")
+    return Quotation("\n".join(code), "python", (), result, _flag(data, "whole"))
+
+
+def _printed(data: dict[str, Any], work: Work, *, given: bool) -> Digits | Words | None:
     if "words" in data:
         words = data["words"]
         listed = [words] if isinstance(words, str) else words
@@ -182,6 +269,10 @@ def _printed(data: dict[str, Any], *, given: bool) -> Digits | Words | None:
             raise ConfigError(f"expected a text or a list of texts under 'words', got {words!r}")
         if data.get("printed") is not None:
             raise ConfigError("expected either 'words' or 'printed', got both")
+        if len(listed) > MOST_NUMBERS or sum(map(len, listed)) > MOST_CHARACTERS:
+            raise ConfigError(
+                f"expected at most {MOST_NUMBERS} words and {MOST_CHARACTERS} letters under 'words'"
+            )
         return Words(tuple(listed), single=isinstance(words, str))
     cells = data.get("printed")
     shape = data.get("shape")
@@ -194,9 +285,22 @@ def _printed(data: dict[str, Any], *, given: bool) -> Digits | Words | None:
     exact = given and not data.get("rounded", False)
     if not exact and data.get("decimals") is None and data.get("significant") is None:
         raise ConfigError('expected "decimals" (or "significant") beside printed numbers')
-    return read_digits(
-        cells, tuple(shape) if shape else None, data.get("decimals"), data.get("significant"), exact
+    digits = read_digits(
+        cells,
+        tuple(shape) if shape else None,
+        data.get("decimals"),
+        data.get("significant"),
+        exact,
+        work,
     )
+    return replace(digits, approximate=_flag(data, "approximate"))
+
+
+def _flag(data: dict[str, Any], key: str) -> bool:
+    value = data.get(key, False)
+    if not isinstance(value, bool):
+        raise ConfigError(f"expected {key!r} to be true or false, got {value!r}")
+    return value
 
 
 def _labels(
@@ -210,6 +314,18 @@ def _labels(
         if len(labels) != size:
             raise ConfigError(f"expected {size} labels under {key!r}, got {len(labels)}")
     return tuple(labels)
+
+
+def _between(data: dict[str, Any]) -> tuple[float, float] | None:
+    ends = data.get("between")
+    if ends is None:
+        return None
+    numbers = [e for e in ends if isinstance(e, int | float)] if isinstance(ends, list) else []
+    if len(numbers) != 2 or any(isinstance(e, bool) for e in numbers) or numbers[0] > numbers[1]:
+        raise ConfigError(
+            f"expected the least and the greatest number under 'between', got {ends!r}"
+        )
+    return float(numbers[0]), float(numbers[1])
 
 
 def _choice(data: dict[str, Any], key: str, known: tuple[str, ...]) -> str:
@@ -257,12 +373,3 @@ def _check_names(example: Example) -> None:
                     f"{example.source}: step {step.id!r}: missing input {name!r}"
                     f"{did_you_mean(name, ids)}"
                 )
-
-
-def _check_cycles(example: Example) -> None:
-    for step in example.steps:
-        if step.id in example.ancestors(step):
-            raise ConfigError(
-                f"{example.source}: step {step.id!r}: expected a formula of other steps, "
-                "got one that leads back to itself"
-            )

@@ -45,6 +45,10 @@ WORDS: dict[str, Bilingual] = {
         "up to {off} away from what its inputs allow", "与输入所允许的值最多相差 {off}"
     ),
     "open": Bilingual("{open} could not be checked", "{open} 个无法核对"),
+    "approximate": Bilingual(
+        "approximate, as the text says: {off} of {shown} numbers are not rounded to the nearest",
+        "原文注明为近似值：{shown} 个数中有 {off} 个没有舍入到最近的数",
+    ),
     "because": Bilingual("because of {causes}", "源于 {causes}"),
     "nothing_wrong": Bilingual("Nothing is wrong.", "没有发现错误。"),
 }

@@ -24,7 +24,9 @@ class StepResult:
     """The verdict on one step.
 
     `from_print` is its value from the printed inputs, `end_to_end` from the first given ones;
-    `causes` are the wrong steps that a step follows from.
+    `causes` are the wrong steps that a step follows from; `reason` says why a step cannot be
+    checked, or why no input at all could give what is printed. `note` says what a verdict alone
+    does not: that the misprint is above, or that the cause was not searched further.
     """
 
     step: Step
@@ -35,6 +37,7 @@ class StepResult:
     explanations: tuple[Explanation, ...] = ()
     reason: Bilingual | None = None
     causes: tuple[str, ...] = ()
+    note: Bilingual | None = None
 
     @property
     def right(self) -> Value | None:
@@ -65,7 +68,7 @@ class StepResult:
     def slip(self, language: Language) -> str | None:
         """The likely slips in words; alternatives that fit equally well are joined by "or"."""
         if not self.explanations:
-            if self.verdict != "wrong":
+            if self.verdict != "wrong" or self.note is not None:
                 return None
             return "没有已知的失误能得出这些数字" if language == "zh" else "no known slip"
         joint, choice = ("；并且", "；或者：") if language == "zh" else (" and ", "; or ")
@@ -81,6 +84,8 @@ class StepResult:
             "verdict": self.verdict,
             "slip": self.slip(language),
             "right": _plain(self.right),
+            "note": None if self.note is None else self.note.say(language),
+            "reason": None if self.reason is None else self.reason.say(language),
         }
 
 

@@ -16,6 +16,7 @@ from glassformer.lessons.auditing.slips.catalogue import ROUNDING
 from glassformer.lessons.auditing.slips.printing import rounded_before_use
 from glassformer.lessons.example import Digits, Step
 from glassformer.lessons.formulas import FormulaError
+from glassformer.lessons.formulas.evaluate import Work, WorkSpentError
 from glassformer.lessons.formulas.tree import Node
 from glassformer.lessons.formulas.values import Numbers, Value
 
@@ -24,14 +25,19 @@ __all__ = ["rounding_behind"]
 _FEWEST = 6  # cells that must differ before and agree after: fewer could be chance
 
 
-def rounding_behind(from_print: FromPrint, step: Step) -> Explanation | None:
-    """The rounding that gives every printed digit, where taking inputs as printed does not."""
+def rounding_behind(from_print: FromPrint, step: Step, work: Work) -> Explanation | None:
+    """The rounding that gives every printed digit, where taking inputs as printed does not.
+
+    When the work for remarks is done there are none: nothing follows from one that is missing.
+    """
     digits, tree = step.printed, from_print.trees[step.id]
     if not isinstance(digits, Digits) or digits.values.size < _FEWEST:
         return None
 
+    rewritten = from_print.rewritten(step, work)
+
     def faces(node: Node) -> Value:
-        return from_print.evaluate(node, faces=True)
+        return rewritten.faces.value(node)
 
     def misses(node: Node) -> int:
         try:
@@ -43,10 +49,14 @@ def rounding_behind(from_print: FromPrint, step: Step) -> Explanation | None:
         off = np.abs(value.mid - digits.values) > digits.half * (1 + 1e-6) + 1e-12
         return int((off & digits.shown).sum())
 
-    if misses(tree) < _FEWEST:
-        return None
-    scene = Scene(step, from_print.computed[step.id], digits, {}, faces)
-    for change in anywhere(rounded_before_use)(tree, scene):
-        if misses(change.tree) == 0:
-            return Explanation((Committed(ROUNDING.kind, ROUNDING.name, change.detail),))
+    try:
+        if misses(tree) < _FEWEST:
+            return None
+        titles = {other.id: other.title for other in from_print.example.steps}
+        scene = Scene(step, from_print.computed[step.id], digits, {}, faces, titles)
+        for change in anywhere(rounded_before_use)(tree, scene):
+            if misses(change.tree) == 0:
+                return Explanation((Committed(ROUNDING.kind, ROUNDING.name, change.detail),))
+    except WorkSpentError:
+        pass
     return None

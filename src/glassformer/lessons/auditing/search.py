@@ -4,27 +4,33 @@ One slip is tried before two together, and one that explains every printed numbe
 explains the wrong ones only, whose cells are then named. A fit is believed only if it can hardly be
 chance: each wrong cell counts for as much as its digits are unlikely to be met by accident, and
 together they must outweigh the number of rewritings that were tried.
+
+How far to search is a matter of work, counted in numbers computed and not in seconds: the same
+example gets the same answer on any machine. A slip that fails ends itself, not the search.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 
 from glassformer.lessons.auditing.compare import Cells, Comparison, overlap, same_words
-from glassformer.lessons.auditing.recompute import FromPrint
+from glassformer.lessons.auditing.recompute import FromPrint, Rewritten
 from glassformer.lessons.auditing.slips.slip import Change, Scene, Slip
 from glassformer.lessons.example import Bilingual, Digits, Step
 from glassformer.lessons.formulas import FormulaError
-from glassformer.lessons.formulas.tree import Node
-from glassformer.lessons.formulas.values import Numbers, Value, Words
+from glassformer.lessons.formulas.evaluate import Work, WorkSpentError
+from glassformer.lessons.formulas.tree import Node, walk
+from glassformer.lessons.formulas.values import Array, Numbers, Value, Words
 
 __all__ = ["Committed", "Explanation", "Search"]
 
-_MOST_PAIRS = 6000
+# Work, in numbers computed: to look at a node of a formula or to copy it, to look at a cell.
+_EACH_NODE = 10
+_EACH_CELL = 4
 
 
 @dataclass(frozen=True)
@@ -51,16 +57,19 @@ class Explanation:
 
 @dataclass(frozen=True, eq=False)
 class _Try:
-    """A formula with slips in it, and the printed cells that it may reproduce."""
+    """A formula with slips in it, the cells it may reproduce, and how closely the wrong ones."""
 
     made: tuple[tuple[Slip, Bilingual], ...]
     tree: Node
     fits: Cells
-    width: np.ndarray
+    width: Array
 
 
 class Search:
-    """The search for one wrong step."""
+    """The search for one wrong step: `one_slip` first, then `two_slips`.
+
+    `finished` says whether all there is to try was tried; `failed` which slips could not be.
+    """
 
     def __init__(
         self, from_print: FromPrint, step: Step, found: Comparison, slips: Sequence[Slip]
@@ -79,28 +88,77 @@ class Search:
             and other.id in from_print.faces
             and step.id not in {other.id, *from_print.example.ancestors(other)}
         }
-        self._scene = Scene(step, self._right, step.printed, others, self._faces)
+        titles = {other.id: other.title for other in from_print.example.steps}
+        self._scene = Scene(step, self._right, step.printed, others, self._faces, titles)
+        self._rewritten: Rewritten
+        self._work: Work
+        self._singles: list[_Try] = []
+        self.finished = True
+        self.failed: dict[str, tuple[Bilingual, Exception]] = {}
 
-    def explanations(self) -> list[Explanation]:
-        """The simplest explanations; several where they fit equally well, none if none does."""
-        singles = list(self._tries(self._tree, ()))
-        return self._choose([(single,) for single in singles]) or self._choose_pairs(singles)
+    def one_slip(self, work: Work) -> list[Explanation]:
+        """The slips that explain the step alone; several where they fit equally well."""
+        self._spend(work, self._try_singles)
+        return self._choose([(single,) for single in self._singles])
+
+    def two_slips(self, work: Work) -> list[Explanation]:
+        """The pairs of slips that explain it together.
+
+        One wrong number is too little to tell two slips from a misprint.
+        """
+        pairs: list[tuple[_Try, ...]] = []
+        if self.finished and self._found.wrong.sum() > 1:
+            self._spend(work, lambda: self._try_pairs(pairs))
+        return self._choose(pairs)
+
+    def _spend(self, work: Work, search: Callable[[], None]) -> None:
+        self._work = work
+        try:
+            self._rewritten = self._from_print.rewritten(self._step, work)
+            search()
+        except WorkSpentError:
+            self.finished = False
+
+    def _try_singles(self) -> None:
+        self._singles.extend(self._tries(self._tree, ()))
+
+    def _try_pairs(self, pairs: list[tuple[_Try, ...]]) -> None:
+        alone: dict[tuple[Slip, Bilingual], list[_Try]] = {}
+        for single in self._singles:
+            alone.setdefault(single.made[0], []).append(single)
+        for first in self._singles:
+            for second in self._tries(first.tree, first.made):
+                pairs.append((first, second, *alone.get(second.made[1], ())))
 
     def _faces(self, node: Node) -> Value:
-        return self._from_print.evaluate(node, faces=True)
+        return self._rewritten.faces.value(node)
 
     def _tries(self, tree: Node, made: tuple[tuple[Slip, Bilingual], ...]) -> Iterator[_Try]:
         seen: set[Node] = {self._tree, tree}
+        size = _EACH_NODE * sum(1 for _ in walk(tree))
+        cells = _EACH_CELL * self._found.wrong.size
         for slip in self._slips:
-            if any(slip.kind == before.kind for before, _ in made):
+            if slip.kind in self.failed or any(slip.kind == before.kind for before, _ in made):
                 continue
-            for change in slip.rewrite(tree, self._scene):
+            self._work.take(size + cells)
+            for change in self._changes(slip, tree):
+                self._work.take(size)
                 if change.tree in seen:
                     continue
                 seen.add(change.tree)
                 tried = self._try(change, (*made, (slip, change.detail)))
                 if tried is not None:
+                    self._work.take(tried.fits.size)
                     yield tried
+
+    def _changes(self, slip: Slip, tree: Node) -> Iterator[Change]:
+        """What a slip makes of a formula; if it fails, that is noted and the search goes on."""
+        try:
+            yield from slip.rewrite(tree, self._scene)
+        except WorkSpentError:
+            raise
+        except Exception as error:
+            self.failed[slip.kind] = (slip.name, error)
 
     def _try(self, change: Change, made: tuple[tuple[Slip, Bilingual], ...]) -> _Try | None:
         """The cells a rewriting reproduces; None where it cannot be computed or fits nothing."""
@@ -112,13 +170,14 @@ class Search:
             if not isinstance(value, Numbers) or value.shape != printed.values.shape:
                 return None
             if not made[1:] or self._near(value, printed):
-                value = self._from_print.evaluate(change.tree)
+                value = self._rewritten.bounds.value(change.tree)
         except FormulaError:
             return None
         assert isinstance(value, Numbers)
         fits = overlap(printed, value) & np.isfinite(value.low) & np.isfinite(value.high)
         fits |= (value.low == printed.values) & (value.high == printed.values)
-        return _Try(made, change.tree, fits & printed.shown, value.high - value.low)
+        width = (value.high - value.low)[self._found.wrong]
+        return _Try(made, change.tree, fits & printed.shown, width)
 
     def _try_words(
         self, change: Change, made: tuple[tuple[Slip, Bilingual], ...], value: Value
@@ -128,7 +187,7 @@ class Search:
         if not isinstance(value, Words) or len(value.items) != len(printed.items):
             return None
         fits = np.array(same_words(self._step, printed.items, value.items), dtype=bool)
-        return _Try(made, change.tree, fits, np.zeros(len(fits)))
+        return _Try(made, change.tree, fits, np.zeros(int(self._found.wrong.sum())))
 
     def _near(self, value: Numbers, printed: Digits) -> bool:
         """Whether bounds could make any wrong cell fit: computing them takes most of the time."""
@@ -138,20 +197,6 @@ class Search:
             slack = 3 * (self._right.high - self._right.low) + 2 * printed.half + 1e-9
             near = np.abs(value.mid - printed.values) <= slack
         return bool((near | np.isnan(slack))[self._found.wrong].any())
-
-    def _choose_pairs(self, singles: list[_Try]) -> list[Explanation]:
-        pairs: list[tuple[_Try, ...]] = []
-        count = 0
-        for first in singles:
-            for second in self._tries(first.tree, first.made):
-                count += 1
-                together = [first, second]
-                name = second.made[1]
-                together += [t for t in singles if t.made[0] == name]
-                pairs.append(tuple(together))
-                if count >= _MOST_PAIRS:
-                    return self._choose(pairs)
-        return self._choose(pairs)
 
     def _choose(self, groups: list[tuple[_Try, ...]]) -> list[Explanation]:
         """The groups that cover all wrong cells, best first, one for each set of kinds."""
@@ -187,11 +232,11 @@ class Search:
             right = self._right.mid[np.isfinite(self._right.mid)]
             sizes.append(np.abs(right).max(initial=0.0))
         scale = max(*sizes, 1e-12)
-        with np.errstate(invalid="ignore"):
-            widths = [np.where(tried.fits, tried.width, np.inf) for tried in group]
-        width = np.minimum.reduce(widths) + 2 * np.maximum(printed.half, 1e-6 * scale)
+        wrong = self._found.wrong
+        widths = [np.where(tried.fits[wrong], tried.width, np.inf) for tried in group]
+        width = np.minimum.reduce(widths) + 2 * np.maximum(printed.half, 1e-6 * scale)[wrong]
         chance = np.clip(len(group) * width / scale, 1e-6, 1.0)
-        return float(-np.log(chance[self._found.wrong]).sum())
+        return float(-np.log(chance).sum())
 
     def _explain(self, group: tuple[_Try, ...]) -> tuple[bool, Explanation]:
         """Which slip was made where. The fewest different mixtures of slips are preferred."""

@@ -7,6 +7,7 @@ written out before anything is computed: see `written_out`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -24,8 +25,7 @@ from glassformer.lessons.formulas.tree import (
     Number,
     Slice,
     call,
-    replace_all,
-    walk,
+    rebuild,
 )
 from glassformer.lessons.formulas.values import Array, Numbers, Value
 
@@ -124,6 +124,16 @@ def _relu(x: Array) -> Array:
     return np.maximum(x, 0.0)
 
 
+def _silu(x: Array) -> Array:
+    return np.asarray(x / (1 + np.exp(-x)))
+
+
+def _gelu(x: Array) -> Array:
+    """x · Φ(x), with Φ the share of a normal distribution that lies below x."""
+    below = [0.5 * math.erfc(-part / math.sqrt(2)) for part in np.ravel(x)]
+    return np.asarray(x * np.reshape(below, np.shape(x)))
+
+
 def _of(function: Callable[..., Value], meaning: str, *parameters: tuple[Any, ...]) -> Function:
     return Function(tuple(Parameter(*given) for given in parameters), function, meaning)
 
@@ -152,6 +162,8 @@ FUNCTIONS: Mapping[str, Function] = {
     "tanh": _rising(np.tanh, "the hyperbolic tangent"),
     "sigmoid": _rising(lambda x: 1 / (1 + np.exp(-x)), "1 / (1 + e^−x)"),
     "relu": _rising(_relu, "x where it is positive, 0 elsewhere"),
+    "silu": _one(lambda x: intervals.dipping(_silu, -1.2784645427610738, x), "x · sigmoid(x)"),
+    "gelu": _one(lambda x: intervals.dipping(_gelu, -0.7517915246935645, x), "x · Φ(x)"),
     "floor": _rising(np.floor, "the next whole number below"),
     "abs": _one(intervals.absolute, "the size without the sign"),
     "sin": _one(intervals.sine, "the sine"),
@@ -242,13 +254,12 @@ def _misused(node: Call, names: tuple[str, ...]) -> FormulaError:
 
 
 def write_out(tree: Node) -> Node:
-    """The tree as slips look at it: short calls written out, arguments in their usual places."""
-    for node in walk(tree):
-        if isinstance(node, Call):
-            plain = written_out(node) or _in_place(node)
-            if plain != node:
-                return write_out(replace_all(tree, node, plain))
-    return tree
+    """The formula as slips look at it: short calls written out, arguments in their usual places."""
+
+    def plain(node: Node) -> Node:
+        return (written_out(node) or _in_place(node)) if isinstance(node, Call) else node
+
+    return rebuild(tree, plain)
 
 
 def _in_place(node: Call) -> Call:

@@ -16,6 +16,7 @@ __all__ = [
     "absolute",
     "add",
     "cosine",
+    "dipping",
     "divide",
     "matmul",
     "multiply",
@@ -26,6 +27,8 @@ __all__ = [
     "sine",
     "subtract",
 ]
+
+_AT_ONCE = 100_000  # products held in memory at a time
 
 
 def rising(function: Callable[[Array], Array], x: Numbers) -> Numbers:
@@ -42,6 +45,21 @@ def rising_from_zero(function: Callable[[Array], Array], x: Numbers) -> Numbers:
         return exactly(mid)
     low = function(np.where(x.high < 0, np.nan, np.maximum(x.low, 0.0)))
     return Numbers(mid, low, function(np.where(noise, np.maximum(x.high, 0.0), x.high)))
+
+
+def dipping(function: Callable[[Array], Array], lowest: float, x: Numbers) -> Numbers:
+    """A function that falls from 0 until `lowest` and rises from there on, as GELU and SiLU do."""
+
+    def at(part: Array) -> Array:
+        return np.where(np.isneginf(part), 0.0, function(part))
+
+    mid = at(x.mid)
+    if x.exact:
+        return exactly(mid)
+    ends = np.stack([at(x.low), at(x.high)])
+    passes = (x.low <= lowest) & (x.high >= lowest)
+    bottom = function(np.asarray(lowest))
+    return Numbers(mid, np.where(passes, bottom, ends.min(axis=0)), ends.max(axis=0))
 
 
 def negative(x: Numbers) -> Numbers:
@@ -127,17 +145,20 @@ def matmul(x: Numbers, y: Numbers) -> Numbers:
     mid = x.mid @ y.mid
     if x.exact and y.exact:
         return exactly(mid)
-    # One column of x and one row of y at a time: no array larger than the result is made.
-    left = [np.atleast_2d(part) for part in (x.low, x.high, x.mid)]
-    right = [part[:, None] if part.ndim == 1 else part for part in (y.low, y.high, y.mid)]
-    low = np.zeros((left[0].shape[0], right[0].shape[1]))
+    left = [np.atleast_2d(part)[:, :, None] for part in (x.mid, x.low, x.high)]
+    right = [
+        part[None, :, None] if part.ndim == 1 else part[None] for part in (y.mid, y.low, y.high)
+    ]
+    low = np.zeros((left[0].shape[0], right[0].shape[2]))
     high = np.zeros_like(low)
-    for k in range(left[0].shape[1]):
-        a = Numbers(left[2][:, k : k + 1], left[0][:, k : k + 1], left[1][:, k : k + 1])
-        b = Numbers(right[2][k : k + 1], right[0][k : k + 1], right[1][k : k + 1])
+    # As many columns of x and rows of y at a time as make no large array of products.
+    some = max(1, _AT_ONCE // low.size)
+    for k in range(0, left[0].shape[1], some):
+        a = Numbers(*(part[:, k : k + some] for part in left))
+        b = Numbers(*(part[:, k : k + some] for part in right))
         least, most = _products(a, b)
-        low += least
-        high += most
+        low += least.sum(axis=1)
+        high += most.sum(axis=1)
     return Numbers(mid, low.reshape(mid.shape), high.reshape(mid.shape))
 
 
@@ -147,10 +168,16 @@ def _ends(x: Numbers) -> tuple[Array, Array]:
 
 def _products(x: Numbers, y: Numbers) -> tuple[Array, Array]:
     """The least and the greatest product. Zero times an unknown finite number is zero."""
-    corners = np.stack(np.broadcast_arrays(*(a * b for a in _ends(x) for b in _ends(y))))
-    corners[np.isnan(corners)] = 0.0
-    low, high = corners.min(axis=0), corners.max(axis=0)
+    low = high = _product(x.low, y.low)
+    for corner in (_product(x.low, y.high), _product(x.high, y.low), _product(x.high, y.high)):
+        low, high = np.minimum(low, corner), np.maximum(high, corner)
     return low, high
+
+
+def _product(a: Array, b: Array) -> Array:
+    product = np.asarray(a * b)
+    product[np.isnan(product)] = 0.0
+    return product
 
 
 def _passes(x: Numbers, turning: float) -> NDArray[np.bool_]:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from glassformer.lessons.formulas.intervals import rising
+from glassformer.lessons.formulas.shaping import move
 from glassformer.lessons.formulas.values import Array, Numbers, exactly
 
 __all__ = [
@@ -99,13 +100,12 @@ def _softmax(x: Array, axis: int) -> Array:
 
 def _against(own: Array, others: Array) -> Array:
     """The weight of each score when it is `own` and all others are `others`."""
-    weights = np.empty_like(own)
-    for i in range(own.shape[-1]):  # one score at a time: no array larger than the scores is made
-        gaps = others - own[..., i : i + 1]
-        gaps[..., i] = 0.0  # against itself
-        gaps[np.isnan(gaps)] = 0.0  # −∞ against −∞: overruled below
-        weights[..., i] = 1 / np.exp(gaps).sum(axis=-1)
-    return np.where(np.isneginf(own), 0.0, weights)
+    ahead = np.logaddexp.accumulate(others, axis=-1)
+    behind = np.logaddexp.accumulate(others[..., ::-1], axis=-1)[..., ::-1]
+    rest = np.full(others.shape, -np.inf)  # log Σ e^x over all but each one
+    rest[..., 1:] = ahead[..., :-1]
+    rest[..., :-1] = np.logaddexp(rest[..., :-1], behind[..., 1:])
+    return np.where(np.isneginf(own), 0.0, 1 / (1 + np.exp(rest - own)))
 
 
 def log_softmax(x: Numbers, axis: int) -> Numbers:
@@ -142,12 +142,24 @@ def argmax(x: Numbers, axis: int) -> Numbers:
 
 
 def pooled(reduce: Reduction, x: Numbers) -> Numbers:
-    """Each row taken together with the row below it, as a mistaken range in a spreadsheet does."""
-    rows = []
-    for i in range(x.shape[0]):
-        parts = [np.ravel(part[i : i + 2]) for part in (x.mid, x.low, x.high)]
-        rows.append(reduce(exactly(parts[0]) if x.exact else Numbers(*parts), 0))
-    mid = np.array([row.mid for row in rows])
-    if x.exact:
-        return exactly(mid)
-    return Numbers(mid, np.array([row.low for row in rows]), np.array([row.high for row in rows]))
+    """Each row taken together with the row below it, as a mistaken range in a spreadsheet does.
+
+    The last row has none below it and stands alone.
+    """
+    count = x.shape[0]
+
+    def pairs(part: Array) -> Array:
+        return np.concatenate(
+            [part[:-1].reshape(count - 1, -1), part[1:].reshape(count - 1, -1)], 1
+        )
+
+    def last(part: Array) -> Array:
+        return part[-1:].reshape(1, -1)
+
+    rows = [reduce(move(last, x), -1)]
+    if count > 1:
+        rows.insert(0, reduce(move(pairs, x), -1))
+    mid, low, high = (
+        np.concatenate([getattr(row, at) for row in rows]) for at in ("mid", "low", "high")
+    )
+    return exactly(mid) if x.exact else Numbers(mid, low, high)

@@ -1,11 +1,20 @@
 """Functions that move numbers about, count them, or choose among them: no arithmetic."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from glassformer.lessons.formulas.tokens import FormulaError
-from glassformer.lessons.formulas.values import Array, Mask, Numbers, exactly, shape_of
+from glassformer.lessons.formulas.values import (
+    MOST_NUMBERS,
+    Array,
+    Mask,
+    Numbers,
+    broadcast,
+    check_size,
+    exactly,
+    shape_of,
+)
 
 __all__ = [
     "causal",
@@ -21,12 +30,11 @@ __all__ = [
     "opposite",
     "row_count",
     "stack",
+    "stacked",
     "transpose",
     "where",
     "whole_numbers",
 ]
-
-_MOST = 100_000  # numbers that a formula may make out of nothing
 
 
 def move(function: Callable[[Array], Array], x: Numbers) -> Numbers:
@@ -54,20 +62,39 @@ def expand(x: Numbers, axis: int) -> Numbers:
 
 def concat(*parts: Numbers, axis: int) -> Numbers:
     """Parts side by side along an axis."""
+    shapes = [part.shape for part in parts]
+    at = axis % len(shapes[0])
+    before, after = shapes[0][:at], shapes[0][at + 1 :]
+    if any(
+        (shape[:at], shape[at + 1 :], len(shape)) != (before, after, len(shapes[0]))
+        for shape in shapes
+    ):
+        raise _misfits(shapes)
+    check_size((*before, sum(shape[at] for shape in shapes), *after))
     return _join(parts, lambda arrays: np.concatenate(arrays, axis=axis))
 
 
 def stack(*parts: Numbers) -> Numbers:
     """Vectors as columns."""
-    return _join(parts, lambda arrays: np.stack(arrays, axis=-1))
+    return stacked(parts, -1)
 
 
-def _join(parts: tuple[Numbers, ...], join: Callable[[list[Array]], Array]) -> Numbers:
-    try:
-        mid = join([part.mid for part in parts])
-    except ValueError as error:
-        shapes = ", ".join(shape_of(part.shape) for part in parts)
-        raise FormulaError(f"expected parts that fit together, got {shapes}") from error
+def stacked(parts: Sequence[Numbers], axis: int) -> Numbers:
+    """Values of one shape along a new axis."""
+    shapes = [part.shape for part in parts]
+    if len(set(shapes)) > 1:
+        raise _misfits(shapes)
+    check_size((len(parts), *shapes[0]))
+    return _join(parts, lambda arrays: np.stack(arrays, axis=axis))
+
+
+def _misfits(shapes: list[tuple[int, ...]]) -> FormulaError:
+    listed = ", ".join(map(shape_of, shapes[:8]))
+    return FormulaError(f"expected parts that fit together, got {listed}")
+
+
+def _join(parts: Sequence[Numbers], join: Callable[[list[Array]], Array]) -> Numbers:
+    mid = join([part.mid for part in parts])
     if all(part.exact for part in parts):
         return exactly(mid)
     return Numbers(mid, join([part.low for part in parts]), join([part.high for part in parts]))
@@ -92,8 +119,8 @@ def _size(x: Numbers, axis: int) -> int:
 def whole_numbers(n: int, stop: int) -> Numbers:
     """0 … n − 1, or n … stop − 1."""
     first, last = (0, n) if stop == -1 else (n, stop)
-    if not 1 <= last - first <= _MOST:
-        raise FormulaError(f"expected 1 to at most {_MOST} numbers, got {last - first}")
+    if not 1 <= last - first <= MOST_NUMBERS:
+        raise FormulaError(f"expected 1 to at most {MOST_NUMBERS} numbers, got {last - first}")
     return exactly(np.arange(first, last, dtype=np.float64))
 
 
@@ -108,8 +135,8 @@ def causal(n: int) -> Mask:
 
 
 def _side(n: int) -> int:
-    if not 1 <= n <= _MOST**0.5:
-        raise FormulaError(f"expected a size from 1 to {int(_MOST**0.5)}, got {n}")
+    if not 1 <= n <= MOST_NUMBERS**0.5:
+        raise FormulaError(f"expected a size from 1 to {int(MOST_NUMBERS**0.5)}, got {n}")
     return n
 
 
@@ -127,11 +154,8 @@ def opposite(allowed: Mask) -> Mask:
 
 def where(allowed: Mask, yes: Numbers, no: Numbers) -> Numbers:
     """Choose number by number."""
-    try:
-        mid = np.where(allowed.allowed, yes.mid, no.mid)
-    except ValueError as error:
-        shapes = ", ".join(map(shape_of, (allowed.shape, yes.shape, no.shape)))
-        raise FormulaError(f"expected shapes that fit together, got {shapes}") from error
+    broadcast(allowed.shape, yes.shape, no.shape)
+    mid = np.where(allowed.allowed, yes.mid, no.mid)
     if yes.exact and no.exact:
         return exactly(mid)
     low = np.where(allowed.allowed, yes.low, no.low)
@@ -148,5 +172,6 @@ def embedding(ids: Numbers, table: Numbers) -> Numbers:
     rows = ids.mid
     if not np.all((rows == np.floor(rows)) & (rows >= 0) & (rows < _size(table, 0))):
         raise FormulaError(f"expected whole ids from 0 to {_size(table, 0) - 1}")
+    check_size((*rows.shape, *table.shape[1:]))
     chosen = rows.astype(int)
     return move(lambda part: part[chosen], table)

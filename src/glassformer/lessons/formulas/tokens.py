@@ -23,10 +23,15 @@ _PATTERN = re.compile(
 )
 
 
+_MOST_CHARACTERS = 10_000
+_MOST_DIGITS = 100  # of one number; float64 holds 17
+
+
 class FormulaError(ConfigError):
     """A formula that cannot be read or computed; says at which column, if it is known."""
 
     def __init__(self, message: str, column: int = 0) -> None:
+        message = message if len(message) <= 300 else f"{message[:300]}…"
         super().__init__(f"column {column}: {message}" if column else message)
         self.column = column
 
@@ -42,6 +47,11 @@ class Token:
 
 def tokenise(formula: str) -> list[Token]:
     """The tokens of a formula, closed by one of kind "end"."""
+    if len(formula) > _MOST_CHARACTERS:
+        raise FormulaError(
+            f"expected a shorter formula, of at most {_MOST_CHARACTERS} characters, "
+            f"got {len(formula)}"
+        )
     tokens: list[Token] = []
     at = 0
     while at < len(formula):
@@ -58,6 +68,11 @@ def tokenise(formula: str) -> list[Token]:
         kind = match.lastgroup
         if kind == "sign" and match.group() == "**":
             raise FormulaError("expected ^ for a power, got '**'", at + 1)
+        if kind == "number" and len(match.group()) > _MOST_DIGITS:
+            raise FormulaError(
+                f"expected a number of at most {_MOST_DIGITS} digits, got {len(match.group())}",
+                at + 1,
+            )
         if kind != "space":
             tokens.append(Token(cast(Kind, kind), match.group(), at + 1))
         at = match.end()

@@ -8,15 +8,38 @@ is not printed at all lies between −∞ and ∞, and its `mid` is NaN.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Array", "Mask", "Numbers", "Value", "Words", "describe", "exactly", "shape_of"]
+from glassformer.lessons.formulas.tokens import FormulaError
+
+__all__ = [
+    "MOST_AXES",
+    "MOST_CHARACTERS",
+    "MOST_NUMBERS",
+    "Array",
+    "Mask",
+    "Numbers",
+    "Value",
+    "Words",
+    "broadcast",
+    "check_size",
+    "describe",
+    "exactly",
+    "shape_of",
+]
 
 Array: TypeAlias = NDArray[np.float64]
+
+# What one value may hold. An example comes from a stranger: the size of a result is checked before
+# it is computed, so that a short formula cannot fill the memory.
+MOST_NUMBERS = 100_000
+MOST_AXES = 4
+MOST_CHARACTERS = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +97,25 @@ def exactly(values: ArrayLike) -> Numbers:
     """Numbers without any doubt."""
     array = np.asarray(values, dtype=np.float64)
     return Numbers(array, array, array)
+
+
+def check_size(shape: tuple[int, ...]) -> None:
+    """Refuse a shape that no value may have; to be called before anything of it is made."""
+    if len(shape) > MOST_AXES:
+        raise FormulaError(f"expected at most {MOST_AXES} axes, got {len(shape)}")
+    if math.prod(shape) > MOST_NUMBERS:
+        raise FormulaError(f"expected at most {MOST_NUMBERS} numbers, got {shape_of(shape)}")
+
+
+def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of what is computed number by number from values of these shapes."""
+    try:
+        shape = np.broadcast_shapes(*shapes)
+    except ValueError as error:
+        listed = ", ".join(map(shape_of, shapes))
+        raise FormulaError(f"expected shapes that fit together, got {listed}") from error
+    check_size(shape)
+    return shape
 
 
 def shape_of(shape: tuple[int, ...]) -> str:

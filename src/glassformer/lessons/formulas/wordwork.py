@@ -5,7 +5,7 @@ import numpy as np
 from glassformer.errors import did_you_mean
 from glassformer.lessons.formulas.shaping import move
 from glassformer.lessons.formulas.tokens import FormulaError
-from glassformer.lessons.formulas.values import Numbers, Value, Words, exactly
+from glassformer.lessons.formulas.values import Numbers, Value, Words, check_size, exactly
 from glassformer.text import split_words
 
 __all__ = ["count", "distinct", "lookup", "lower", "pick", "words"]
@@ -42,6 +42,7 @@ def lookup(items: Words, keys: Words, numbers: Numbers) -> Numbers:
         raise FormulaError("expected at least one word to look up")
     if numbers.shape[:1] != (len(known),):
         raise FormulaError(f"expected one number for each of {len(known)} words")
+    check_size((len(items.items), *numbers.shape[1:]))
     place = {key.lower(): at for at, key in enumerate(known)}
     missing = [item for item in _known(items) if item.lower() not in place]
     if missing:

@@ -1,12 +1,12 @@
-"""Slips with masks: the wrong fill, the wrong side, none at all."""
+"""Slips with masks: the wrong fill, the wrong side, too late, none at all."""
 
 from collections.abc import Iterator
 
 from glassformer.lessons.auditing.slips.slip import Part, Scene
 from glassformer.lessons.example import Bilingual
-from glassformer.lessons.formulas.tree import Call, Node, call, show
+from glassformer.lessons.formulas.tree import Call, Node, Partly, call
 
-__all__ = ["mask_by_zero", "no_mask", "other_triangle"]
+__all__ = ["mask_after_softmax", "mask_by_zero", "no_mask", "other_triangle"]
 
 
 def mask_by_zero(node: Node, scene: Scene) -> Iterator[Part]:
@@ -20,10 +20,27 @@ def mask_by_zero(node: Node, scene: Scene) -> Iterator[Part]:
 
 def no_mask(node: Node, scene: Scene) -> Iterator[Part]:
     """The scores as if nothing were hidden."""
-    del scene
     if isinstance(node, Call) and node.function == "mask":
-        shown = show(node.arguments[0])
-        yield node.arguments[0], Bilingual(f"{shown} unmasked", f"{shown} 没有加掩码")
+        scores = node.arguments[0]
+        yield scores, scene.tell("{x} unmasked", "{x} 没有加掩码", x=scores)
+
+
+def mask_after_softmax(node: Node, scene: Scene) -> Iterator[Part]:
+    """Hidden weights made 0 once the softmax is done: the others no longer add up to one."""
+    del scene
+    if not isinstance(node, Call) or node.function != "softmax":
+        return
+    masked = node.arguments[0]
+    if isinstance(masked, Partly):
+        masked = masked.body
+    if isinstance(masked, Call) and masked.function == "mask":
+        scores, allowed = masked.arguments
+        weights = Call("softmax", (scores,), node.keywords, node.column)
+        detail = Bilingual(
+            "hidden weights set to 0 after the softmax: a row no longer adds up to 1",
+            "先做 softmax，再把被掩盖的权重置 0，每行之和不再是 1",
+        )
+        yield call("where", allowed, weights, 0.0), detail
 
 
 def other_triangle(node: Node, scene: Scene) -> Iterator[Part]:

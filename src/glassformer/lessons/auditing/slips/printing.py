@@ -7,6 +7,7 @@ import numpy as np
 
 from glassformer.lessons.auditing.slips.slip import Change, Part, Scene, take_rows
 from glassformer.lessons.example import Bilingual, Digits
+from glassformer.lessons.formulas.functions import round_half_up
 from glassformer.lessons.formulas.tree import (
     Binary,
     Call,
@@ -19,7 +20,6 @@ from glassformer.lessons.formulas.tree import (
     Partly,
     Text,
     call,
-    show,
 )
 from glassformer.lessons.formulas.values import Array, Numbers, Words
 
@@ -48,18 +48,35 @@ def rounded_before_use(node: Node, scene: Scene) -> Iterator[Part]:
         finite = value[np.isfinite(value)] * 10.0**decimals
         if np.allclose(finite, np.rint(finite), rtol=0, atol=1e-9):
             return  # rounding changes nothing from here on
-        shown = show(node)
-        detail = Bilingual(
-            f"{shown} rounded to {decimals} decimals first", f"{shown} 先舍入到 {decimals} 位小数"
+        detail = scene.tell(
+            f"{{x}} rounded to {decimals} decimals first",
+            f"{{x}} 先舍入到 {decimals} 位小数",
+            x=node,
         )
         yield call("round", node, decimals), detail
 
 
 def cut_off(tree: Node, scene: Scene) -> Iterator[Change]:
     """Digits cut off where they should be rounded."""
-    if isinstance(scene.printed, Digits):
-        detail = Bilingual(f"after {scene.decimals} decimals", f"直接截到 {scene.decimals} 位小数")
-        yield Change(call("truncate", tree, scene.decimals), detail)
+    digits, right = scene.printed, scene.right
+    if not isinstance(digits, Digits) or not isinstance(right, Numbers):
+        return
+    if right.shape != digits.values.shape:
+        return
+    scale = Known(10.0**digits.decimals)
+    cut = Binary("/", call("truncate", Binary("*", tree, scale)), scale)
+    yield Change(cut, _cut_off(right.mid, digits))
+
+
+def _cut_off(right: Array, digits: Digits) -> Bilingual:
+    """The digits cut off, by the first number in which it shows."""
+    for at in np.ndindex(right.shape):
+        number, printed, places = right[at], digits.values[at], int(digits.decimals[at])
+        if np.isfinite(number) and abs(number - printed) > digits.half[at]:
+            more = f"{number:.{max(places, 0) + 2}f}"
+            shown = f"{printed:.{max(places, 0)}f}"
+            return Bilingual(f"{more} printed as {shown}", f"{more} 写成了 {shown}")
+    return Bilingual("further digits dropped", "舍去了后面的数字")
 
 
 def fitted_to_one(tree: Node, scene: Scene) -> Iterator[Change]:
@@ -74,8 +91,26 @@ def fitted_to_one(tree: Node, scene: Scene) -> Iterator[Change]:
     lower = np.floor(right * scale)
     rank = np.argsort(np.argsort(-(right * scale - lower), axis=-1, kind="stable"), axis=-1)
     missing = np.rint(scale - lower.sum(axis=-1, keepdims=True))
-    detail = Bilingual("rounded so that the row adds up to 1", "为使每行之和为 1 而调整了舍入")
-    yield Change(Known((lower + (rank < missing)) / scale), detail)
+    fitted = (lower + (rank < missing)) / scale
+    yield Change(Known(fitted), _fitted(right, fitted, scene.decimals))
+
+
+def _fitted(right: Array, fitted: Array, decimals: int) -> Bilingual:
+    """What was rounded the other way, and what the row would add up to otherwise."""
+    rounded = round_half_up(right, decimals)
+    moved = np.argwhere(np.abs(rounded - fitted) > 0.1 * 10.0**-decimals)
+    if not len(moved):
+        return Bilingual("so that each row adds up to 1", "使每行之和为 1")
+    at = tuple(moved[0])
+    number, usual, instead = f"{right[at]:.3g}", rounded[at], fitted[at]
+    total = f"{rounded[at[:-1]].sum():.{decimals}f}"
+    places = f".{decimals}f"
+    return Bilingual(
+        f"{number} became {instead:{places}} instead of {usual:{places}}, "
+        f"since the rounded numbers would add up to {total}, not 1",
+        f"{number} 写成了 {instead:{places}} 而不是 {usual:{places}}，"
+        f"因为各数分别四舍五入后之和是 {total}，不是 1",
+    )
 
 
 def sign_lost(tree: Node, scene: Scene) -> Iterator[Change]:
@@ -101,14 +136,15 @@ def digits_exchanged(tree: Node, scene: Scene) -> Iterator[Change]:
     right, digits = scene.right.mid, scene.printed
     if right.shape != digits.values.shape:
         return
-    typed = right.copy()
-    for at in np.ndindex(right.shape):
-        if np.isfinite(right[at]) and np.isfinite(digits.values[at]):
-            typed[at] = _as_typed(
-                float(right[at]), float(digits.values[at]), int(digits.decimals[at])
-            )
-    if not np.array_equal(typed, right):
-        yield Change(Known(typed), Bilingual("two neighbouring digits", "相邻两位数字"))
+    typed = np.array(right)  # one number alone is no array that can be written to
+    unlike = np.isfinite(right - digits.values) & (np.abs(right - digits.values) > digits.half)
+    for at in map(tuple, np.argwhere(unlike)):
+        typed[at] = _as_typed(float(right[at]), float(digits.values[at]), int(digits.decimals[at]))
+    moved = [tuple(at) for at in np.argwhere(typed != right)]
+    if moved:
+        number, places = float(right[moved[0]]), int(digits.decimals[moved[0]])
+        was, now = (f"{part:.{max(places, 0)}f}" for part in (number, typed[moved[0]]))
+        yield Change(Known(typed), Bilingual(f"{now} for {was}", f"{was} 写成了 {now}"))
 
 
 def _as_typed(right: float, printed: float, decimals: int) -> float:

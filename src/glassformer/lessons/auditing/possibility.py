@@ -1,0 +1,595 @@
+"""Numbers that no input could give.
+
+Checking each number against the printed inputs misses two things: inputs that are not printed, and
+numbers each of which is possible while all of them together are not. But some formulas leave marks
+on their results whatever goes in: a softmax sums to one, a normalised row of n numbers has mean 0
+and squares that sum to at most n, equal rows leave a linear layer equal, and a layer produces only
+tokens that it has a column for. Every bound here allows for rounding, so that numbers which lack
+such a mark are wrong beyond doubt.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from glassformer.lessons.auditing.compare import Cells
+from glassformer.lessons.auditing.recompute import FromPrint
+from glassformer.lessons.auditing.search import Committed, Explanation
+from glassformer.lessons.example import Bilingual, Digits, Step
+from glassformer.lessons.formulas import FormulaError
+from glassformer.lessons.formulas.evaluate import Work, WorkSpentError
+from glassformer.lessons.formulas.tree import (
+    Binary,
+    Call,
+    Index,
+    Listing,
+    Name,
+    Node,
+    Number,
+    Partly,
+    Text,
+    walk,
+)
+from glassformer.lessons.formulas.values import Array, Numbers, Words
+
+__all__ = ["Impossible", "impossible"]
+
+_ROOM = 1e-9  # for the rounding of float64 itself, in numbers of the size of one
+# Work in numbers computed: for a fraction in exact elimination, and for a pair of rows.
+_EACH_FRACTION = 30
+_EACH_PAIR = 200
+
+
+@dataclass(frozen=True, eq=False)
+class Impossible:
+    """A mark that the printed numbers lack, and the numbers that cannot all stand there."""
+
+    kind: str
+    name: Bilingual
+    reason: Bilingual
+    cells: Cells
+
+    def explanation(self) -> Explanation:
+        """As the report lists it, beside slips."""
+        return Explanation((Committed(self.kind, self.name, self.reason),))
+
+
+def impossible(from_print: FromPrint, step: Step, work: Work) -> Impossible | None:
+    """The first mark of the step's formula that its printed numbers lack.
+
+    Once `work` is spent, rows of linear layers are not compared any more.
+    """
+    digits = step.printed
+    if not isinstance(digits, Digits) or step.id not in from_print.trees:
+        return None
+    page = _Page(from_print, step, digits, work)
+    return next(filter(None, (check(page) for check in _CHECKS)), None)
+
+
+@dataclass(frozen=True, eq=False)
+class _Page:
+    from_print: FromPrint
+    step: Step
+    digits: Digits
+    work: Work
+
+    @property
+    def tree(self) -> Node:
+        """The formula of the step; of the step that it copies, if it only copies one."""
+        tree = self.from_print.trees[self.step.id]
+        while isinstance(tree, Name | Partly):
+            if isinstance(tree, Partly):
+                tree = tree.body
+            elif tree.name in self.from_print.trees:
+                tree = self.from_print.trees[tree.name]
+            else:
+                return tree
+        return tree
+
+    def numbers(self, node: Node) -> Numbers | None:
+        try:
+            value = self.from_print.evaluate(node)
+        except FormulaError:
+            return None
+        return value if isinstance(value, Numbers) else None
+
+    def nowhere(self) -> Cells:
+        return np.zeros(self.digits.values.shape, dtype=bool)
+
+    def bounds(self) -> tuple[Array, Array]:
+        """The least and the greatest that each printed number may stand for; NaN where none is."""
+        return self.digits.values - self.digits.half, self.digits.values + self.digits.half
+
+
+# --- probabilities ---------------------------------------------------------------------------
+
+_NOT_SOFTMAX = Bilingual("a softmax that is not one", "并非真正的 softmax")
+
+
+def _softmax(page: _Page) -> Impossible | None:
+    """A softmax sums to one, and two weights differ by the factor e^(difference of scores)."""
+    tree = page.tree
+    if not isinstance(tree, Call) or tree.function not in ("softmax", "log_softmax", "proportion"):
+        return None
+    axis = tree.keyword("axis") or Number(-1)
+    if not isinstance(axis, Number) or not page.digits.values.ndim:
+        return None
+    scores = page.numbers(tree.arguments[0])
+    if scores is None or scores.shape != page.digits.values.shape:
+        return None
+    along = int(axis.value)
+    low, high = (_lines(part, along) for part in page.bounds())
+    if tree.function == "log_softmax":
+        low, high = np.exp(low), np.exp(high)
+    low = np.maximum(low, 0.0)
+    marks = [_sum(low, high, _lines(scores.low, along))]
+    if tree.function != "proportion":
+        marks.append(_ratio(page, tree.function, (low, high), scores, along))
+    found = [mark for mark in marks if mark is not None]
+    if not found:
+        return None
+    detail = Bilingual("; ".join(part.en for part, _ in found), "；".join(p.zh for p, _ in found))
+    lines = np.zeros(low.shape, dtype=bool)
+    for _, line in found:
+        lines[line] = True
+    return Impossible("not_softmax", _NOT_SOFTMAX, detail, _unlines(lines, page.digits, along))
+
+
+_Mark = tuple[Bilingual, int]
+
+
+def _sum(low: Array, high: Array, scores: Array) -> _Mark | None:
+    """A row whose sum is not one, beyond what rounding can do."""
+    for line, (least, most) in enumerate(zip(low, high, strict=True)):
+        shown = ~np.isnan(least)
+        if not shown.any() or np.all(np.isneginf(scores[line]) & (least <= 0)):
+            continue  # a row that is hidden throughout is 0 throughout
+        middle = float(((least + most) / 2)[shown].sum())
+        if least[shown].sum() > 1 + _ROOM or (shown.all() and most.sum() < 1 - _ROOM):
+            text = Bilingual(f"the sum is {middle:.4g}, not 1", f"总和为 {middle:.4g}，不是 1")
+            return text, line
+    return None
+
+
+def _ratio(
+    page: _Page, function: str, bounds: tuple[Array, Array], scores: Numbers, axis: int
+) -> _Mark | None:
+    """Two weights whose ratio no softmax of these scores can have; the most telling pair.
+
+    least_i / most_j must not exceed e^(high_i − low_j). Both sides fall apart into a part of i and
+    a part of j, so the worst pair is the worst i and the worst j: no table of pairs is needed.
+    """
+    weights = _lines(page.digits.values, axis)
+    low, high, mid = (_lines(part, axis) for part in (scores.low, scores.high, scores.mid))
+    worst, pair = _ROOM, None
+    for line, (least, most) in enumerate(zip(*bounds, strict=True)):
+        known = np.flatnonzero(~np.isnan(least) & np.isfinite(mid[line]))
+        if not known.size:
+            continue
+        too_large = np.log(least[known]) - high[line][known]
+        too_small = low[line][known] - np.log(np.maximum(most[known], 1e-300))
+        first, second = int(np.argmax(too_large)), int(np.argmax(too_small))
+        excess = too_large[first] + too_small[second]
+        if excess > worst:
+            worst, pair = float(excess), (line, int(known[first]), int(known[second]))
+    if pair is None:
+        return None
+    line, i, j = pair
+    a, b, p, q = mid[line][i], mid[line][j], weights[line][i], weights[line][j]
+    what = Bilingual(
+        f"scores {a:g} and {b:g} get {p:g} and {q:g}", f"分数 {a:g} 与 {b:g} 得到 {p:g} 与 {q:g}"
+    )
+    order = (p - q) * (a - b) < 0
+    more = Bilingual(
+        ", the smaller score the larger weight"
+        if order
+        else f", but their ratio must be e^{a - b:.3g} = {np.exp(a - b):.3g}",
+        "，分数小的反而权重大"
+        if order
+        else f"，而两者之比应为 e^{a - b:.3g} = {np.exp(a - b):.3g}",
+    )
+    if function == "log_softmax":
+        more = Bilingual("", "")
+    return Bilingual(what.en + more.en, what.zh + more.zh), line
+
+
+# --- normalised rows -------------------------------------------------------------------------
+
+_NOT_NORMALISED = Bilingual("a row that is not normalised", "并非归一化的行")
+
+
+def _normalised(page: _Page) -> Impossible | None:
+    """(x − mean) / (deviation + ε): mean 0, and squares that sum to at most n, whatever x is."""
+    tree = page.tree
+    if isinstance(tree, Call) and tree.function == "flatten":
+        tree = tree.arguments[0]
+    shape = _normalising(tree)
+    value = page.numbers(tree)
+    if shape is None or value is None or not 1 <= len(value.shape) <= 2:
+        return None
+    epsilon = page.numbers(shape.epsilon)
+    if epsilon is None or epsilon.shape or not epsilon.low >= 0:
+        return None
+    if value.mid.size != page.digits.values.size:
+        return None
+    n = value.shape[-1]
+    most = float(n - shape.missing)
+    least = _smallest_sum_of_squares(page, shape, float(epsilon.high), most, value.shape[:-1])
+    low, high = (part.reshape(-1, n) for part in page.bounds())
+    cells = np.zeros(low.shape, dtype=bool)
+    said: list[Bilingual] = []
+    for line in range(len(low)):
+        reason = _row(low[line], high[line], most, float(least[line]))
+        if reason is not None:
+            cells[line] = ~np.isnan(low[line])
+            where = Bilingual(f"row {line}: ", f"第 {line} 行：") if len(low) > 1 else _NOTHING
+            said.append(Bilingual(where.en + reason.en, where.zh + reason.zh))
+    if not said:
+        return None
+    more = len(said) - 1
+    rows = "1 row" if more == 1 else f"{more} rows"
+    also = Bilingual(f" (and {rows} more)", f"（另有 {more} 行）") if more else _NOTHING
+    reason = Bilingual(said[0].en + also.en, said[0].zh + also.zh)
+    marked = cells.reshape(page.digits.values.shape)
+    return Impossible("not_normalised", _NOT_NORMALISED, reason, marked)
+
+
+_NOTHING = Bilingual("", "")
+
+
+@dataclass(frozen=True)
+class _Normalising:
+    x: Node
+    epsilon: Node
+    missing: int  # 1 where the deviation is that of a sample
+    inside: bool  # ε is added to the variance, not to the deviation
+
+
+def _normalising(tree: Node) -> _Normalising | None:
+    match tree:
+        case Binary("/", Binary("-", x, Call("mean", (same,)) as mean), below):
+            pass
+        case _:
+            return None
+    if same != x or not _along_last(mean):
+        return None
+    epsilon: Node = Number(0.0)
+    inside = False
+    match below:
+        case Call("sqrt", (Binary("+", Call("var", (of,)) as spread, epsilon),)):
+            inside = True
+        case Binary("+", Call("std", (of,)) as spread, epsilon):
+            pass
+        case Call("std", (of,)) as spread:
+            pass
+        case _:
+            return None
+    if of != x or not _along_last(spread):
+        return None
+    sample = spread.keyword("sample")
+    missing = int(sample.value) if isinstance(sample, Number) else 0
+    return _Normalising(x, epsilon, missing, inside)
+
+
+def _along_last(call: Call) -> bool:
+    """Whether a mean or deviation runs along the rows of a matrix, and keeps them rows."""
+    axis, keep = call.keyword("axis"), call.keyword("keep")
+    rows = call.keyword("rows")
+    along = axis is None or (isinstance(axis, Number) and axis.value in (-1, 1))
+    return along and isinstance(keep, Number) and keep.value == 1 and rows is None
+
+
+def _smallest_sum_of_squares(
+    page: _Page, shape: _Normalising, epsilon: float, most: float, rows: tuple[int, ...]
+) -> Array:
+    """How small ε can make the sum of squares: n · (deviation / (deviation + ε))²."""
+    function = "var" if shape.inside else "std"
+    keywords = (("keep", Number(1.0)), ("sample", Number(float(shape.missing))))
+    spread = page.numbers(Call(function, (shape.x,), keywords))
+    if spread is None:
+        return np.zeros(rows).ravel()
+    low = np.broadcast_to(spread.low, (*rows, 1)).reshape(-1)
+    share = np.where(low > 0, low / (low + epsilon), 0.0)
+    return np.asarray(most * (share if shape.inside else share**2))
+
+
+def _row(low: Array, high: Array, most: float, least: float) -> Bilingual | None:
+    shown = ~np.isnan(low)
+    if not shown.any():
+        return None
+    low, high, hidden = low[shown], high[shown], int((~shown).sum())
+    smallest = np.where((low <= 0) & (high >= 0), 0.0, np.minimum(low**2, high**2))
+    middle = ((low + high) / 2).tolist()
+    total, squares = float(np.sum(middle)), float(np.sum(np.square(middle)))
+    listed = ", ".join(f"{number:g}" for number in middle[:4])
+    those = f"{listed}, …" if len(middle) > 4 else listed
+    n = len(low) + hidden
+    # What is hidden makes up for the sum of what is shown, with squares that are not less.
+    rest = 0.0 if low.sum() <= 0 <= high.sum() else min(low.sum() ** 2, high.sum() ** 2)
+    if not hidden and rest > _ROOM:
+        return Bilingual(
+            f"the sum is {total:.4g}, but a normalised row sums to 0",
+            f"总和为 {total:.4g}，而归一化后每行之和为 0",
+        )
+    if smallest.sum() + (rest / hidden if hidden else 0.0) > most + _ROOM:
+        alone = smallest.sum() > most + _ROOM
+        return Bilingual(
+            f"the squares of {those} sum to {squares:.4g}"
+            + ("" if alone else f", and the {hidden} that are not printed must balance their sum")
+            + f"; in a normalised row of {n} all squares together sum to at most {most:g}",
+            f"{those} 的平方和为 {squares:.4g}"
+            + ("" if alone else f"，未印出的 {hidden} 个数还要抵消它们的和")
+            + f"；而归一化后 {n} 个数的平方和至多为 {most:g}",
+        )
+    largest = np.maximum(low**2, high**2).sum()
+    if not hidden and largest < least - _ROOM:
+        return Bilingual(
+            f"the squares sum to {squares:.4g}; in a normalised row of {n} they sum to {least:.4g}",
+            f"平方和为 {squares:.4g}；而归一化后 {n} 个数的平方和为 {least:.4g}",
+        )
+    return None
+
+
+# --- rows of a shared linear layer -----------------------------------------------------------
+
+_NOT_LINEAR = Bilingual("rows that one linear layer cannot give", "同一个线性层得不到的行")
+
+
+def _linear(page: _Page) -> Impossible | None:
+    """All rows pass through the same weights, even where the weights are not printed."""
+    layer = _layer(page.tree)
+    if layer is None or page.digits.values.ndim != 2:
+        return None
+    if layer.bias is not None:
+        bias = page.numbers(layer.bias)
+        if bias is None or len(bias.shape) != 1:
+            return None  # a residual differs from row to row
+    x, weights = page.numbers(layer.x), page.numbers(layer.weights)
+    if x is None or weights is None or len(x.shape) != 2 or len(weights.shape) != 2:
+        return None
+    if x.shape[0] != len(page.digits.values) or not np.isnan(weights.mid).all():
+        return None  # printed weights need no such check
+    low, high = (np.array(part) for part in page.bounds())
+    low[np.isnan(low)], high[np.isnan(high)] = -np.inf, np.inf
+    if layer.relu:
+        low[low <= 0] = -np.inf  # a ReLU shows 0 for anything below
+    found = None
+    rows, columns = x.shape
+    try:
+        if _is_given(page, layer.x):
+            page.work.take(_EACH_FRACTION * rows**2 * columns)
+            ones = [np.ones((rows, 1))] if layer.bias is not None else []
+            found = _dependent_rows(page, np.hstack([x.mid, *ones]), low, high)
+        if found is None and isinstance(layer.weights, Name | Partly):
+            between = page.from_print.example[layer.weights.name].between
+            if between is not None:
+                page.work.take(rows**2 * (_EACH_PAIR + columns))
+                found = _steep_rows(page, x, between, low, high)
+    except WorkSpentError:
+        return None
+    return found
+
+
+_MOVING = ("embedding", "lookup", "transpose", "concat", "stack")
+
+
+def _is_given(page: _Page, node: Node) -> bool:
+    """Whether the numbers stand on the page as they are: exact, and at most moved about."""
+    for part in walk(node):
+        match part:
+            case Name(name=name):
+                step = page.from_print.example[name]
+                exact = isinstance(step.printed, Digits) and step.printed.exact
+                if not (isinstance(step.printed, Words) or (exact and step.complete)):
+                    return False
+            case Call(function=function) if function in _MOVING:
+                pass
+            case Index() | Listing() | Number() | Text():
+                pass
+            case _:
+                return False
+    return True
+
+
+@dataclass(frozen=True)
+class _Layer:
+    x: Node
+    weights: Node
+    bias: Node | None
+    relu: bool
+
+
+def _layer(tree: Node) -> _Layer | None:
+    relu = False
+    if isinstance(tree, Call) and tree.function == "relu":
+        relu, tree = True, tree.arguments[0]
+    match tree:
+        case Binary("@", x, weights):
+            return _Layer(x, weights, None, relu)
+        case Binary("+", Binary("@", x, weights), bias) | Binary(
+            "+", bias, Binary("@", x, weights)
+        ):
+            return _Layer(x, weights, bias, relu)
+        case _:
+            return None
+
+
+def _dependent_rows(page: _Page, inputs: Array, low: Array, high: Array) -> Impossible | None:
+    """Rows that add up to nothing going in must add up to nothing coming out."""
+    if not np.all(np.isfinite(inputs)):
+        return None
+    for factors in _relations(inputs):
+        rows = np.flatnonzero(factors)
+        c = factors[rows, None]
+        ends = np.stack([c * low[rows], c * high[rows]])
+        least, most = ends.min(axis=0).sum(axis=0), ends.max(axis=0).sum(axis=0)
+        room = _ROOM * np.abs(c).sum()
+        wrong = np.flatnonzero((least > room) | (most < -room))
+        if wrong.size:
+            column = int(wrong[0])
+            cells = page.nowhere()
+            cells[np.ix_(rows, wrong)] = True
+            return Impossible("not_linear", _NOT_LINEAR, _relation(factors, page, column), cells)
+    return None
+
+
+def _relation(factors: Array, page: _Page, column: int) -> Bilingual:
+    rows = np.flatnonzero(factors)
+    printed = ", ".join(f"{page.digits.values[row, column]:g}" for row in rows)
+    listed = ", ".join(map(str, rows))
+    if len(rows) == 2 and factors[rows[0]] == -factors[rows[1]]:
+        return Bilingual(
+            f"rows {listed} are equal going in, but come out as {printed} in column {column}",
+            f"第 {listed} 行输入相同，第 {column} 列的输出却是 {printed}",
+        )
+    terms = " ".join(f"{factors[row]:+g}·row {row}" for row in rows)
+    terms_zh = " ".join(f"{factors[row]:+g}·第 {row} 行" for row in rows)
+    return Bilingual(
+        f"{terms} is 0 going in, but not coming out: {printed} in column {column}",
+        f"输入满足 {terms_zh} = 0，输出却不满足：第 {column} 列为 {printed}",
+    )
+
+
+def _relations(rows: Array) -> Iterator[Array]:
+    """Whole numbers c with Σ c · row = 0, exactly: as many as the rows have dependencies."""
+    count = len(rows)
+    table = [
+        [Fraction(repr(float(cell))) for cell in row]
+        + [Fraction(int(i == j)) for j in range(count)]
+        for i, row in enumerate(rows)
+    ]
+    width, done = rows.shape[1], 0
+    for column in range(width):
+        pivot = next((i for i in range(done, count) if table[i][column]), None)
+        if pivot is None:
+            continue
+        table[done], table[pivot] = table[pivot], table[done]
+        for i in range(done + 1, count):
+            factor = table[i][column] / table[done][column]
+            if factor:
+                table[i] = [a - factor * b for a, b in zip(table[i], table[done], strict=True)]
+        done += 1
+    for row in table[done:]:
+        factors = row[width:]
+        scale = math.lcm(*(part.denominator for part in factors))
+        yield np.array([float(part * scale) for part in factors])
+
+
+def _steep_rows(
+    page: _Page,
+    x: Numbers,
+    between: tuple[float, float],
+    low: Array,
+    high: Array,
+) -> Impossible | None:
+    """Two rows that differ more coming out than weights of that size can make them differ.
+
+    A bias drops out of the difference of two rows.
+    """
+    worst, found = _ROOM, None
+    for i in range(len(low)):
+        for j in range(len(low)):
+            if i == j:
+                continue
+            change = np.stack([x.low[i] - x.high[j], x.high[i] - x.low[j]])
+            corners = np.stack([end * weight for end in change for weight in between])
+            possible = float(corners.max(axis=0).sum())
+            excess = low[i] - high[j] - possible
+            column = int(np.argmax(excess))
+            if excess[column] > worst:
+                size = float(np.abs(change).max(axis=0).sum())
+                needed = float(low[i, column] - high[j, column]) / size
+                worst, found = float(excess[column]), (i, j, column, possible, needed)
+    if found is None:
+        return None
+    i, j, column, possible, needed = found
+    cells = page.nowhere()
+    cells[[i, j], column] = True
+    values = page.digits.values
+    gap = float(np.max(np.abs(x.mid[i] - x.mid[j])))
+    first, second = f"{values[i, column]:g}", f"{values[j, column]:g}"
+    least, most = between
+    reason = Bilingual(
+        f"rows {i} and {j} differ by {gap:.2g} at most going in, but are {first} and {second} in "
+        f"column {column} coming out: weights between {least:g} and {most:g} give a difference of "
+        f"at most {possible:.2g}, this one needs a weight of {needed:.2g} or more",
+        f"第 {i}、{j} 行的输入至多相差 {gap:.2g}，第 {column} 列的输出却是 {first} 与 {second}："
+        f"{least:g} 到 {most:g} 之间的权重至多造成 {possible:.2g} 的差，"
+        f"这里需要至少 {needed:.2g} 的权重",
+    )
+    return Impossible("not_linear", _NOT_LINEAR, reason, cells)
+
+
+# --- tokens without a column -----------------------------------------------------------------
+
+
+def _columns(page: _Page) -> Impossible | None:
+    """A layer produces only what it has a column for."""
+    fold: Callable[[str], str] = str.casefold if page.step.ignore_case else str
+    columns = {fold(label) for label in page.step.columns}
+    missing = [word for word in page.step.produces if fold(word) not in columns]
+    if not missing or not columns:
+        return None
+    words = ", ".join(f"“{word}”" for word in dict.fromkeys(missing))
+    name = Bilingual("a token without a column", "词元没有对应的列")
+    reason = Bilingual(
+        f"{words} must be produced, but none of the {len(columns)} columns stands for it",
+        f"需要产生{words}，但 {len(columns)} 列中没有一列对应它",
+    )
+    return Impossible("no_column", name, reason, page.nowhere())
+
+
+# --- ranges ----------------------------------------------------------------------------------
+
+_RANGES = {
+    "relu": (Bilingual("a ReLU is never below 0", "ReLU 的结果不会小于 0"), 0.0, np.inf),
+    "abs": (Bilingual("an absolute value is never below 0", "绝对值不会小于 0"), 0.0, np.inf),
+    "std": (Bilingual("a deviation is never below 0", "标准差不会小于 0"), 0.0, np.inf),
+    "var": (Bilingual("a variance is never below 0", "方差不会小于 0"), 0.0, np.inf),
+    "exp": (Bilingual("e^x is never below 0", "e^x 不会小于 0"), 0.0, np.inf),
+    "sqrt": (Bilingual("a root is never below 0", "平方根不会小于 0"), 0.0, np.inf),
+    "softmax": (Bilingual("a probability is between 0 and 1", "概率在 0 与 1 之间"), 0.0, 1.0),
+    "sigmoid": (Bilingual("a sigmoid is between 0 and 1", "sigmoid 在 0 与 1 之间"), 0.0, 1.0),
+    "log_softmax": (
+        Bilingual("the logarithm of a probability is never above 0", "概率的对数不会大于 0"),
+        -np.inf,
+        0.0,
+    ),
+    "tanh": (Bilingual("tanh is between −1 and 1", "tanh 在 −1 与 1 之间"), -1.0, 1.0),
+    "sin": (Bilingual("a sine is between −1 and 1", "正弦在 −1 与 1 之间"), -1.0, 1.0),
+    "cos": (Bilingual("a cosine is between −1 and 1", "余弦在 −1 与 1 之间"), -1.0, 1.0),
+}  # fmt: skip
+
+
+def _range(page: _Page) -> Impossible | None:
+    """A function that never gives such a number."""
+    tree = page.tree
+    if not isinstance(tree, Call) or tree.function not in _RANGES:
+        return None
+    said, least, most = _RANGES[tree.function]
+    low, high = page.bounds()
+    cells = (high < least - _ROOM) | (low > most + _ROOM)
+    if not cells.any():
+        return None
+    number = float(page.digits.values[cells][0])
+    name = Bilingual("out of range", "超出取值范围")
+    reason = Bilingual(f"{number:g}, but {said.en}", f"{number:g}，而{said.zh}")
+    return Impossible("out_of_range", name, reason, np.asarray(cells))
+
+
+_CHECKS = (_range, _softmax, _normalised, _linear, _columns)
+
+
+def _lines(values: Array, axis: int) -> Array:
+    return np.moveaxis(values, axis, -1).reshape(-1, values.shape[axis])
+
+
+def _unlines(lines: Cells, digits: Digits, axis: int) -> Cells:
+    """Marks of lines, back in the shape of the printed numbers; none where nothing is printed."""
+    moved = np.moveaxis(digits.values, axis, -1).shape
+    return np.asarray(np.moveaxis(lines.reshape(moved), -1, axis) & digits.shown)

@@ -1,0 +1,143 @@
+"""Long articles: the same part is computed once, and a search that takes too long says so."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from glassformer.lessons import Bilingual, audit, read_example
+from glassformer.lessons.auditing import CATALOGUE, Change, Scene, Slip, run
+from glassformer.lessons.formulas import Node, Numbers, evaluate, exactly, parse, show
+from glassformer.lessons.formulas.evaluate import Evaluator, Work, WorkSpentError
+from glassformer.lessons.formulas.functions import write_out
+from glassformer.lessons.formulas.tree import Name, Number, replace_all, walk
+from glassformer.lessons.report import to_markdown
+
+X = [[1, 2], [3, -5]]
+
+
+def chain(length: int, printed: Any) -> str:
+    """A residual sum upon the other, of which only the last is printed."""
+    steps: list[dict[str, Any]] = [{"id": "s0", "printed": X}]
+    steps += [{"id": f"s{i + 1}", "formula": f"s{i} + relu(s{i})"} for i in range(length)]
+    steps.append({"id": "y", "formula": f"s{length} * 1", "printed": printed, "decimals": 0})
+    return json.dumps({"steps": steps})
+
+
+def nested(depth: int) -> str:
+    return "layer_norm(" * depth + "x" + ")" * depth
+
+
+def work_for(tree: Node) -> int:
+    work = Work(10**9)
+    Evaluator({"x": exactly(X)}, work=work).value(tree)
+    return 10**9 - work.left
+
+
+def test_work_grows_with_the_length_of_a_formula_not_with_its_tree() -> None:
+    once, twice, many = (work_for(write_out(parse(nested(depth)))) for depth in (1, 2, 20))
+    assert many == once + 19 * (twice - once)
+    assert sum(1 for _ in walk(write_out(parse(nested(20))))) < 20 * 12  # as a tree: 3^20
+
+
+def test_nested_normalisation_is_that_of_the_values() -> None:
+    inner = evaluate(parse("layer_norm(x)"), {"x": exactly(X)})
+    outer = evaluate(parse("layer_norm(x)"), {"x": inner})
+    whole = evaluate(write_out(parse(nested(2))), {"x": exactly(X)})
+    assert isinstance(outer, Numbers) and isinstance(whole, Numbers)
+    assert whole.mid.tolist() == outer.mid.tolist()
+
+
+def test_a_formula_is_shown_at_no_more_than_a_page() -> None:
+    assert len(show(write_out(parse(nested(80))))) < 4000
+    assert "…" in show(write_out(parse(nested(80))))
+    assert len(show(parse("+".join(["a"] * 4000)))) < 4000
+    assert len(show(parse(f"[{', '.join(['1'] * 3000)}]"))) < 4000
+
+
+def test_equal_parts_are_one() -> None:
+    assert parse("a + b") == parse("  a+b")
+    assert len({parse("a + b"), parse("a+b"), parse("b + a"), parse("a - b")}) == 3
+    assert parse("f(a, k=b)") != parse("f(a, b)")
+    assert parse("'a'") != parse("a")
+    assert replace_all(parse("a * (a + 1)"), Name("a"), Number(2)) == parse("2 * (2 + 1)")
+
+
+def test_a_budget_of_work_ends_with_its_own_error() -> None:
+    with pytest.raises(WorkSpentError):
+        Evaluator({"x": exactly(X)}, work=Work(1000)).value(parse(nested(5)))
+
+
+def test_a_branch_knows_what_was_computed_and_adds_nothing() -> None:
+    whole = Evaluator({"x": exactly(X)}, work=Work())
+    whole.value(parse("exp(x) @ x"))
+    work = Work(1000)
+    branch = whole.branch(work)
+    branch.value(parse("exp(x) @ x"))
+    assert work.left == 1000
+    branch.value(parse("exp(x) @ x + 1"))
+    assert work.left < 1000
+
+
+@pytest.mark.parametrize("length", [14, 300])
+def test_a_long_chain_of_unprinted_sums_is_judged(length: int) -> None:
+    """Seven blocks of a Transformer have fourteen; three hundred are more than a stack holds."""
+    right = [[2**length * number if number > 0 else number for number in row] for row in X]
+    text = chain(length, right) if length < 40 else chain(length, [[None, None], [None, -5]])
+    assert audit(read_example(text, "t", "t"))["y"].verdict == "agrees"
+    wrong = audit(read_example(chain(length, [[7, 7], [7, 7]]), "t", "t"))["y"]
+    assert wrong.verdict == "wrong"
+
+
+@pytest.mark.parametrize("depth", [3, 4, 30])
+def test_nested_normalisation_with_wrong_digits_is_judged(depth: int) -> None:
+    steps = [
+        {"id": "x", "printed": X},
+        {"id": "y", "formula": nested(depth), "printed": [[3, 4], [3, 4]], "decimals": 0},
+    ]
+    assert audit(read_example(json.dumps({"steps": steps}), "t", "t"))["y"].verdict == "wrong"
+
+
+def test_a_search_that_is_not_finished_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    example = read_example(chain(8, [[700, 711], [723, 741]]), "t", "t")
+    whole = audit(example)["y"]
+    assert (whole.slip("en"), whole.note) == ("no known slip", None)
+    monkeypatch.setattr(run, "MOST_WORK", 20_000)
+    found = audit(example)
+    data = found["y"].to_dict("en")
+    assert (data["verdict"], data["slip"]) == ("wrong", None)
+    assert data["note"] == "cause not searched further"
+    assert found["y"].to_dict("zh")["note"] == "未继续查找原因"
+    for language in ("en", "zh"):
+        assert str(found["y"].to_dict(language)["note"]) in to_markdown(found, language)
+
+
+def test_one_hard_step_leaves_work_for_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The search for pairs in the first wrong step does not keep the second from its slip."""
+    steps = json.loads(chain(8, [[700, 711], [723, 741]]))["steps"]
+    steps.append({"id": "z", "formula": "s0 @ s0", "printed": [[7, 12], [-8, 31]], "decimals": 0})
+    steps[-1]["printed"] = [[1, 4], [9, 25]]  # number by number
+    monkeypatch.setattr(run, "MOST_WORK", 1_000_000)
+    found = audit(read_example(json.dumps({"steps": steps}), "t", "t"))
+    assert found["y"].note is not None
+    assert ("elementwise",) in [part.kinds for part in found["z"].explanations]
+
+
+def _fails(tree: Node, scene: Scene) -> Iterator[Change]:
+    yield Change(Name("nothing"), Bilingual("a step that does not exist", "不存在的步骤"))
+    raise TypeError("no such\nthing")
+
+
+def test_a_slip_that_fails_does_not_end_the_report() -> None:
+    broken = Slip("broken", Bilingual("a broken one", "出错的一种"), _fails)
+    steps = [
+        {"id": "a", "printed": [[1, 2], [3, 4]]},
+        {"id": "b", "formula": "a @ a", "printed": [[1, 4], [9, 16]], "decimals": 0},
+    ]
+    found = audit(read_example(json.dumps({"steps": steps}), "t", "t"), (broken, *CATALOGUE))
+    assert ("elementwise",) in [part.kinds for part in found["b"].explanations]
+    data = found["b"].to_dict("en")
+    assert data["note"] == "the search for “a broken one” failed (TypeError: no such thing)"
+    assert found["b"].to_dict("zh")["note"] == "查找“出错的一种”时出错（TypeError: no such thing）"
+    assert str(data["note"]) in to_markdown(found, "en")

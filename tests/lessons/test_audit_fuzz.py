@@ -1,0 +1,106 @@
+"""A wrong number in every printed step: found wherever it can be, and nothing else is blamed.
+
+The ordinary suite takes a sample; `pytest -m slow` and `python -m tests.lessons.fuzz` take the
+shipped examples and 200 articles, and print how long the slowest report took.
+"""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from glassformer.lessons import audit, example_names, read_example
+from glassformer.lessons.auditing import run
+from glassformer.lessons.formulas.evaluate import Work
+from tests.lessons.articles import article
+from tests.lessons.fuzz import Figures, campaign, everything, shipped
+
+
+def check(figures: Figures) -> None:
+    assert figures.alarms == []
+    assert figures.missed == []
+    assert figures.blamed == []
+    assert figures.found == figures.decidable
+
+
+@pytest.mark.parametrize("name", [name for name in example_names() if name != "by-hand"])
+def test_misprints_in_shipped_examples(name: str) -> None:
+    figures = campaign([(name, shipped(name), False)], Figures())
+    check(figures)
+
+
+def test_misprints_in_some_steps_of_the_longest_example() -> None:
+    figures = campaign([("by-hand", shipped("by-hand"), False)], Figures(), every=8)
+    check(figures)
+    assert figures.planted >= 4
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_misprints_in_articles(seed: int) -> None:
+    figures = campaign([(str(seed), article(seed), True)], Figures(), every=3)
+    check(figures)
+    assert figures.decidable > 0
+
+
+@pytest.mark.parametrize("seed", range(4, 12))
+def test_a_right_article_is_right(seed: int) -> None:
+    figures = campaign([(str(seed), article(seed), True)], Figures(), every=10_000)
+    check(figures)
+    assert figures.clean == 1
+
+
+@pytest.mark.slow
+def test_misprints_in_everything(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All of it. Nothing is asserted of seconds, but of the work that takes them."""
+    spent: list[int] = []
+
+    class Counted(Work):
+        def take(self, numbers: int) -> None:
+            spent[-1] += numbers
+            super().take(numbers)
+
+    def counted(*arguments: Any) -> Any:
+        spent.append(0)
+        return audit(*arguments)
+
+    monkeypatch.setattr(run, "Work", Counted)
+    monkeypatch.setattr("tests.lessons.fuzz.audit", counted)
+    figures = campaign(everything(200), Figures())
+    with capsys.disabled():
+        print(f"\n{figures.lines()}\nmost work in a report: {max(spent):,} numbers")  # noqa: T201
+    check(figures)
+    assert figures.clean == 200
+    assert figures.decidable > 0.8 * figures.planted
+    assert max(spent) < 4 * run.MOST_WORK
+
+
+# What ended in a traceback: a wrong single number, computed from rounded ones.
+SINGLE = [
+    "p @ p", "p[0] * p[1]", "-log(p[1])", "argmax(p)", "sum(p) / 2", "exp(sum(p))",
+    "sum(p)", "mean(p)", "max(p)", "std(p)", "p[1]",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("formula", SINGLE)
+def test_a_wrong_single_number_made_from_rounded_ones(formula: str) -> None:
+    steps = [
+        {"id": "p", "printed": [0.2, 0.5], "rounded": True, "decimals": 1},
+        {"id": "m", "formula": formula, "printed": 9.1, "decimals": 1},
+    ]
+    found = audit(read_example(json.dumps({"steps": steps}), "t", "t"))["m"]
+    assert found.verdict == "wrong"
+    assert found.note is None
+
+
+def test_exchanged_digits_of_a_single_number_are_named() -> None:
+    steps = [
+        {"id": "p", "printed": [2.0, 6.15], "rounded": True, "decimals": 2},
+        {"id": "m", "formula": "p @ p", "printed": 48.12, "decimals": 2},
+    ]
+    p = np.array([2.0, 6.15])
+    assert round(float(p @ p), 2) == 41.82
+    found = audit(read_example(json.dumps({"steps": steps}), "t", "t"))["m"]
+    assert [part.kinds for part in found.explanations] == [("digits",)]
