@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from glassformer.cuda_graphs import CudaRecorder
 from glassformer.decoding import Beam, translate
-from glassformer.nn import build, presets
+from glassformer.nn import Seq2Seq, build, presets
 
 Step = Callable[[], Tensor]
 N_REPLAYS = 20
@@ -105,6 +105,7 @@ def check_decoding_around_compiled_training() -> None:
     torch.manual_seed(0)
     sizes = {"vocab_size": 50, "d_model": 64, "n_heads": 4, "n_layers": 2}
     model = build(presets.vaswani_2017_base(**sizes)).cuda().eval()
+    assert isinstance(model, Seq2Seq)
     sources = [[5, 6, 7, 8], [9, 10, 11]]
 
     def answer() -> list[list[int]]:

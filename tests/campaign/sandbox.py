@@ -14,6 +14,7 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import IO
 
 __all__ = ["MOST_MIB", "Ended", "command", "forked"]
 
@@ -66,12 +67,14 @@ def forked(case: Callable[[], int], most_seconds: float = 60.0) -> Ended:
         if child == 0:
             _run(case, out.fileno(), err.fileno())
         code, usage, timed_out = _wait(child, time.monotonic() + most_seconds)
-        texts = []
-        for file in (out, err):
-            file.seek(0)
-            texts.append(file.read(1 << 20).decode("utf-8", "replace"))
+        said = _text(out), _text(err)
     seconds = usage.ru_utime + usage.ru_stime
-    return Ended(code, *texts, seconds, usage.ru_maxrss / 1024, timed_out)
+    return Ended(code, said[0], said[1], seconds, usage.ru_maxrss / 1024, timed_out)
+
+
+def _text(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read(1 << 20).decode("utf-8", "replace")
 
 
 def command(*arguments: str, most_seconds: float = 60.0) -> Ended:

@@ -400,7 +400,7 @@ def bad_calls(folder: Path) -> Iterator[tuple[str, Callable[[], object]]]:
     from glassformer.trace import trace
 
     toy = gf.load("toy")
-    module = checkpoint.load(checkpoint.find("toy")).model
+    loaded = checkpoint.load(checkpoint.find("toy"))
     traced = trace(torch.nn.Linear(3, 2), torch.ones(1, 3))
     cell = traced.steps[-1][0, 1]
     functions: dict[str, Callable[[Any], object]] = {
@@ -414,7 +414,7 @@ def bad_calls(folder: Path) -> Iterator[tuple[str, Callable[[], object]]]:
         "load_example(_)": load_example,
         "audit(_)": audit,
         "checkpoint.load(_)": checkpoint.load,
-        "checkpoint.save(_, …)": lambda v: checkpoint.save(v, module),
+        "checkpoint.save(_, …)": lambda v: checkpoint.save(v, loaded),
         "checkpoint.save(…, _)": lambda v: checkpoint.save(folder / "saved", v),
         "t[_]": lambda v: traced[v],
         "step[_]": lambda v: traced.steps[-1][v],

@@ -8,7 +8,7 @@ shape. Both want few shapes: the loader then fills up every batch of a bucket to
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -18,7 +18,8 @@ from glassformer.training.config import AttentionKernel, RunConfig
 
 __all__ = ["Acceleration", "accelerated", "attention_kernels", "choose_acceleration"]
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
 
 _MOST_SHAPES = 48
 _LONG_RUN = 10_000  # updates
@@ -85,7 +86,9 @@ def choose_acceleration(
     )
 
 
-def accelerated(function: Function, acceleration: Acceleration) -> Function:
+def accelerated(
+    function: Callable[Arguments, Result], acceleration: Acceleration
+) -> Callable[Arguments, Result]:
     """The function, compiled as `acceleration` asks; recorded work is left as it is."""
     if not acceleration.compiled:
         return function
