@@ -7,7 +7,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, NoReturn
 
-from glassformer.errors import ConfigError, UnknownNameError, did_you_mean
+from glassformer.errors import ConfigError, UnknownNameError, did_you_mean, expect
 from glassformer.lessons.example import Bilingual, Digits, Example, Step
 from glassformer.lessons.formulas import FUNCTIONS, Words, names_of, parse
 from glassformer.lessons.formulas.functions import NAMES, written_out
@@ -34,6 +34,7 @@ def example_names() -> list[str]:
 
 def load_example(name_or_file: str | Path) -> Example:
     """A shipped example by name, or a file."""
+    expect(name_or_file, (str, Path), "the name or the file of an example")
     if str(name_or_file) in example_names():
         return read_example(_shipped(str(name_or_file)), str(name_or_file), str(name_or_file))
     path = Path(name_or_file)
@@ -57,6 +58,7 @@ def _shipped(name: str) -> str:
 
 def read_example(text: str, name: str, source: str) -> Example:
     """An example from its JSON text; `source` is how messages call it."""
+    expect(text, str, "the text of an example in JSON")
     data = _parse_json(text, source)
     if not isinstance(data, dict):
         raise ConfigError(f"{source}: expected an object with 'title' and 'steps'")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, expect
 from glassformer.lessons.auditing.compare import Comparison, compare
 from glassformer.lessons.auditing.diagnosis import not_a_softmax
 from glassformer.lessons.auditing.recompute import EndToEnd, FromPrint
@@ -27,6 +27,7 @@ _NO_NUMBER = Bilingual(
 
 def audit(example: Example, slips: Sequence[Slip] = CATALOGUE) -> Audit:
     """Check every printed number of an example; `slips` are the mistakes to look for."""
+    expect(example, Example, "an Example, such as load_example(…) gives")
     with np.errstate(all="ignore"):  # −∞ − −∞ is no number, and nothing is concluded from it
         try:
             judge = _Judge(example, slips)
