@@ -1,10 +1,12 @@
 """The command as a person meets it: its output, its exit code, and where it matters its process."""
 
+import io
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -163,16 +165,18 @@ def test_explain_with_bad_input_is_one_clear_line(
         assert part in done.stderr
 
 
-@pytest.mark.parametrize("encoding", ["gbk", "cp1252"])
-def test_a_console_of_another_encoding_is_no_obstacle(encoding: str) -> None:
+@pytest.mark.parametrize(("encoding", "code"), [("gbk", 0), ("cp1252", 1)])
+def test_a_console_of_another_encoding_is_no_obstacle(encoding: str, code: int) -> None:
+    """All is written; that arrows became question marks is told."""
     done = subprocess.run(
         [sys.executable, "-m", "glassformer", "describe", "by_hand_2024"],
         capture_output=True,
         check=False,
         env={**os.environ, "PYTHONIOENCODING": encoding},
     )
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == code, done.stderr
     assert b"to_queries" in done.stdout
+    assert (b"cannot hold" in done.stderr) == bool(code)
 
 
 def test_a_reader_who_leaves_is_no_error() -> None:
@@ -212,3 +216,129 @@ def test_ctrl_c_while_libraries_load_ends_at_once() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
     )
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "glassformer: interrupted\n")
+
+
+# --- what the output's encoding cannot hold ---
+
+
+class Bytes(NamedTuple):
+    code: int
+    stdout: bytes
+    stderr: str
+
+
+def _into(
+    encoding: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Bytes:
+    """A Chinese list written to a pipe of some encoding."""
+    written = io.BytesIO()
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding=encoding))
+        code = run(["lesson", "--lang", "zh"])
+        sys.stdout.flush()
+        return Bytes(code, written.getvalue(), capsys.readouterr().err)
+
+
+@pytest.mark.usefixtures("as_users_run_it")
+def test_an_encoding_that_was_asked_for_and_cannot_hold_the_answer_is_a_failure(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "latin-1")
+    done = _into("latin-1", monkeypatch, capsys)
+    assert done.code == 1
+    assert b"?" in done.stdout
+    assert len(done.stderr.splitlines()) == 1
+    assert "set PYTHONIOENCODING=utf-8" in done.stderr
+
+
+@pytest.mark.usefixtures("as_users_run_it")
+@pytest.mark.parametrize("encoding", ["cp1252", "ascii", "utf-8", "gbk"])
+def test_a_pipe_gets_utf_8_whatever_the_locale(
+    encoding: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Windows gives a pipe the code page of its consoles."""
+    monkeypatch.delenv("PYTHONIOENCODING", raising=False)
+    done = _into(encoding, monkeypatch, capsys)
+    assert (done.code, done.stderr) == (0, "")
+    assert "三个四维向量" in done.stdout.decode("utf-8")
+
+
+# --- texts that begin with a dash ---
+
+DASHED = [
+    ("run", "toy", "--", "-2+3"),
+    ("run", "toy", "--json", "--", "-2+3", "--", "-o"),
+    ("trace", "toy", "--", "-I am"),
+    ("explain", "toy", "--at", "logits[0,0]", "--", "-I am"),
+]
+
+
+@pytest.mark.parametrize("arguments", DASHED, ids=lambda arguments: arguments[0])
+def test_a_text_that_begins_with_a_dash_comes_after_two(
+    glassformer: Command, arguments: tuple[str, ...]
+) -> None:
+    assert glassformer(*arguments).code == 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("run", "toy", "-2+3"), ("trace", "toy", "-I am"), ("explain", "toy", "- x", "--at", "ids")],
+)
+def test_a_text_that_is_taken_for_an_option_is_told_how_to_come(
+    glassformer: Command, arguments: tuple[str, ...]
+) -> None:
+    done = glassformer(*arguments)
+    assert done.code == 2
+    expected = f'comes last, after --: glassformer {arguments[0]} MODEL -- "{arguments[2]}"'
+    assert expected in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+# --- numbers and names beyond all sense ---
+
+HUGE = "99999999999999999999"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("run", "toy", "a", "--batch-size", HUGE),
+        ("run", "shakespeare", "a", "--max-new", HUGE),
+        ("run", "shakespeare", "a", "--seed", HUGE),
+        ("run", "en-de", "a", "--beam", HUGE),
+        ("run", "en-de", "a", "--n-best", HUGE),
+        ("describe", "gpt2", "--d-model", HUGE),
+        ("trace", "toy", "I am", "-o", "a\0.html"),
+        ("trace", "a\0b", "I am"),
+        ("lesson", "by-hand", "-o", "a\0.html"),
+        ("claims", "-o", "a\0"),
+        ("audit", "a\0b"),
+        ("train", "text", "--config", "a\0b"),
+    ],
+)
+def test_what_no_machine_can_do_is_one_line(
+    glassformer: Command, arguments: tuple[str, ...]
+) -> None:
+    done = glassformer(*arguments)
+    assert (done.code, done.stdout) == (2, "")
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("export", "toy", "--to", "torch", "-o", "a\0b"),
+        ("train", "text", "--text", "a\0b", "--out", "run"),
+        ("train", "text", "--text", __file__, "--out", "a\0b"),
+    ],
+)
+def test_a_nul_in_a_path_is_one_line(
+    glassformer: Command,
+    arguments: tuple[str, ...],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = glassformer(*arguments)
+    assert (done.code, done.stdout) == (1, "")
+    assert len(done.stderr.splitlines()) == 1

@@ -19,6 +19,7 @@ the built-in exception that a caller who does not know Glassformer would catch.
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from operator import index
 
 __all__ = [
     "CancelledError",
@@ -34,6 +35,9 @@ __all__ = [
     "TrainingError",
     "UnknownNameError",
     "did_you_mean",
+    "expect",
+    "expect_number",
+    "expect_whole",
 ]
 
 
@@ -49,7 +53,7 @@ class UnknownNameError(GlassformerError, LookupError):
     """A preset, step, model or key that does not exist."""
 
     def __init__(self, what: str, name: str, known: Iterable[str]) -> None:
-        known = sorted(known)
+        name, known = str(name), sorted(known)
         super().__init__(f"unknown {what} {name!r}{did_you_mean(name, known)}")
         self.what = what
         self.name = name
@@ -105,3 +109,41 @@ def did_you_mean(name: str, known: Iterable[str], most: int = 12) -> str:
         return "; there are none"
     more = f" and {len(known) - most} more" if len(known) > most else ""
     return "; there are " + ", ".join(known[:most]) + more
+
+
+def expect(
+    value: object,
+    kinds: type | tuple[type, ...],
+    what: str,
+    error: type[GlassformerError] = ConfigError,
+) -> None:
+    """Refuse an argument of another kind in one line; `what` says what was expected."""
+    if not isinstance(value, kinds):
+        raise error(f"expected {what}, got {type(value).__name__}")
+
+
+def expect_number(value: object, name: str) -> None:
+    """Refuse in one line what is no number; ∞ is one, True is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ConfigError(f"{name} must be a number, got {value!r:.40}")
+
+
+def expect_whole(
+    value: object,
+    name: str,
+    least: int | None = 1,
+    most: int | None = 2**31,
+    error: type[GlassformerError] = ConfigError,
+) -> int:
+    """A whole number within bounds, of whatever library, as Python's own; True is none."""
+    try:
+        number = index(value) if not isinstance(value, bool) else None  # type: ignore[arg-type]
+    except TypeError:
+        number = None
+    if number is None:
+        raise error(f"{name} must be a whole number, got {value!r:.40}")
+    if least is not None and number < least:
+        raise error(f"{name} must be at least {least:,}, got {number:,}")
+    if most is not None and number > most:
+        raise error(f"{name} must be at most {most:,}, got {number:,}")
+    return number

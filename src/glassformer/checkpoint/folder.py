@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import NoneType
 from typing import Any, TypeVar
 
 import torch
@@ -23,11 +24,12 @@ from torch import Tensor, nn
 
 from glassformer import __version__
 from glassformer.checkpoint.places import CARD, CONFIG, TARGET_TOKENIZER, TOKENIZER, WEIGHTS
-from glassformer.errors import CheckpointError, GlassformerError
+from glassformer.errors import CheckpointError, GlassformerError, expect
 from glassformer.files import as_path, read_object, read_tensor_entries
 from glassformer.nn import ModelConfig, build, describe, set_attention
 from glassformer.nn.attention import Implementation
 from glassformer.nn.description import parameter_shapes
+from glassformer.nn.devices import as_device
 from glassformer.nn.foreign import config_from_hugging_face, load_hugging_face
 from glassformer.nn.foreign.renaming import check_shapes, fill
 from glassformer.text import Tokenizer, load_tokenizer
@@ -68,10 +70,7 @@ def save(
     text of README.md; without it, one is written from the config.
     """
     target = as_path(folder, CheckpointError, "a model folder")
-    if not isinstance(checkpoint, Checkpoint):
-        raise CheckpointError(
-            f"a model is saved from a Checkpoint(model, config, …), got {type(checkpoint).__name__}"
-        )
+    _check_kinds(checkpoint, card, dtype)
     _check_replaceable(target)
     model = _unwrapped(checkpoint.model)
     try:
@@ -98,6 +97,7 @@ def load(
 ) -> Checkpoint:
     """Read a model folder; the model comes in evaluation mode."""
     path = as_path(folder, CheckpointError, "a model folder")
+    place = as_device(device)
     data = _read_config(path)
     if data.get("model_type") != "glassformer":
         raise CheckpointError(
@@ -120,7 +120,7 @@ def load(
     model = build(config, attention)
     _named(path, lambda: fill(model, weights))
     return Checkpoint(
-        model=model.to(device).eval(),
+        model=model.to(place).eval(),
         config=config,
         tokenizer=_read_tokenizer(path / TOKENIZER),
         target_tokenizer=_read_tokenizer(path / TARGET_TOKENIZER),
@@ -143,6 +143,27 @@ def load_foreign(
     _named(path, lambda: load_hugging_face(model, data["model_type"], weights))
     set_attention(model, attention)
     return Checkpoint(model.eval(), config, tokenizer=_read_tokenizer(path / TOKENIZER))
+
+
+def _check_kinds(checkpoint: Checkpoint, card: str | None, dtype: torch.dtype | None) -> None:
+    """Refuse to write what could not be read again."""
+    expect(checkpoint, Checkpoint, "a Checkpoint(model, config, …)", CheckpointError)
+    expect(checkpoint.model, nn.Module, "a model in the Checkpoint", CheckpointError)
+    expect(checkpoint.config, ModelConfig, "a ModelConfig in the Checkpoint", CheckpointError)
+    for tokenizer in (checkpoint.tokenizer, checkpoint.target_tokenizer):
+        expect(tokenizer, (Tokenizer, NoneType), "a Tokenizer or None", CheckpointError)
+    expect(checkpoint.labels, (tuple, list), "labels as a tuple of names", CheckpointError)
+    for label in checkpoint.labels:
+        expect(label, str, "labels that are names", CheckpointError)
+    expect(checkpoint.about, dict, "about as a dictionary", CheckpointError)
+    expect(card, (str, NoneType), "card as a text", CheckpointError)
+    expect(dtype, (torch.dtype, NoneType), "dtype such as torch.bfloat16", CheckpointError)
+    if dtype is not None and not dtype.is_floating_point:
+        raise CheckpointError(f"parameters are floating-point numbers, got the dtype {dtype}")
+    try:
+        json.dumps(checkpoint.about)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise CheckpointError(f"about must be plain JSON data: {error}") from None
 
 
 def _unwrapped(model: nn.Module) -> nn.Module:

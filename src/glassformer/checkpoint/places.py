@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 from glassformer.errors import CheckpointError, UnknownNameError
+from glassformer.files import as_path
 
 __all__ = [
     "CARD",
@@ -47,9 +48,10 @@ def find(name_or_folder: str | os.PathLike[str]) -> Path:
     raise UnknownNameError("model", name, names)
 
 
-def name_of(folder: Path) -> str:
+def name_of(folder: str | os.PathLike[str]) -> str:
     """What a model is called: every run calls its own "model", so there the run's name is told."""
-    return folder.resolve().parent.name if folder.name == "model" else folder.name
+    path = as_path(folder, CheckpointError, "a model folder")
+    return path.resolve().parent.name if path.name == "model" else path.name
 
 
 def _of_unfinished_run(folder: Path) -> str:

@@ -5,7 +5,9 @@ and typing mistakes answer without torch. Data goes to stdout, everything else t
 codes: 0 done, 1 failed, 2 wrong usage, 70 a fault of Glassformer itself, 130 interrupted.
 """
 
+import codecs
 import os
+import re
 import sys
 import traceback
 from collections.abc import Sequence
@@ -18,6 +20,9 @@ from glassformer import __version__
 from glassformer.errors import ConfigError, GlassformerError, UnknownNameError, did_you_mean
 
 __all__ = ["app", "run"]
+
+_NOTED = "glassformer-noted"  # how stdout treats what its encoding cannot hold
+_OPTION = re.compile(r"--?[a-zA-Z][\w.-]*(=|$)", re.ASCII)
 
 app = App(
     name="glassformer",
@@ -56,7 +61,19 @@ app.command(
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command; returns its exit code."""
-    _prepare_streams()
+    lost = _prepare_streams()
+    code = _run(arguments)
+    if lost and code == 0:
+        return _fail(
+            f"the output's encoding {sys.stdout.encoding} cannot hold {lost[0]!r}"
+            + (f" and {len(lost) - 1:,} more characters" if len(lost) > 1 else "")
+            + ", written as '?'; set PYTHONIOENCODING=utf-8",
+            1,
+        )
+    return code
+
+
+def _run(arguments: Sequence[str]) -> int:
     try:
         app(list(arguments), exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()
@@ -67,7 +84,8 @@ def run(arguments: Sequence[str]) -> int:
         return _fail(f"unknown option {first!r}{did_you_mean(first, ('--help', '--version'))}", 2)
     except CycloptsError as error:
         command = " ".join(("glassformer", *(error.command_chain or ())))
-        return _fail(f"{_one_line(error)} Try '{command} --help'.", 2)
+        hint = _how_to_pass_a_text(command, arguments)
+        return _fail(f"{_one_line(error)} {hint}Try '{command} --help'.", 2)
     except (ConfigError, UnknownNameError) as error:
         return _fail(_one_line(error), 2)
     except GlassformerError as error:
@@ -96,15 +114,40 @@ def _out_of_memory(error: Exception) -> bool:
     return "out of memory" in str(error) or "allocate memory" in str(error)
 
 
-def _prepare_streams() -> None:
-    """A closed stream (Python calls it None) or a console of another encoding must not stop us."""
-    for name in ("stdout", "stderr"):
+def _prepare_streams() -> list[str]:
+    """A closed stream (Python calls it None) or a console of another encoding must not stop us.
+
+    Returns a list that fills with the characters which stdout's encoding cannot hold: an answer of
+    question marks is no answer, and must not look like one.
+    """
+    lost: list[str] = []
+
+    def note_lost(error: UnicodeError) -> tuple[str, int]:
+        assert isinstance(error, UnicodeEncodeError)
+        lost.extend(error.object[error.start : error.end])
+        return "?" * (error.end - error.start), error.end
+
+    codecs.register_error(_NOTED, note_lost)
+    for name, errors in (("stdout", _NOTED), ("stderr", "backslashreplace")):
         stream = getattr(sys, name)
         if stream is None:
             nowhere = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  # to the end
             setattr(sys, name, nowhere)
         elif isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="replace")
+            # Data are UTF-8 wherever we may choose, as they are on stdin: a pipe on Windows would
+            # get the code page of its consoles. A terminal knows best what it shows.
+            chosen = stream.isatty() or "PYTHONIOENCODING" in os.environ
+            stream.reconfigure(encoding=None if chosen else "utf-8", errors=errors)
+    return lost
+
+
+def _how_to_pass_a_text(command: str, arguments: Sequence[str]) -> str:
+    """What to do where a text was taken for an option."""
+    options = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    texts = [given for given in options if given.startswith("-") and not _OPTION.match(given)]
+    if not texts or not command.endswith(("run", "trace", "explain")):
+        return ""
+    return f'A text that begins with - comes last, after --: {command} MODEL -- "{texts[0]:.20}". '
 
 
 def _reader_left() -> int:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from glassformer.errors import ConfigError
+from glassformer.files import as_path, write_whole
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -18,6 +19,7 @@ def check_place(output: Path | None) -> None:
     """Refuse a file that cannot be before the work begins, not after it."""
     if output is None:
         return
+    as_path(output, ConfigError, "the output")
     if output.is_dir():
         raise ConfigError(f"cannot write {output}: it is a folder; name a file in it")
     if not output.parent.is_dir():
@@ -37,8 +39,6 @@ def write_text(text: str, output: Path | None) -> None:
     if output is None:
         sys.stdout.write(text)
         return
-    from glassformer.files import write_whole
-
     write_whole(output, text)
 
 

@@ -49,8 +49,10 @@ def run(
 
     find(model)  # a wrong name is answered without waiting for torch
 
+    from glassformer.decoding.batching import check_batch_size
     from glassformer.tasks import load
 
+    check_batch_size(batch_size)
     loaded = load(model, weights=weights)  # type: ignore[arg-type]  # checked there
     lines = lines_of(texts)
     if loaded.task == "classify":

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from glassformer.data.reading import UNREADABLE, open_unpacked
 from glassformer.errors import DataError, UnknownNameError
+from glassformer.files import as_path
 
 __all__ = ["CORPORA", "Corpus", "Found", "cache_folder", "corpus", "find", "locate", "sha256"]
 
@@ -80,7 +81,7 @@ class Found:
 
 def corpus(name: str) -> Corpus:
     """The corpus of this name."""
-    if name not in CORPORA:
+    if not isinstance(name, str) or name not in CORPORA:
         raise UnknownNameError("data set", name, CORPORA)
     return CORPORA[name]
 
@@ -145,7 +146,7 @@ def _content_sha256(path: Path, _size: int, _modified: int) -> str | None:
 
 def _places(folder: str | os.PathLike[str] | None) -> Iterator[Path]:
     if folder:
-        yield Path(folder)
+        yield as_path(folder, DataError, "the folder of the data sets")
     if given := os.environ.get("GLASSFORMER_DATA"):
         yield Path(given)
     yield cache_folder() / "data"

@@ -7,17 +7,21 @@ results in the order they asked. This file knows lengths alone.
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from glassformer.errors import ConfigError
+from glassformer.errors import expect_whole
 
-__all__ = ["by_length", "worth_leaving"]
+__all__ = ["by_length", "check_batch_size", "worth_leaving"]
+
+
+def check_batch_size(batch_size: int) -> int:
+    """How many texts go through a model together: a whole number, and not beyond all sense."""
+    return expect_whole(batch_size, "batch_size", most=2**20)
 
 
 def by_length(
     lengths: Sequence[int], batch_size: int, *, equal: bool = False
 ) -> Iterator[list[int]]:
     """Indices of texts, longest first, in batches of batch_size; `equal`: of one length each."""
-    if batch_size < 1:
-        raise ConfigError(f"batch_size must be at least 1, got {batch_size}")
+    check_batch_size(batch_size)
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
     groups = groupby(order, key=lambda i: lengths[i] if equal else 0)
     for group in (list(members) for _, members in groups):

@@ -29,7 +29,7 @@ from glassformer.decoding.ledger import Candidate, Fate, Ledger, LedgerStep
 from glassformer.decoding.results import Decoded, Hypothesis, Stop
 from glassformer.decoding.stepper import MOST_RIVALS, Stepper
 from glassformer.decoding.trail import Trail
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, expect_number, expect_whole
 from glassformer.nn.shapes import Int, Tensor
 
 __all__ = ["Beam", "beam_search"]
@@ -54,6 +54,9 @@ class Beam:
     them ended, or when none that is open can win any more. The first is the fastest."""
 
     def __post_init__(self) -> None:
+        for name in ("size", "n_best"):
+            expect_whole(getattr(self, name), name, None, None)
+        expect_number(self.length_penalty, "length_penalty")
         if not 1 <= self.size <= MOST_RIVALS:
             raise ConfigError(
                 f"the beam must hold from 1 to {MOST_RIVALS:,} continuations, got {self.size:,}"

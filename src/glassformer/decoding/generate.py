@@ -7,11 +7,12 @@ Nothing here knows strings.
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
 import torch
 from torch import nn
 
-from glassformer.decoding.batching import by_length
+from glassformer.decoding.batching import by_length, check_batch_size
 from glassformer.decoding.beam import Beam, beam_search
 from glassformer.decoding.greedy import Greedy, MostProbable
 from glassformer.decoding.models import ModelStepper
@@ -21,7 +22,7 @@ from glassformer.decoding.sampling import Drawn, Sampling
 from glassformer.decoding.sliding import Sliding
 from glassformer.decoding.walk import Chooser, collect, steps
 from glassformer.decoding.workers import cores_for, side_by_side, single_threaded
-from glassformer.errors import InputError
+from glassformer.errors import ConfigError, InputError, expect, expect_whole
 from glassformer.modes import evaluating
 from glassformer.nn import LanguageModel, ModelConfig, Seq2Seq
 
@@ -30,6 +31,7 @@ __all__ = ["Search", "extend", "stream", "translate"]
 Search = Greedy | Beam | Sampling
 
 Ids = Sequence[int]
+T = TypeVar("T")
 
 
 def translate(
@@ -50,6 +52,13 @@ def translate(
     must begin with. Without `max_new`, a translation may have 50 tokens more than its source, as
     in the 2017 paper (section 6.1). The search is a beam of 4 unless given.
     """
+    _check(model, search or Beam(), end)
+    if max_new is not None:
+        _check_max_new(max_new)
+    _check_ids(sources)
+    expect_whole(start, "start", 0)
+    if prefixes is not None:
+        _check_ids(prefixes)
     forced = (
         [[start, *ids] for ids in prefixes] if prefixes is not None else [[start]] * len(sources)
     )
@@ -83,6 +92,9 @@ def extend(
 
     Greedily unless a search is given.
     """
+    _check(model, search or Greedy(), end)
+    _check_max_new(max_new)
+    _check_ids(prompts)
 
     def decode(batch: list[int]) -> list[Decoded]:
         begun = [prompts[i] for i in batch]
@@ -106,6 +118,11 @@ def stream(
     max_new: int = 100,
 ) -> Iterator[int]:
     """Continue one text, id by id as they are chosen; the end token is not among them."""
+    _check(model, search or Greedy(), end)
+    _check_max_new(max_new)
+    _check_ids([prompt])
+    if isinstance(search, Beam):
+        raise ConfigError("a beam's text is known at its end only: stream greedily or by sampling")
     stop = Stop(end, (max_new,))
     with evaluating(model.modules()), torch.inference_mode():
         stepper = Sliding(model, [prompt])
@@ -122,6 +139,32 @@ def stream(
             yield token
 
 
+def _check(model: nn.Module, search: Search, end: int | None) -> None:
+    """What every call has in common is of the right kind."""
+    expect(model, nn.Module, "a model that decodes, such as a Seq2Seq or a LanguageModel")
+    expect(search, (Greedy, Beam, Sampling), "a search: Greedy(), Beam() or Sampling()")
+    if end is not None:
+        expect_whole(end, "end", 0)
+
+
+def _check_max_new(max_new: int) -> None:
+    expect_whole(max_new, "max_new", None, None)  # its size is checked with the others
+
+
+def _check_ids(texts: Sequence[Ids]) -> None:
+    for text in _as_list(texts, "several texts as lists of ids"):
+        for id_ in _as_list(text, "a text as a list of ids"):
+            expect_whole(id_, "an id", 0, error=InputError)
+
+
+def _as_list(value: Sequence[T], what: str) -> Sequence[T]:
+    if isinstance(value, str | bytes) or not (
+        hasattr(value, "__len__") and hasattr(value, "__iter__")
+    ):
+        raise InputError(f"expected {what}, got {type(value).__name__}")
+    return value
+
+
 def _in_batches(
     model: nn.Module,
     lengths: Sequence[int],
@@ -132,6 +175,7 @@ def _in_batches(
 ) -> list[Decoded]:
     """Decode texts of similar length together, as many batches at once as there are cores."""
     n_cores = cores_for(model)
+    check_batch_size(batch_size)
     fair_share = max(1, math.ceil(len(lengths) / n_cores))  # no core without work
     batches = list(by_length(lengths, min(batch_size, fair_share), equal=equal))
     results: dict[int, Decoded] = {}

@@ -13,7 +13,7 @@ import torch
 from glassformer.decoding.filters import keep_min_p, keep_top_k, keep_top_p, penalise_repetition
 from glassformer.decoding.stepper import MOST_RIVALS
 from glassformer.decoding.walk import Choice
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, expect_number, expect_whole
 from glassformer.nn.devices import device_with_double
 from glassformer.nn.shapes import Float, Int, Tensor
 
@@ -40,6 +40,12 @@ class Sampling:
     """Sample s of text i draws from the stream of seed + i · n_samples + s."""
 
     def __post_init__(self) -> None:
+        given = [name for name in ("top_k", "top_p", "min_p") if getattr(self, name) is not None]
+        for name in ("temperature", "repetition_penalty", "n_samples", "seed", *given):
+            if name in ("top_k", "n_samples", "seed"):
+                expect_whole(getattr(self, name), name, None, None)
+            else:
+                expect_number(getattr(self, name), name)
         self._require(
             self.temperature > 0,
             "temperature",

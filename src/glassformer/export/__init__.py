@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.checkpoint import TARGET_TOKENIZER, TOKENIZER, Checkpoint
-from glassformer.errors import ExportError, GlassformerError, UnknownNameError
+from glassformer.errors import ExportError, GlassformerError, UnknownNameError, expect
 from glassformer.export.card import card
+from glassformer.files import as_path
 from glassformer.modes import evaluating
 from glassformer.nn import ModelConfig
 
@@ -52,14 +53,15 @@ def export(
     name: str = "model",
 ) -> Exported:
     """Write a model for another engine and check it there; the folder must be new or empty."""
-    if target not in TARGETS:
+    expect(checkpoint, Checkpoint, "a Checkpoint, such as checkpoint.load gives", ExportError)
+    place = as_path(folder, ExportError, "an export's folder")
+    if not isinstance(target, str) or target not in TARGETS:
         raise UnknownNameError("export target", target, TARGETS)
     engine = _engine(target)
     try:
         engine.check(checkpoint.config)
     except ExportError as error:
         raise ExportError(f"{error}{_others(checkpoint.config, target)}") from None
-    place = Path(folder)
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
         raise ExportError(f"{place} is not empty; choose a folder that does not exist yet")
     try:

@@ -8,7 +8,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, NoReturn
 
-from glassformer.errors import ConfigError, UnknownNameError, did_you_mean
+from glassformer.errors import ConfigError, UnknownNameError, did_you_mean, expect
 from glassformer.lessons.example import Bilingual, Digits, Example, Quotation, Step
 from glassformer.lessons.formulas import FUNCTIONS, Words, names_of, parse
 from glassformer.lessons.formulas.evaluate import Work
@@ -44,8 +44,7 @@ def example_names() -> list[str]:
 
 def load_example(name_or_file: str | Path) -> Example:
     """A shipped example by name, or a file."""
-    if not isinstance(name_or_file, str | Path):
-        raise ConfigError(f"expected the name of an example or a file, got {name_or_file!r:.80}")
+    expect(name_or_file, (str, Path), "the name or the file of an example")
     if str(name_or_file) in example_names():
         example = read_example(_shipped(str(name_or_file)), str(name_or_file), str(name_or_file))
         return replace(example, shipped=True)
@@ -82,6 +81,7 @@ def _shipped(name: str) -> str:
 
 def read_example(text: str, name: str, source: str) -> Example:
     """An example from its JSON text; `source` is how messages call it."""
+    expect(text, str, "the text of an example in JSON")
     try:
         return _read(text, name, source)
     except ConfigError as error:

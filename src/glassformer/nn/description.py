@@ -6,6 +6,7 @@ from itertools import groupby
 import torch
 from torch import nn
 
+from glassformer.errors import expect
 from glassformer.nn.config import ModelConfig
 from glassformer.nn.layers import TokenEmbedding
 from glassformer.nn.models import build
@@ -47,6 +48,7 @@ def parameter_shapes(config: ModelConfig) -> dict[str, torch.Size]:
 
 def describe(model: nn.Module) -> str:
     """One line a part: name, kind, settings, parameters; totals at the end."""
+    expect(model, nn.Module, "a model to describe")
     rows = list(_rows(model, type(model).__name__, set()))
     rows.append(("parameters", f"{count_parameters(model):,}"))
     without = f"{count_parameters(model, embeddings=False):,}"
@@ -57,6 +59,7 @@ def describe(model: nn.Module) -> str:
 
 def count_parameters(model: nn.Module, *, embeddings: bool = True) -> int:
     """Parameters, shared ones once; `embeddings=False` leaves out tables and vocabulary maps."""
+    expect(model, nn.Module, "a model whose parameters are counted")
     left_out: set[int] = set()
     if not embeddings:
         tables = [m for m in model.modules() if isinstance(m, TokenEmbedding | nn.Embedding)]

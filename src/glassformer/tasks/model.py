@@ -27,7 +27,7 @@ from glassformer.decoding import (
 from glassformer.decoding.batching import by_length
 from glassformer.decoding.models import pad
 from glassformer.decoding.workers import cores_for, side_by_side
-from glassformer.errors import ConfigError, InputError
+from glassformer.errors import ConfigError, InputError, expect
 from glassformer.modes import evaluating
 from glassformer.nn import (
     Classifier,
@@ -100,12 +100,14 @@ class Model:
 
     def can_read(self, text: str) -> bool:
         """Whether a text holds anything that the model's vocabulary knows of."""
+        expect(text, str, "a text", InputError)
         if self.task == "recommend":  # names, not tokens
             return bool(text.strip(" ;"))
         return has_tokens(self.checkpoint, text)
 
     def knows_nothing_of(self, text: str) -> bool:
         """Whether all of a text is unknown to the model, so that its answer means nothing."""
+        expect(text, str, "a text", InputError)
         return self.task != "recommend" and all_unknown(self.checkpoint, text)
 
     @torch.inference_mode()

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import torch
 
-from glassformer.errors import ConfigError, InputError, UnknownNameError
+from glassformer.errors import InputError, UnknownNameError, expect_whole
 from glassformer.nn import MatrixFactorisation
 from glassformer.nn.devices import device_with_double
 from glassformer.nn.shapes import Float, Tensor
@@ -87,8 +87,7 @@ def read_person(text: str, titles: Titles, n_people: int) -> Person:
 
 def recommend(model: MatrixFactorisation, titles: Titles, text: str, n: int) -> Recommended:
     """The n films that a person would like most; those that were named are left out."""
-    if n < 1:
-        raise ConfigError(f"n must be at least 1, got {n}")
+    expect_whole(n, "n")
     person = read_person(text, titles, model.people.num_embeddings)
     stars = expected_stars(model, person)
     stars[list(person.liked)] = -torch.inf

@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from glassformer.errors import ConfigError
+from glassformer.nn.devices import as_device
 from glassformer.nn.layers import TokenEmbedding
 from glassformer.nn.processor import multiplies_bfloat16
 from glassformer.nn.shapes import Float, Int, Tensor
@@ -26,10 +27,10 @@ Weights = Literal["float32", "int8", "bfloat16"]
 
 def check_weights(weights: str, device: torch.device | str) -> None:
     """Refuse what there is not, and what this machine cannot compute, before a model is read."""
-    if weights not in get_args(Weights):
+    if not isinstance(weights, str) or weights not in get_args(Weights):
         names = ", ".join(get_args(Weights))
         raise ConfigError(f"weights must be one of {names}, got {weights!r}")
-    kind = torch.device(device).type
+    kind = as_device(device).type
     if weights == "int8" and kind != "cpu":
         raise ConfigError(f"int8 weights are for the CPU, got device {kind!r}; use bfloat16 there")
     if weights == "bfloat16" and kind == "cpu" and not multiplies_bfloat16():

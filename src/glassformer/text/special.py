@@ -13,7 +13,7 @@ This file does not know how text is split, nor which ids ordinary tokens have.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from glassformer.errors import ConfigError, did_you_mean
+from glassformer.errors import ConfigError, did_you_mean, expect
 
 __all__ = ["DEFAULT_SPECIAL", "SpecialTokens", "check_spellings"]
 
@@ -78,7 +78,10 @@ def check_spellings(special: Iterable[str]) -> tuple[str, ...]:
     """The spellings a caller asks for, if each is known and no two want the same role."""
     if isinstance(special, str):
         raise ConfigError(f"expected a list of special tokens, received the string {special!r}")
+    expect(special, Iterable, "a list of special tokens")
     asked = tuple(special)
+    for text in asked:
+        expect(text, str, "special tokens as texts, such as <pad>")
     known = [text for spellings in _SPELLINGS.values() for text in spellings]
     for text in asked:
         if text not in known:

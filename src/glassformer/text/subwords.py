@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from glassformer.errors import ConfigError, InputError
+from glassformer.errors import ConfigError, InputError, expect_whole
 from glassformer.text.display import show_bytes
 from glassformer.text.limits import Limits, limits_of
 from glassformer.text.special import check_spellings
@@ -91,6 +91,7 @@ class SubwordTokenizer(Tokenizer):
         """
         spellings = check_spellings(special)
         smallest = 256 + len(spellings)
+        expect_whole(vocab_size, "vocab_size", None)
         if vocab_size < smallest:
             raise ConfigError(
                 f"expected a vocab_size of {smallest} or more (256 bytes and {len(spellings)} "

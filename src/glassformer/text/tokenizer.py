@@ -12,7 +12,7 @@ from operator import index
 from os import PathLike
 from typing import Any
 
-from glassformer.errors import CheckpointError, ConfigError, InputError
+from glassformer.errors import CheckpointError, ConfigError, InputError, expect, expect_whole
 from glassformer.files import as_path, write_whole
 from glassformer.text.display import show_text
 from glassformer.text.special import SpecialTokens
@@ -101,6 +101,7 @@ class Tokenizer(ABC):
         and mask stand for a piece of it and are shown. Bytes that are no character, which a model
         may produce, become U+FFFD.
         """
+        expect(ids, Iterable, "a list of ids", InputError)
         left_out = self._left_out(skip_special)
         return self._decode([id_ for id_ in map(self._check, ids) if id_ not in left_out])
 
@@ -108,6 +109,7 @@ class Tokenizer(ABC):
         self, batch: Iterable[Iterable[int]], *, skip_special: bool = True
     ) -> list[str]:
         """The texts of many lists of ids."""
+        expect(batch, Iterable, "several lists of ids", InputError)
         return [self.decode(ids, skip_special=skip_special) for ids in batch]
 
     def stream(self, *, skip_special: bool = True) -> TextStream:
@@ -120,10 +122,11 @@ class Tokenizer(ABC):
 
     def id_of(self, token: str) -> int:
         """The id of a token, spelled as the vocabulary spells it; the inverse of `token`."""
-        return self._vocabulary.id_of(token)
+        return self._vocabulary.id_of(_as_text(token))
 
     def display_tokens(self, ids: Iterable[int]) -> list[str]:
         """A label for each id in which everything is visible: ␣ for a space, ⟨E4⟩ for a byte."""
+        expect(ids, Iterable, "a list of ids", InputError)
         return [self._label(self._check(id_)) for id_ in ids]
 
     def pieces(
@@ -211,6 +214,7 @@ def as_texts(texts: Iterable[str]) -> Iterable[str]:
     """Texts as they come, refused if they are one string: its characters would pass for texts."""
     if isinstance(texts, str):
         raise InputError("expected several texts, received one string; put it in a list")
+    expect(texts, Iterable, "several texts", InputError)
     return map(_as_text, texts)
 
 
@@ -224,6 +228,7 @@ def _room(ends: int, max_len: int | None) -> int | None:
     """How many tokens of the text itself fit; None: all."""
     if max_len is None:
         return None
+    expect_whole(max_len, "max_len", None, None)
     if max_len <= ends:
         raise ConfigError(
             f"max_len {max_len} leaves no room for text beside {ends} start and end tokens; "

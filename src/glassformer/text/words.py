@@ -8,7 +8,7 @@ rule and the ids. Decoding gives back the words, not the spaces or the case of t
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, get_args
 
-from glassformer.errors import ConfigError, InputError, did_you_mean
+from glassformer.errors import ConfigError, InputError, did_you_mean, expect, expect_whole
 from glassformer.text.special import DEFAULT_SPECIAL
 from glassformer.text.splitting import Punctuation, gap, split_words, word_spans
 from glassformer.text.tokenizer import Span, Tokenizer, as_texts
@@ -35,6 +35,7 @@ class WordTokenizer(Tokenizer):
 
     def __init__(self, vocabulary: Vocabulary, *, case: Case, punctuation: Punctuation) -> None:
         super().__init__(vocabulary)
+        expect(punctuation, str, "the name of a punctuation rule")
         self.case = case
         self.punctuation = punctuation
         self._key = _key(case)
@@ -70,10 +71,10 @@ class WordTokenizer(Tokenizer):
         frequent (special tokens not counted; of equally frequent ones, those seen first stay).
         Ids: special tokens from 0, then the words in the order in which they were first seen.
         """
-        if min_count < 1 or (max_size is not None and max_size < 1):
-            raise ConfigError(
-                f"expected min_count and max_size of 1 or more, received {min_count} and {max_size}"
-            )
+        expect_whole(min_count, "min_count")
+        if max_size is not None:
+            expect_whole(max_size, "max_size")
+        expect(punctuation, str, "the name of a punctuation rule")
         first, counts = _count_words(as_texts(texts), case, punctuation)
         if not counts:
             raise InputError("no vocabulary: the texts hold no word")
@@ -100,6 +101,7 @@ class WordTokenizer(Tokenizer):
         """A vocabulary with ids that are given; special tokens get the smallest ids left free."""
         if not ids:
             raise InputError("no vocabulary: no word was given")
+        expect(ids, Mapping, "words with their ids as a dictionary", InputError)
         return cls(Vocabulary.around(ids, special), case=case, punctuation=punctuation)
 
     @property

@@ -17,8 +17,8 @@ from torch import nn
 
 from glassformer import __version__, checkpoint
 from glassformer.decoding import Beam
-from glassformer.errors import ConfigError, GlassformerError, TrainingError
-from glassformer.files import write_whole
+from glassformer.errors import ConfigError, GlassformerError, TrainingError, expect
+from glassformer.files import as_path, write_whole
 from glassformer.nn import count_parameters
 from glassformer.text import Tokenizer
 from glassformer.training.before import check_unchanged, start_from, with_first_in_place
@@ -61,8 +61,9 @@ def train(
     reporter: Reporter | None = None,
 ) -> Result:
     """Train a model into a run folder; `resume` goes on where the folder's run stopped."""
+    expect(config, RunConfig, "a RunConfig, such as recipe(…) gives")
+    run_folder = RunFolder(as_path(folder, TrainingError, "a run folder"))
     config = with_first_in_place(config)
-    run_folder = RunFolder(Path(folder))
     _check_folder(run_folder, config, resume)
     _final_beam(config)  # now, not after hours of training
     with Processes.from_environment() as processes, listen() as interruption:

@@ -9,7 +9,7 @@ from itertools import combinations
 
 import numpy as np
 
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, expect
 from glassformer.lessons.auditing.compare import Comparison, compare
 from glassformer.lessons.auditing.possibility import Impossible, impossible
 from glassformer.lessons.auditing.quotation import judge_quotation
@@ -45,8 +45,7 @@ _MOST_MISPRINTS = 4  # wrong inputs of one step of which every choice is tried
 
 def audit(example: Example, slips: Sequence[Slip] = CATALOGUE) -> Audit:
     """Check every printed number of an example; `slips` are the mistakes to look for."""
-    if not isinstance(example, Example):
-        raise ConfigError(f"expected an example (see load_example), got {example!r:.80}")
+    expect(example, Example, "an Example, such as load_example(…) gives")
     with np.errstate(all="ignore"):  # −∞ − −∞ is no number, and nothing is concluded from it
         judge = _Judge(example, slips)
         judged = {step.id: judge.judge(step) for step in example.in_order()}

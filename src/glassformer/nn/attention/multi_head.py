@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from glassformer.errors import ConfigError, ShapeError
+from glassformer.errors import ConfigError, ShapeError, expect
 from glassformer.nn.attention.cache import KeyValueCache
 from glassformer.nn.attention.functions import (
     Implementation,
@@ -216,6 +216,7 @@ def set_attention(module: nn.Module, implementation: Implementation) -> nn.Modul
     """Switch every attention inside a module to "written" or "fused"; returns the module."""
     if implementation not in ("written", "fused"):
         raise ConfigError(f"attention must be 'written' or 'fused', got {implementation!r}")
+    expect(module, nn.Module, "a module whose attention is switched")
     for part in module.modules():
         if isinstance(part, MultiHeadAttention):
             part.implementation = implementation

@@ -56,6 +56,6 @@ RECIPES: dict[str, Callable[[], RunConfig]] = {
 
 def recipe(name: str) -> RunConfig:
     """The config of the recipe of this name."""
-    if name not in RECIPES:
+    if not isinstance(name, str) or name not in RECIPES:
         raise UnknownNameError("recipe", name, RECIPES)
     return RECIPES[name]()
