@@ -123,7 +123,8 @@ class Processes:
         if self.n > 1 and sharded:
             shard(model, device, self.n)
         elif self.n > 1 and device.type != "cpu":
-            return DistributedDataParallel(model, device_ids=[device.index])
+            ids = [device.index] if device.type == "cuda" else None
+            return DistributedDataParallel(model, device_ids=ids)
         return model
 
 
