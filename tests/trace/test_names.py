@@ -1,6 +1,7 @@
 """A step's name is its module's path and the variable that its source line assigns."""
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from glassformer.trace import Trace, trace
+from glassformer.trace import Trace, trace, trace_training_step
 from glassformer.trace.source import from_package
 
 
@@ -279,3 +280,77 @@ def test_expanded_attention_has_the_five_names() -> None:
     assert names(traced) == before + after
     assert all(traced[name].expanded for name in ("scores", "scaled", "masked", "weights"))
     assert any("written out" in note for note in traced.notes)
+
+
+class Recurrent(nn.Module):
+    """A recurrent layer inside a module."""
+
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x: Tensor) -> Tensor:
+        y, _ = self.layer(x)
+        result: Tensor = y * 2
+        return result
+
+
+LSTM_STEPS = [
+    "hidden_gates", "gates", "input_gate", "forget_gate", "candidate", "output_gate", "kept_cell",
+    "added_cell", "cell", "squashed_cell", "hidden",
+]  # fmt: skip
+GRU_STEPS = [
+    "hidden_gates", "reset_sum", "reset_gate", "update_sum", "update_gate", "let_in",
+    "candidate_sum", "candidate", "difference", "kept_difference", "hidden",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("make", "steps"),
+    [
+        (lambda: nn.LSTM(3, 2, batch_first=True), LSTM_STEPS),
+        (lambda: nn.LSTM(3, 4, num_layers=2, proj_size=2), [*LSTM_STEPS, "projected_hidden"]),
+        (lambda: nn.LSTM(3, 2, num_layers=2, bidirectional=True, bias=False), LSTM_STEPS),
+        (lambda: nn.GRU(3, 2, num_layers=2, batch_first=True), GRU_STEPS),
+        (lambda: nn.RNN(3, 2, bidirectional=True), ["hidden_gates", "gates", "hidden"]),
+        (lambda: nn.RNN(3, 2, nonlinearity="relu"), ["hidden_gates", "gates", "hidden"]),
+    ],
+)
+def test_recurrent_layers_by_gate_and_time(
+    make: Callable[[], nn.RNNBase], steps: list[str]
+) -> None:
+    torch.manual_seed(0)
+    layer, x = make(), torch.randn(4, 4, 3)
+    traced = trace(Recurrent(layer).eval(), x)
+    torch.testing.assert_close(traced.outputs["output"].value, layer(x)[0].detach() * 2)
+    prefix = "layer.layer0.t3."
+    assert [n.removeprefix(prefix) for n in traced.names if n.startswith(prefix)] == steps
+    known = set(traced.names)
+    assert (f"layer.layer0.reverse.t0.{steps[0]}" in known) == layer.bidirectional
+    assert (f"layer.layer1.t0.{steps[0]}" in known) == (layer.num_layers == 2)
+    assert "layer.last_hidden" in known
+    report = traced.verify()
+    assert report.ok and not report.opaque, str(report)
+    assert not traced.notes
+
+
+def test_recurrent_cells_by_gate() -> None:
+    torch.manual_seed(0)
+    lstm, gru, x = nn.LSTMCell(3, 2), nn.GRUCell(3, 2), torch.randn(4, 3)
+    traced = trace(lstm, x)
+    assert [n for n in traced.names if n in LSTM_STEPS] == LSTM_STEPS
+    torch.testing.assert_close(traced["cell"].value, lstm(x)[1].detach())
+    torch.testing.assert_close(traced["hidden"].value, lstm(x)[0].detach())
+    torch.testing.assert_close(trace(gru, x)["hidden"].value, gru(x).detach())
+
+
+def test_a_recurrent_layer_in_training_drops_between_its_layers() -> None:
+    torch.manual_seed(0)
+    model = Recurrent(nn.LSTM(3, 4, num_layers=3, dropout=0.5))
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+    traced = trace_training_step(
+        model, torch.randn(5, 2, 3), loss=lambda y: y.square().sum(), optimiser=optimiser
+    )
+    assert traced["gradients.layer.layer1.t2.forget_gate"].shape == (2, 4)
+    report = traced.verify(sample=3_000)
+    assert report.ok and not report.opaque, str(report)

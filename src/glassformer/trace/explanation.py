@@ -127,6 +127,7 @@ def to_dict(cell: Cell, depth: int, most: int | None) -> dict[str, Any]:
         return data
     data["dtype"] = str(cell.step.dtype).removeprefix("torch.")
     data["op"] = cell.step.op
+    data["stage"] = cell.step.stage
     data["expanded"] = cell.step.expanded
     data["opaque"] = cell.step.is_opaque
     data["unwritten"] = cell.is_unwritten

@@ -26,6 +26,7 @@ from glassformer.trace.budget import Budget
 from glassformer.trace.calls import Call, Operator, operator_of
 from glassformer.trace.memory import Version, View
 from glassformer.trace.modules import ModulePaths
+from glassformer.trace.recurrent import recurrent
 from glassformer.trace.source import Line, Origin, find_origin
 from glassformer.trace.switches import without_onednn
 from glassformer.trace.ways import LAYOUT_ALONE, Way, decompose, is_idle, way_of
@@ -72,6 +73,7 @@ class Recorder(TorchDispatchMode):
         self._visit = 0
         self._last: tuple[FrameType | None, Line | None] = (None, None)
         self._forced: str | None = None
+        self._inside = False
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -115,6 +117,16 @@ class Recorder(TorchDispatchMode):
             yield
         finally:
             self._forced = None
+
+    @contextmanager
+    def named_inside(self, name: str) -> Iterator[None]:
+        """Give the operators run inside a name below that of the innermost module."""
+        self._inside = True
+        try:
+            with self.named(name):
+                yield
+        finally:
+            self._inside = False
 
     def forget_frames(self) -> None:
         """Drop the last reference into the model's frames."""
@@ -166,6 +178,9 @@ class Recorder(TorchDispatchMode):
                 return fused.attention(self.named, *args, **kwargs)
         if is_idle(operator, args, kwargs):  # in place, it would be recorded as a write
             return args[0] if operator.in_place else NotImplemented
+        if way == "recurrent":
+            with self, without_onednn():
+                return recurrent(self.named_inside, operator, args, kwargs)
         if way == "dropout":
             with self:
                 return fused.dropout(*args, **kwargs, in_place=operator.in_place)
@@ -178,7 +193,7 @@ class Recorder(TorchDispatchMode):
         call = Call(len(self.calls), operator, tuple(self._views(args, origin)), {}, origin)
         if kwargs:
             call.kwargs = dict(zip(kwargs, self._views(kwargs.values(), origin), strict=True))
-        call.expanded = self._forced is not None
+        call.expanded = self._forced is not None and not self._inside
         call.without_onednn = not torch._C._get_mkldnn_enabled()
         if operator.name == "lift_fresh":
             for found in self.found[seen:]:
@@ -312,5 +327,6 @@ class Recorder(TorchDispatchMode):
         if callee is None or callee is not last_callee or line is not last_line:
             self._visit += 1
             self._last = (callee, line)
-        owner, module = self.paths.at(depth), self.paths.at(0)
+        module = self.paths.at(0)
+        owner = module if self._inside else self.paths.at(depth)
         return Origin(line, targets, owner, module, self._visit, output, self._forced)

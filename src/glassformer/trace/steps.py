@@ -143,6 +143,11 @@ class Step:
         return self.view.tensor().clone()
 
     @property
+    def stage(self) -> str | None:
+        """What it is in any Transformer (`scores`, `resid_mid`), where the structure tells."""
+        return self.trace.stage_of(self)
+
+    @property
     def labels(self) -> AxisLabels:
         """For each axis the labels of its positions (token texts, head numbers), or None."""
         return self.trace.labels_of(self)

@@ -16,6 +16,7 @@ from glassformer.trace.labels import AxisLabels, check_labels, find_labels
 from glassformer.trace.memory import Index, View
 from glassformer.trace.names import Names, join, name_calls
 from glassformer.trace.recording import Recording
+from glassformer.trace.stages import Stages, find_stages
 from glassformer.trace.steps import Role, Step
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class Trace:
         self._by_name: dict[str, Step] = {}
         self._labels: dict[int, AxisLabels] = {}
         self._fixed: set[int] | None = None
+        self._stages: Stages | None = None
         self._add_sources()
         self._add_steps()
         self._add_found()
@@ -75,8 +77,26 @@ class Trace:
         """Every name that `trace[name]` knows."""
         return list(self._by_name)
 
+    @property
+    def stages(self) -> dict[str, Step]:
+        """Steps by what they are in any Transformer: `layers.1.resid_mid`, `….queries`.
+
+        Told by the structure; `trace[name]` knows these names, too.
+        """
+        return self._found_stages.by_name
+
+    def stage_of(self, step: Step) -> str | None:
+        """What a step is in any Transformer, where the structure tells."""
+        return self._found_stages.of_step.get(id(step))
+
+    @property
+    def _found_stages(self) -> Stages:
+        if self._stages is None:
+            self._stages = find_stages(self.inputs.values(), self.steps)
+        return self._stages
+
     def __contains__(self, name: str) -> bool:
-        return name in self._by_name
+        return name in self._by_name or name in self.stages
 
     def __iter__(self) -> Iterator[Step]:
         return iter(self.steps)
@@ -92,6 +112,8 @@ class Trace:
                 f"a step is asked for by its name, got {name!r}; by its place it is t.steps[0]"
             )
         if name not in self._by_name:
+            if name in self.stages:
+                return self.stages[name]
             longer = [known for known in self._by_name if known.endswith(f".{name}")]
             raise UnknownNameError("step", name, longer or self._by_name)
         return self._by_name[name]
@@ -135,6 +157,8 @@ class Trace:
             for known in dict.fromkeys([*self._by_name.values()]):
                 found[id(known)] = find_labels(self, known, found)
             self._labels = found
+        if id(step) not in self._labels:  # a part of a step, known by its stage alone
+            self._labels[id(step)] = find_labels(self, step, self._labels)
         return self._labels[id(step)]
 
     def is_fixed(self, step: Step) -> bool:
@@ -173,7 +197,7 @@ class Trace:
         for steps in (self.steps, self.views):
             steps.clear()
         self._labels.clear()
-        self._fixed = None
+        self._fixed = self._stages = None
         self.recording = self.recording.emptied()
 
     def __enter__(self) -> Self:

@@ -9,6 +9,7 @@ import torch
 
 from glassformer.trace import decompositions, rules
 from glassformer.trace.calls import Operator
+from glassformer.trace.recurrent import is_recurrent
 
 __all__ = ["LAYOUT_ALONE", "Way", "decompose", "is_idle", "way_of"]
 
@@ -28,7 +29,7 @@ LAYOUT_ALONE = frozenset(
     ]
 )
 
-Way = Literal["whole", "attention", "dropout", "decomposed", "unseen"]
+Way = Literal["whole", "attention", "recurrent", "dropout", "decomposed", "unseen"]
 
 
 @cache
@@ -38,6 +39,8 @@ def way_of(operator: Operator) -> Way:
         return "unseen"
     if operator.name == "scaled_dot_product_attention":
         return "attention"
+    if is_recurrent(operator):
+        return "recurrent"
     if operator.name == "dropout":
         return "dropout"
     return "decomposed" if rules.must_decompose(operator) else "whole"

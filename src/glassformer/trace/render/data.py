@@ -8,7 +8,8 @@
         {
           "name": "scores", "aliases": [],          other names of the same tensor (tied weights)
           "role": "activation",                     parameter | input | constant | activation
-          "op": "matmul", "module": "", "view": false, "expanded": false, "opaque": false,
+          "op": "matmul", "module": "", "stage": "scores" | null,
+          "view": false, "expanded": false, "opaque": false,
           "shape": [1, 3, 3], "dtype": "float32",
           "labels": [null, ["I", "am"], null],      for each axis its texts, or null
           "source": {"file": "package/model.py", "line": 12, "text": "scores = q @ k"} | null,
@@ -144,6 +145,7 @@ def _tensor(step: Step, names: Sequence[str]) -> dict[str, Any]:
         "op": step.op,
         "module": step.module,
         "view": step.is_view,
+        "stage": step.stage,
         "expanded": step.expanded,
         "opaque": step.is_opaque,
         "shape": list(step.shape),
