@@ -65,7 +65,7 @@ def _cell(text: str) -> str:
 
 def test_every_impossible_kind_and_every_example_is_in_the_guide() -> None:
     kinds = set(re.findall(r"Impossible\(\s*\"(\w+)\"", Path(possibility.__file__).read_text()))
-    assert len(kinds) == 5
+    assert len(kinds) == 6
     assert kinds <= set(re.findall(r"`(\w+)`", GUIDE))
     for name in ("from-scratch", "notes"):
         found = audit_of(name)

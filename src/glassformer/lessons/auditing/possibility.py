@@ -80,16 +80,8 @@ class _Page:
 
     @property
     def tree(self) -> Node:
-        """The formula of the step; of the step that it copies, if it only copies one."""
-        tree = self.from_print.trees[self.step.id]
-        while isinstance(tree, Name | Partly):
-            if isinstance(tree, Partly):
-                tree = tree.body
-            elif tree.name in self.from_print.trees:
-                tree = self.from_print.trees[tree.name]
-            else:
-                return tree
-        return tree
+        """The formula of the step."""
+        return self.from_print.trees[self.step.id]
 
     def numbers(self, node: Node) -> Numbers | None:
         try:
@@ -196,6 +188,49 @@ def _ratio(
     if function == "log_softmax":
         more = Bilingual("", "")
     return Bilingual(what.en + more.en, what.zh + more.zh), line
+
+
+_NOT_AVERAGE = Bilingual("no average of its numbers", "并非各数的加权平均")
+
+
+def _average(page: _Page) -> Impossible | None:
+    """What attention gives lies between the least and the greatest of the values it mixes."""
+    tree = page.tree
+    if not isinstance(tree, Binary) or tree.operator != "@" or not page.digits.values.ndim:
+        return None
+    weights = tree.left
+    if isinstance(weights, Partly):
+        step = page.from_print.example[weights.name]
+        # Weights that may have been rounded before use need not sum to one.
+        weights = weights.body if step.printed is None and step.decimals is None else weights
+    if not isinstance(weights, Call) or weights.function != "softmax":
+        return None
+    scores, values = page.numbers(weights.arguments[0]), page.numbers(tree.right)
+    axis = weights.keyword("axis") or Number(-1.0)
+    if scores is None or values is None or len(values.shape) != 2:
+        return None
+    if not isinstance(axis, Number) or axis.value not in (-1, len(scores.shape) - 1):
+        return None
+    if np.any(np.isneginf(scores.mid)) or any(
+        isinstance(part, Call) and part.function == "mask" for part in walk(weights)
+    ):
+        return None  # a row that is hidden throughout mixes nothing
+    least, most = values.low.min(axis=0), values.high.max(axis=0)
+    low, high = page.bounds()
+    if low.shape[-1:] != least.shape:
+        return None
+    room = _ROOM * (1 + np.abs(page.digits.values))
+    cells = (high < least - room) | (low > most + room)
+    if not cells.any():
+        return None
+    at = tuple(np.argwhere(cells)[0])
+    number, column = f"{page.digits.values[at]:g}", int(at[-1])
+    ends = f"{least[column]:.4g}", f"{most[column]:.4g}"
+    reason = Bilingual(
+        f"{number}, but the values that are mixed lie between {ends[0]} and {ends[1]}",
+        f"{number}，而参与加权平均的各数都在 {ends[0]} 与 {ends[1]} 之间",
+    )
+    return Impossible("not_average", _NOT_AVERAGE, reason, np.asarray(cells))
 
 
 # --- normalised rows -------------------------------------------------------------------------
@@ -582,7 +617,7 @@ def _range(page: _Page) -> Impossible | None:
     return Impossible("out_of_range", name, reason, np.asarray(cells))
 
 
-_CHECKS = (_range, _softmax, _normalised, _linear, _columns)
+_CHECKS = (_range, _softmax, _average, _normalised, _linear, _columns)
 
 
 def _lines(values: Array, axis: int) -> Array:
