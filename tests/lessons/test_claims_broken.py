@@ -19,7 +19,7 @@ NOTICED: dict[Breaker, str] = {
     broken.model_scale: "C24 C32",
     broken.right_scale: "C34 C35",
     broken.no_mask: "C50 C74 C75 C76",
-    broken.always_masked: "C04 C06 C80 C82 C92",
+    broken.always_masked: "C04 C06 C82 C92",
     broken.no_positions: "C60 C62 C64 C66",
     broken.always_positions: "C06 C60 C62",
     broken.shared_maps: "C27 C42",
