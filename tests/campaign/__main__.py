@@ -30,6 +30,7 @@ from tests.campaign.sandbox import Ended, command, forked
 from tests.campaign.strangers import bad_calls, bad_commands, hostile_examples, hostile_folders
 from tests.training.made import make_data, registered, tiny
 from tests.training.runs import assert_same_bits
+from tests.training.test_resume import kill_and_resume
 
 REFUSED = 3
 RECIPES = ("imdb", "multi30k", "shakespeare", "movielens", "imdb-pretrain", "multi30k-rnn")
@@ -121,6 +122,19 @@ def kills(campaign: Campaign, section: Section) -> None:
             done += 1
             ended = forked(lambda run=run, f=folder: run(f), 600)  # type: ignore[misc]
             section.note(f"{name} kill {done}", _same(ended, whole, folder), ended)
+
+
+def workers(campaign: Campaign, section: Section) -> None:
+    """Two processes with dropout, killed together at random moments and resumed."""
+    n_kills = campaign.count(20)
+    (campaign.folder / "workers").mkdir()
+    try:
+        kill_and_resume(campaign.folder / "workers", n_kills, n_processes=2)
+        complaint = ""
+    except (AssertionError, OSError) as error:
+        complaint = f"{type(error).__name__}: {error}"
+    section.note(f"{n_kills} kills of two workers", complaint)
+    section.cases = n_kills
 
 
 def _same(ended: Ended, whole: Path, folder: Path) -> str:
@@ -234,12 +248,29 @@ def calls(campaign: Campaign, section: Section) -> None:
         section.note(name, ended.complaint or ("" if ended.code == 0 else ended.err[-200:]), ended)
 
 
-# --- the server ---
+# --- the server, each check a script with a verdict of its own ---
 
 
-def script(section: Section, *arguments: str) -> None:
-    """A check that is a script of its own, with a verdict as its exit code."""
-    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False)
+def traces(campaign: Campaign, section: Section) -> None:
+    """Traces of changing models with edits: memory and open files stay flat, answers are right."""
+    _script(section, "benchmarks.explorer_load", "--traces", str(campaign.count(2_000)))
+
+
+def load(campaign: Campaign, section: Section) -> None:
+    """50 clients at once, two tabs on one trace among them."""
+    seconds = max(5, round(60 * campaign.share))
+    _script(section, "benchmarks.explorer_load", "--clients", "50", "--seconds", str(seconds))
+
+
+def slow_clients(campaign: Campaign, section: Section) -> None:
+    """Half-sent requests, few open files, Ctrl-C."""
+    _script(section, "benchmarks.explorer_slow_clients")
+
+
+def _script(section: Section, *arguments: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", *arguments], capture_output=True, text=True, check=False
+    )
     print(done.stdout, flush=True)
     complaint = "" if done.returncode == 0 else (done.stdout + done.stderr).strip()[-500:]
     section.note(" ".join(arguments), complaint)
@@ -251,7 +282,8 @@ def main() -> int:
     parser.add_argument("--share", type=float, default=1.0, help="of each section's cases")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    known = {f.__name__: f for f in (kills, damage, folders, examples, commands, calls)}
+    everything = (kills, workers, damage, folders, examples, commands, calls, traces, load)
+    known = {f.__name__: f for f in (*everything, slow_clients)}
     unknown = set(options.sections) - set(known)
     if unknown:
         parser.error(f"unknown sections {sorted(unknown)}; there are {', '.join(known)}")

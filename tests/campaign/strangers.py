@@ -345,7 +345,7 @@ _COMMANDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     ),
     "audit": (("masked",), ("--lang", "--to", "--output")),
     "lesson": (("masked",), ("--lang", "--to", "--output", "--off")),
-    "claims": (("C01",), ("--lang", "--to", "--plot", "--output")),
+    "claims": (("C01", "C02"), ("--lang", "--to", "--plot", "--output")),
     "export": (("toy", "--to", "nowhere", "-o", "x"), ("--to", "--out")),
     "evaluate": (("toy",), ("--data", "--split", "--device")),
     "describe": (("gpt2",), ("--d-model", "--n-heads")),
@@ -404,25 +404,25 @@ def bad_calls(folder: Path) -> Iterator[tuple[str, Callable[[], object]]]:
     traced = trace(torch.nn.Linear(3, 2), torch.ones(1, 3))
     cell = traced.steps[-1][0, 1]
     functions: dict[str, Callable[[Any], object]] = {
-        "load(_)": gf.load,
-        "load('toy', device=_)": lambda v: gf.load("toy", device=v),
-        "load('toy', weights=_)": lambda v: gf.load("toy", weights=v),
-        "build(_)": gf.build,
-        "presets.gpt2(d_model=_)": lambda v: gf.build(presets.gpt2(vocab_size=8, d_model=v)),
-        "classify(_)": lambda v: toy.classify(v),
-        "classify(batch_size=_)": lambda v: toy.classify(["I am"], batch_size=v),
-        "load_example(_)": load_example,
-        "audit(_)": audit,
-        "checkpoint.load(_)": checkpoint.load,
-        "checkpoint.save(_, …)": lambda v: checkpoint.save(v, loaded),
-        "checkpoint.save(…, _)": lambda v: checkpoint.save(folder / "saved", v),
-        "t[_]": lambda v: traced[v],
-        "step[_]": lambda v: traced.steps[-1][v],
-        "t.edit(_)": lambda v: traced.edit(v),
-        "t.edit({cell: _})": lambda v: traced.edit({cell: v}),
-        "cell.explain(depth=_)": lambda v: cell.explain(depth=v),
-        "verify(sample=_)": lambda v: traced.verify(sample=v),
+        "load(?)": gf.load,
+        "load('toy', device=?)": lambda v: gf.load("toy", device=v),
+        "load('toy', weights=?)": lambda v: gf.load("toy", weights=v),
+        "build(?)": gf.build,
+        "presets.gpt2(d_model=?)": lambda v: gf.build(presets.gpt2(vocab_size=8, d_model=v)),
+        "classify(?)": lambda v: toy.classify(v),
+        "classify(batch_size=?)": lambda v: toy.classify(["I am"], batch_size=v),
+        "load_example(?)": load_example,
+        "audit(?)": audit,
+        "checkpoint.load(?)": checkpoint.load,
+        "checkpoint.save(?, …)": lambda v: checkpoint.save(v, loaded),
+        "checkpoint.save(…, ?)": lambda v: checkpoint.save(folder / "saved", v),
+        "t[?]": lambda v: traced[v],
+        "step[?]": lambda v: traced.steps[-1][v],
+        "t.edit(?)": lambda v: traced.edit(v),
+        "t.edit({cell: ?})": lambda v: traced.edit({cell: v}),
+        "cell.explain(depth=?)": lambda v: cell.explain(depth=v),
+        "verify(sample=?)": lambda v: traced.verify(sample=v),
     }
     for name, function in functions.items():
         for said, value in VALUES:
-            yield name.replace("_", said, 1), lambda f=function, v=value: f(v)  # type: ignore[misc]
+            yield name.replace("?", said), lambda f=function, v=value: f(v)  # type: ignore[misc]

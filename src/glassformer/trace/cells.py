@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard, overload
 import numpy as np
 import numpy.typing as npt
 
+from glassformer.errors import TraceError, expect_whole
 from glassformer.trace import text
 from glassformer.trace.evaluate import Evaluation, Floats, evaluate, gathered
 from glassformer.trace.expressions import (
@@ -252,12 +253,17 @@ class Cell:
         """The arithmetic as plain text; `depth` levels of operands below it."""
         from glassformer.trace.explanation import explain
 
+        for name, value in (("depth", depth), ("terms", terms), ("digits", digits)):
+            expect_whole(value, name, error=TraceError)
         return Explanation(explain(self, depth, terms, digits))
 
     def to_dict(self, depth: int = 1, terms: int | None = MOST_LISTED) -> dict[str, Any]:
         """Everything about the cell as data; of a sum with more terms, the largest. None: all."""
         from glassformer.trace.explanation import to_dict
 
+        expect_whole(depth, "depth", least=0, error=TraceError)
+        if terms is not None:
+            expect_whole(terms, "terms", error=TraceError)
         return to_dict(self, depth, terms)
 
     def _shorten(self, name: str) -> str:

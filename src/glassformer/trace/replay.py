@@ -120,6 +120,10 @@ def _resolve(trace: Trace, where: Cell | tuple[str, int | tuple[int, ...]], valu
         cell = trace[name][index]
     if not cell.step.dtype.is_floating_point and value != int(value):
         raise TraceError(f"{cell.name} is {cell.step.dtype}: {value} is no whole number")
+    if cell.step.dtype.is_floating_point:
+        value = float(value)  # torch takes no whole number beyond 64 bits
+    elif not torch.iinfo(torch.int64).min <= value <= torch.iinfo(torch.int64).max:
+        raise TraceError(f"{cell.name} is {cell.step.dtype}, which cannot hold {value}")
     return _Edit(cell.step, cell.index, value)
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from glassformer.cancelling import stop_if_cancelled
+from glassformer.errors import TraceError, expect_whole
 from glassformer.trace.cells import Cell
 from glassformer.trace.evaluate import Evaluation
 from glassformer.trace.expressions import Entry
@@ -92,6 +93,8 @@ class Report(ShownAsText):
 
 def verify(trace: Trace, sample: int | None, seed: int) -> Report:
     """Recompute cells of every step; of large steps a random part, the same for a seed."""
+    if sample is not None:
+        expect_whole(sample, "sample", least=0, most=None, error=TraceError)
     report = Report()
     steps = []
     for step in trace.steps:

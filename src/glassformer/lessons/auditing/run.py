@@ -9,7 +9,7 @@ from itertools import combinations
 
 import numpy as np
 
-from glassformer.errors import ConfigError, expect
+from glassformer.errors import expect
 from glassformer.lessons.auditing.compare import Comparison, compare
 from glassformer.lessons.auditing.possibility import Impossible, impossible
 from glassformer.lessons.auditing.quotation import judge_quotation
