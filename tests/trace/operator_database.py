@@ -159,7 +159,7 @@ def _weighted_sum(result: Any, chosen: list[bool]) -> Tensor:
     parts = []
     for tensor, is_chosen in zip(tensors_in(result), chosen, strict=True):
         if is_chosen:
-            real = torch.view_as_real(tensor) if tensor.is_complex() else tensor
+            real = torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
             weights = torch.linspace(0.5, 1.5, real.numel(), dtype=real.dtype)
             parts.append((real * weights.reshape(real.shape)).sum())
     total = parts[0]

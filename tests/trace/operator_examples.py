@@ -127,6 +127,8 @@ ELEMENTWISE: dict[str, Function] = {
 }
 
 COMPLEX: dict[str, Function] = {
+    "directions": lambda: (TURNS.sgn(), (TURNS * 0).sgn()),
+    "copied": lambda: (torch.zeros_like(TURNS).copy_(TURNS), torch.zeros_like(TURNS).copy_(A)),
     "products": lambda: (
         TURNS @ TURNS.mT,
         torch.mm(TURNS, TURNS.mT),
@@ -680,7 +682,60 @@ ATTENTION: dict[str, Function] = {
     ),
 }
 
+
+IDS = torch.tensor([3, 0, 1, 1, 2])
+GRID = torch.linspace(-1.3, 1.3, 2 * 2 * 3 * 2 * 3).reshape(2, 2, 3, 2, 3).sin() * 1.2
+
+WRITTEN_OUT: dict[str, Function] = {
+    "embedding_bag": lambda: (
+        [
+            F.embedding_bag(IDS, SQUARE, torch.tensor([0, 2, 2]), mode=mode)
+            for mode in ("sum", "mean", "max")
+        ]
+        + [
+            F.embedding_bag(
+                IDS,
+                SQUARE,
+                torch.tensor([0, 2, 5]),
+                mode="sum",
+                per_sample_weights=CUBE[0, :, 0].new_tensor([1, 2, 3, 4, 5]),
+                include_last_offset=True,
+                padding_idx=1,
+            )
+        ]
+    ),
+    "ctc_loss": lambda: [
+        F.ctc_loss(
+            CUBE.reshape(6, 1, 4).expand(6, 2, 4).log_softmax(-1),
+            targets,
+            torch.tensor([6, 4]),
+            torch.tensor([2, 3]),
+            reduction="none",
+        )
+        for targets in (torch.tensor([[1, 1, 0], [3, 2, 1]]), torch.tensor([1, 1, 3, 2, 1]))
+    ],
+    "distances within": lambda: [F.pdist(SQUARE.cos(), p) for p in (1, 2, 3)],
+    "cross": lambda: torch.linalg.cross(A, B) + torch.cross(A, ROW.expand(2, 3), dim=1),
+    "addr": lambda: torch.addr(A, ROW[:2], ROW, beta=0.5, alpha=2),
+    "renorm": lambda: torch.renorm(CUBE, 2, 1, 3.0),
+    "grid_sample": lambda: [
+        F.grid_sample(
+            IMAGE[:, :2, None].expand(2, 2, 3, 6, 6) * torch.arange(3.0)[:, None, None],
+            GRID,
+            mode=mode,
+            padding_mode=padding,
+            align_corners=aligned,
+        )
+        for mode in ("bilinear", "nearest")
+        for padding, aligned in (("zeros", False), ("border", True), ("reflection", True))
+    ],
+    "grid_sample of an image": lambda: F.grid_sample(
+        IMAGE, GRID[:, 0, ..., :2], align_corners=False
+    ),
+}
+
 FAMILIES: dict[str, dict[str, Function]] = {
+    "written out": WRITTEN_OUT,
     "elementwise": ELEMENTWISE,
     "activations": ACTIVATIONS,
     "complex": COMPLEX,

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch._decomp import decomposition_table
 from torch.nn import functional
+from torch.utils._python_dispatch import _disable_current_modes
 
 __all__ = ["find"]
 
@@ -280,8 +281,9 @@ def linear_cross_entropy_each(
 
 def linear_dynamic(x: Tensor, packed: Any, reduce_range: bool = False) -> Tensor:
     """A linear layer in whole numbers: x in 8 bits, by its own least and largest number."""
-    weight, bias = torch.ops.quantized.linear_unpack(packed)
-    whole, scales, zeros = _dequantised_parts(weight)
+    with _disable_current_modes():  # what was packed are constants of the layer
+        weight, bias = torch.ops.quantized.linear_unpack(packed)
+        whole, scales, zeros = _dequantised_parts(weight)
     least, most = x.min().clamp(max=0), x.max().clamp(min=0)
     levels = 127 if reduce_range else 255
     scale = (most.double() - least.double()) / levels
