@@ -42,7 +42,7 @@ FITTED = _whole(
 )
 
 CATALOGUE: tuple[Slip, ...] = (
-    _whole("pasted", "another matrix pasted", "贴错了矩阵", matrices.another_matrix),
+    _whole("pasted", "another matrix pasted", "贴错了矩阵", matrices.another_matrix(own=False)),
     _part("divisor", "wrong divisor", "除数有误", formulas.wrong_divisor, ("floor",)),
     _part("axis", "wrong axis", "轴有误", matrices.wrong_axis),
     _part("exchanged", "factors exchanged", "因子互换", matrices.factors_exchanged),
@@ -121,6 +121,7 @@ CATALOGUE: tuple[Slip, ...] = (
     _part("root", "a root left out", "漏开方", formulas.root_left_out),
     _part("activation", "activation left out", "漏掉激活函数", formulas.activation_left_out),
     _part("other_activation", "another activation", "用错了激活函数", formulas.another_activation),
+    _whole("pasted", "another matrix pasted", "贴错了矩阵", matrices.another_matrix(own=True)),
     _part("from_one", "counted from one", "从 1 开始计数", formulas.from_one),
     _whole("sign_lost", "sign lost", "正负号有误", printing.sign_lost),
     _whole("point", "decimal point moved", "小数点错位", printing.point_moved),
