@@ -163,10 +163,12 @@ STEPS = {
         ("C40", HEADS, "holds"),
         ("C40", HEADS | {"narrow_most": 3.8}, "holds in part"),
         ("C40", HEADS | {"wide_least": 1.0}, "holds in part"),
-        ("C40", HEADS | {"wide_least": 1.0, "spread": BUSY}, "holds"),
+        ("C40", HEADS | {"wide_least": 2.0, "spread": BUSY}, "holds"),
+        ("C40", HEADS | {"wide_least": 1.0, "spread": BUSY}, "holds in part"),
         ("C91", STEPS, "holds"),
         ("C91", STEPS | {"blocks_last": 600.0}, "holds in part"),
-        ("C91", STEPS | {"blocks_last": 600.0, "spread": BUSY}, "holds"),
+        ("C91", STEPS | {"blocks_last": 100.0, "spread": BUSY}, "holds"),
+        ("C91", STEPS | {"blocks_last": 600.0, "spread": BUSY}, "holds in part"),
     ],
 )
 def test_seconds_that_say_the_opposite_take_a_holds_back(

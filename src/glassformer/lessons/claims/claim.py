@@ -5,7 +5,8 @@ judged by the same rule as a fresh one, and nobody can write a verdict down.
 
 What is counted (steps, multiply-adds) and what a stopwatch says are two statements. A claim about
 cost is judged by what is counted, says so, and reports the seconds beside it; seconds that say the
-opposite take a "holds" back to "holds in part", and seconds of a busy machine decide nothing.
+opposite take a "holds" back to "holds in part", unless they differ by no more than the timings of a
+busy machine do anyway.
 """
 
 from __future__ import annotations
@@ -81,8 +82,8 @@ class Seconds:
 
     measure: Callable[[], Figures]
     """Seconds and their ratios; `spread` is the largest spread of the timings behind them."""
-    agrees: Decision
-    """Whether they say the same as the claim."""
+    margin: Callable[[Figures], float]
+    """By what factor they say the same as the claim; below 1 they say the opposite."""
     basis: Bilingual
     """What the verdict rests on instead: "multiply-adds counted"."""
     said: Bilingual
@@ -91,11 +92,14 @@ class Seconds:
     stored: tuple[Stored, ...] = ()
     """Timings take minutes and differ by machine: one for each machine measured on."""
 
+    def contradict(self, timing: Figures) -> bool:
+        """Whether the seconds say the opposite, by more than their own spread."""
+        return self.margin(timing) * (1 + timing["spread"]) < 1
+
 
 def with_seconds(counted: Verdict, seconds: Seconds, timings: Iterable[Figures]) -> Verdict:
     """The verdict on what was counted, once the stopwatch has been asked."""
-    trusted = [timing for timing in timings if timing["spread"] <= DISTURBED]
-    if counted == "holds" and not all(map(seconds.agrees, trusted)):
+    if counted == "holds" and any(map(seconds.contradict, timings)):
         return "holds in part"
     return counted
 
@@ -150,14 +154,22 @@ class Outcome:
     timings: tuple[Figures | Stored, ...] = ()
     """What the stopwatch says, measured now or stored."""
 
+    @property
+    def taken_back(self) -> bool:
+        """Whether what was counted holds and the seconds say otherwise."""
+        timed = self.claim.seconds
+        counted = self.claim.rule.judge(self.figures) if timed is not None else self.verdict
+        return counted != self.verdict
+
     def sentence(self, language: Language) -> str:
         """What was measured, and where the verdict has one, its condition or reason."""
         if self.verdict == "not measured yet":
             return {"en": "Command: {}", "zh": "命令：{}"}[language].format(self.claim.command)
         sentences = [self.claim.found.say(language).format_map(self.figures)]
         if self.claim.seconds is not None:
+            rests = _TAKEN_BACK if self.taken_back else _RESTS_ON
             basis = self.claim.seconds.basis.say(language)
-            sentences.append(_RESTS_ON.say(language).format(basis=basis))
+            sentences.append(rests.say(language).format(basis=basis))
             sentences += [_timed(self.claim.seconds, timing, language) for timing in self.timings]
         if self.verdict in ("holds in part", "not decidable here") and self.claim.remark:
             sentences.append(self.claim.remark.say(language))
@@ -185,10 +197,13 @@ class Outcome:
 
 
 _RESTS_ON = Bilingual("The verdict rests on the {basis}.", "结论依据的是{basis}。")
+_TAKEN_BACK = Bilingual(
+    "By the {basis} it holds; the seconds say otherwise.", "按{basis}成立；耗时却不然。"
+)
 _DISTURBED = Bilingual(
-    "Timing disturbed: the median call took {spread:.0%} longer than the shortest, so the seconds "
-    "decide nothing.",
-    "计时受到干扰：中位耗时比最短耗时多 {spread:.0%}，这些秒数不作为依据。",
+    "Timing disturbed: the median call took {spread:.0%} longer than the shortest, so differences "
+    "of that size say nothing.",
+    "计时受到干扰：中位耗时比最短耗时多 {spread:.0%}，这种程度的差别不说明问题。",
 )
 
 
@@ -200,10 +215,10 @@ def _timed(seconds: Seconds, timing: Figures | Stored, language: Language) -> st
     """The seconds, what they say against the claim, if anything, and where they come from."""
     figures = _figures(timing)
     sentences = [seconds.said.say(language).format_map(figures)]
+    if seconds.contradict(figures):
+        sentences.append(seconds.against.say(language))
     if figures["spread"] > DISTURBED:
         sentences.append(_DISTURBED.say(language).format_map(figures))
-    elif not seconds.agrees(figures):
-        sentences.append(seconds.against.say(language))
     said = (" " if language == "en" else "").join(sentences)
     return said + (_origin(timing, language) if isinstance(timing, Stored) else "")
 

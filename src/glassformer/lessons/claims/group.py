@@ -56,14 +56,16 @@ class Group:
 
         return register
 
-    def seconds(self, id_: str, agrees: Decision) -> Callable[[Experiment], Experiment]:
+    def seconds(
+        self, id_: str, margin: Callable[[Figures], float]
+    ) -> Callable[[Experiment], Experiment]:
         """Register the stopwatch beside a claim whose verdict rests on what is counted."""
         words = self._words[id_]
 
         def register(measure: Experiment) -> Experiment:
             timed = Seconds(
                 measure=measure,
-                agrees=agrees,
+                margin=margin,
                 basis=_bilingual(words["basis"]),
                 said=_bilingual(words["timed"]),
                 against=_bilingual(words["against"]),

@@ -79,7 +79,7 @@ def narrow_heads_cost_as_much_as_one() -> Figures:
     return {"heads": 4, "wide": wide / one, "narrow": narrow / one}
 
 
-@group.seconds("C40", lambda f: f["wide_least"] > 2.5 and f["narrow_most"] < 1.5)
+@group.seconds("C40", lambda f: min(f["wide_least"] / 2.5, 1.5 / f["narrow_most"]))
 @torch.no_grad()
 def seconds_of_narrow_heads() -> Figures:
     """Seconds over those of one head, at each length on its own; one thread."""

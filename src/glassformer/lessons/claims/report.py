@@ -48,6 +48,7 @@ _COLUMNS = (
     Bilingual("measured", "测得"),
 )
 
+_NOT_IN_SECONDS = Bilingual("{basis}, not seconds", "{basis}，而非耗时")
 _PROPERTIES_TITLE = Bilingual("Properties", "性质")
 _PROPERTY = Bilingual("property", "性质")
 _COMMAND = Bilingual("command", "命令")
@@ -98,8 +99,10 @@ def _verdict(outcome: Outcome, language: Language) -> str:
     said = f"{MARKS[outcome.verdict]} {VERDICTS[outcome.verdict].say(language)}"
     if outcome.claim.seconds is None:
         return said
-    form = "{} ({})" if language == "en" else "{}（{}）"
-    return form.format(said, outcome.claim.seconds.basis.say(language))
+    basis = outcome.claim.seconds.basis.say(language)
+    if outcome.taken_back:
+        basis = _NOT_IN_SECONDS.say(language).format(basis=basis)
+    return f"{said} ({basis})" if language == "en" else f"{said}（{basis}）"
 
 
 def to_terminal(outcomes: Sequence[Outcome], language: Language) -> RenderableType:
