@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator
 from itertools import groupby
+from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from glassformer.errors import expect
 from glassformer.nn.config import ModelConfig
@@ -16,9 +18,7 @@ __all__ = ["count_parameters", "describe", "describe_config", "parameter_shapes"
 
 def describe_config(config: ModelConfig) -> str:
     """The tree of the model that a config would build; nothing is allocated."""
-    with torch.device("meta"):
-        model = build(config)
-    return describe(model)
+    return describe(_without_numbers(config))
 
 
 def parameter_shapes(config: ModelConfig) -> dict[str, torch.Size]:
@@ -36,14 +36,38 @@ def parameter_shapes(config: ModelConfig) -> dict[str, torch.Size]:
     one_deep = config.with_(
         n_layers=min(1, config.n_layers), n_decoder_layers=min(1, depths["decoder"])
     )
-    with torch.device("meta"):
-        model = build(one_deep)
+    if config.positions.kind != "learned":  # a table of any length, and no parameter
+        one_deep = one_deep.with_(positions__kind="none")
+    model = _without_numbers(one_deep)
     shapes: dict[str, torch.Size] = {}
     for name, parameter in model.named_parameters():
         stack, marker, rest = name.partition(".blocks.0.")
         copies = (f"{stack}.blocks.{i}.{rest}" for i in range(depths[stack])) if marker else (name,)
         shapes |= dict.fromkeys(copies, parameter.shape)
     return shapes
+
+
+_FIRST_VALUES = (Tensor.normal_, Tensor.uniform_, Tensor.zero_, Tensor.fill_)
+
+
+class _NoFirstValues(TorchFunctionMode):
+    """Leaves parameters as they are made.
+
+    To draw numbers that need no memory, torch loads its whole compiler, which takes seconds.
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Do what is asked, but for first values: of a tensor (`zero_`), or by torch.nn.init."""
+        named = kwargs or {}
+        if getattr(func, "__module__", "") == "torch.nn.init" or func in _FIRST_VALUES:
+            return args[0] if args else named["tensor"]
+        return func(*args, **named)
+
+
+def _without_numbers(config: ModelConfig) -> nn.Module:
+    """The model of a config with shapes alone."""
+    with torch.device("meta"), _NoFirstValues():
+        return build(config)
 
 
 def describe(model: nn.Module) -> str:
