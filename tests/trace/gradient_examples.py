@@ -44,7 +44,19 @@ def embedding(padding: int, by_count: bool) -> Tensor:
     return result
 
 
+def convolution(transposed: bool) -> Any:
+    """A window of 2 that moves by 2 over padded rows, in two groups."""
+    x, weight = X.repeat(1, 2, 2)[:, :4], (G[:, :, :2].reshape(4, 1, 3) if transposed else None)
+    weight = X.reshape(4, 2, 3) if weight is None else weight
+    settings: Any = ([2], [1], [1], transposed, [0], 2)
+    made = aten.convolution(x, weight, None, *settings)
+    return aten.convolution_backward(made.cos(), x, weight, [4], *settings, [True] * 3), made
+
+
 GRADIENTS: dict[str, Callable[[], Any]] = {
+    "convolution": lambda: convolution(transposed=False),
+    "transposed convolution": lambda: convolution(transposed=True),
+    "shrinking": lambda: aten.hardshrink_backward(G, X, 0.5) + aten.softshrink_backward(G, X, 0.5),
     "softmax": lambda: aten._softmax_backward_data(G, X.softmax(1), 1, X.dtype),
     "softmax of one number": lambda: aten._softmax_backward_data(
         G[0, 0, 0], torch.tensor(1.0), 0, X.dtype

@@ -1,19 +1,22 @@
 """Every entry of torch's own operator database, traced and recomputed.
 
 `op_db` is what torch tests itself with: about 700 operators and spellings of them, each with the
-inputs that its authors found worth testing. Every sample is traced, forward and as a training
-step, and cells of every step are recomputed in float64.
+inputs that its authors found worth testing. Samples are traced, forward and as a training step,
+and cells of every step are recomputed in float64. What came of it is kept in `operators.json`.
 
-    python -m tests.trace.operator_database              # examine all of it, print the table
-    python -m tests.trace.operator_database --write      # … and renew operators.json
-    python -m tests.trace.operator_database addmm nn.functional.glu
+    python -m tests.trace.operator_database addmm qr     # examine these entries
+    python -m tests.trace.operator_database --write      # examine all, renew operators.json
+    python -m tests.trace.operator_database --guide      # renew the limits in docs/trace.md
+    python -m tests.trace.operator_database --table      # print what operators.json says
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
+import textwrap
 import traceback
 import warnings
 import zlib
@@ -30,13 +33,27 @@ from torch.testing._internal.common_methods_invocations import op_db
 from glassformer.errors import TraceError
 from glassformer.trace import Trace, trace, trace_training_step
 
-__all__ = ["CELLS", "ENTRIES", "TABLE", "Outcome", "examine", "name_of"]
+__all__ = [
+    "ENTRIES",
+    "GUIDE",
+    "PASSES",
+    "TABLE",
+    "Outcome",
+    "examined",
+    "part_of",
+    "read_table",
+    "renewed_guide",
+    "status_of",
+    "table_text",
+]
 
 TABLE = Path(__file__).with_name("operators.json")
-CELLS = 50
+GUIDE = Path(__file__).parents[2] / "docs" / "trace.md"
+CELLS = 20
 """How many cells of each step are recomputed: a random part, the same in each run."""
 
 Pass = Literal["forward", "training"]
+PASSES: tuple[Pass, ...] = ("forward", "training")
 
 
 def name_of(entry: Any) -> str:
@@ -78,7 +95,8 @@ def dtype_of(entry: Any) -> torch.dtype:
     """float32 where the operator takes it."""
     dtypes = entry.supported_dtypes("cpu")
     wished = (torch.float32, torch.int64, torch.bool, torch.complex64)
-    return next(dtype for dtype in (*wished, *dtypes) if dtype in dtypes)
+    chosen: torch.dtype = next(dtype for dtype in (*wished, *dtypes) if dtype in dtypes)
+    return chosen
 
 
 def samples_of(entry: Any, gradients: bool) -> Iterator[Any]:
@@ -124,8 +142,9 @@ class _Operator(nn.Module):
     def _taken(self, tensor: Tensor) -> Tensor:
         if not tensor.requires_grad:
             return tensor
-        self.own.append(nn.Parameter(tensor.detach().clone()))
-        return self.own[-1]
+        parameter = nn.Parameter(tensor.detach().clone())
+        self.own.append(parameter)
+        return parameter
 
     def forward(self) -> Any:
         # A copy is an operation of autograd's: an operator may then write to it.
@@ -140,7 +159,7 @@ def _weighted_sum(result: Any, chosen: list[bool]) -> Tensor:
     parts = []
     for tensor, is_chosen in zip(tensors_in(result), chosen, strict=True):
         if is_chosen:
-            real = torch.view_as_real(tensor) if tensor.is_complex() else tensor
+            real = torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
             weights = torch.linspace(0.5, 1.5, real.numel(), dtype=real.dtype)
             parts.append((real * weights.reshape(real.shape)).sum())
     total = parts[0]
@@ -226,23 +245,144 @@ def _examine(entry: Any, kind: Pass, sample: Any, number: int, outcome: Outcome)
         outcome.crashed.append(f"{number}: {type(error).__name__} {said[:120]} ({place})")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("names", nargs="*")
-    parser.add_argument("--part", default="0/1")
-    parser.add_argument("--most", type=int, default=10**6)
-    parser.add_argument("--only", choices=["forward", "training"])
-    arguments = parser.parse_args()
-    part, parts = map(int, arguments.part.split("/"))
-    names = arguments.names or list(ENTRIES)
-    kinds: list[Pass] = [arguments.only] if arguments.only else ["forward", "training"]
+Status = str | dict[str, Any]
+"""`verified`, `{"opaque": [operators]}` or `{"refused": [what the TraceError says]}`."""
+Table = dict[str, dict[str, Status]]
+
+
+def status_of(outcome: Outcome) -> Status | None:
+    """What the table says of an outcome; None where there was nothing to trace."""
+    assert outcome.sound, "what is wrong has no place in the table"
+    if outcome.refused:
+        return {"refused": sorted({_general(said) for said in outcome.refused})}
+    if outcome.opaque:
+        return {"opaque": sorted(outcome.opaque)}
+    return "verified" if outcome.samples else None
+
+
+def _general(said: str) -> str:
+    """A refusal without its figures, its names and its advice."""
+    return re.sub(r"\([\d, ]*\)|[\d.]+e[-+]\d+|own\.\d+", "…", said.partition(":")[0])
+
+
+def read_table() -> Table:
+    """The table as it was last written."""
+    table: Table = json.loads(TABLE.read_text(encoding="utf-8"))
+    return table
+
+
+def table_text(table: Table) -> str:
+    """Entries by pass: verified, opaque by declaration, refused in one line."""
+    lines = [f"{'':10}{'entries':>9}{'verified':>10}{'opaque':>8}{'refused':>9}"]
+    for kind in PASSES:
+        statuses = [row[kind] for row in table.values() if kind in row]
+        verified = sum(status == "verified" for status in statuses)
+        opaque = sum(isinstance(status, dict) and "opaque" in status for status in statuses)
+        refused = len(statuses) - verified - opaque
+        lines.append(f"{kind:10}{len(statuses):9}{verified:10}{opaque:8}{refused:9}")
+    return "\n".join(lines)
+
+
+_GROUPS = {
+    "Linear algebra (inverses, determinants, decompositions, solving)": (
+        "linalg_", "_linalg_", "cholesky", "lu_", "qr", "ormqr", "geqrf", "triangular_solve",
+        "_lu_with_info",
+    ),
+    "Special functions": ("special_", "polygamma", "mvlgamma", "igamma", "nextafter"),
+}  # fmt: skip
+
+
+def guide_text(table: Table) -> str:
+    """The limits that the guide states: the operators without a rule, by kind."""
+    operators: set[str] = set()
+    refused: set[str] = set()
+    for row in table.values():
+        for status in row.values():
+            if isinstance(status, dict):
+                operators.update(status.get("opaque", ()))
+                refused.update(status.get("refused", ()))
+    groups: dict[str, list[str]] = {name: [] for name in (*_GROUPS, "Others")}
+    for operator in sorted(operators):
+        found = (name for name, starts in _GROUPS.items() if operator.startswith(starts))
+        groups[next(found, "Others")].append(f"`{operator}`")
+    forward, training = (
+        f"{sum(row.get(kind) == 'verified' for row in table.values())} of "
+        f"{sum(kind in row for row in table.values())}"
+        for kind in PASSES
+    )
+    lines = [
+        f"Of the entries of torch's operator database that run on the CPU, {forward} are explained "
+        f"to the last cell forward, and {training} in a training step. A step made by one of these "
+        "operators is opaque:",
+        "",
+        *(f"- {name}: {', '.join(names)}." for name, names in groups.items() if names),
+        "",
+        "Refused, with a line that says why:",
+        "",
+        *(f"- {said}." for said in sorted(refused)),
+    ]
+    return "\n".join(
+        part
+        for line in lines
+        for part in textwrap.wrap(line, 100, subsequent_indent="  " * line.startswith("-")) or [""]
+    )
+
+
+def renewed_guide(guide: str, table: Table) -> str:
+    """The guide with the generated limits between its two marks."""
+    start, end = "<!-- operators: begin -->\n", "<!-- operators: end -->\n"
+    before, _, rest = guide.partition(start)
+    _, _, after = rest.partition(end)
+    return f"{before}{start}\n{guide_text(table)}\n\n{end}{after}"
+
+
+def examined(names: Iterable[str], most: int | None, kinds: Iterable[Pass]) -> Iterator[Any]:
+    """The outcomes of these entries: (name, pass, outcome)."""
     for name in names:
-        if zlib.crc32(name.encode()) % parts != part:
-            continue
         for kind in kinds:
-            outcome = examine(ENTRIES[name], kind, range(arguments.most))
-            print(json.dumps({"name": name, "pass": kind, **vars(outcome)}), flush=True)
+            numbers = None if most is None else range(most)
+            yield name, kind, examine(ENTRIES[name], kind, numbers)
+
+
+def part_of(names: Iterable[str], part: int, parts: int) -> list[str]:
+    """Every so many-th entry, by a checksum of its name: the same whatever torch adds."""
+    return [name for name in names if zlib.crc32(name.encode()) % parts == part]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", help="entries; all if none is named")
+    parser.add_argument("--part", default="0/1", help="one of so many parts: 2/8")
+    parser.add_argument("--most", type=int, help="at most so many samples of each entry")
+    parser.add_argument("--only", choices=PASSES)
+    parser.add_argument("--write", action="store_true", help="renew operators.json")
+    parser.add_argument("--guide", action="store_true", help="renew docs/trace.md")
+    parser.add_argument("--table", action="store_true", help="print what operators.json says")
+    given = parser.parse_args()
+    if given.guide:
+        GUIDE.write_text(renewed_guide(GUIDE.read_text("utf-8"), read_table()), "utf-8")
+        return
+    if given.table:
+        sys.stdout.write(f"{table_text(read_table())}\n")
+        return
+    part, parts = map(int, given.part.split("/"))
+    names = part_of(given.names or ENTRIES, part, parts)
+    table = read_table() if given.write and TABLE.exists() else {}
+    for name, kind, outcome in examined(names, given.most, [given.only] if given.only else PASSES):
+        line = json.dumps({"name": name, "pass": kind, **vars(outcome)})
+        sys.stdout.write(f"{line}\n")
+        sys.stdout.flush()
+        if given.write and outcome.sound and (status := status_of(outcome)) is not None:
+            table.setdefault(name, {})[kind] = status
+    if given.write:
+        write_table(table)
+
+
+def write_table(table: Table) -> None:
+    """Keep a table, one entry per line."""
+    rows = [f"  {json.dumps(name)}: {json.dumps(table[name])}" for name in sorted(table)]
+    TABLE.write_text("{\n" + ",\n".join(rows) + "\n}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,5 +1,6 @@
 """One small function for every operator that has a rule, broadcast and unbatched cases included."""
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -26,6 +27,7 @@ CUBE = torch.linspace(-2, 3, 24).reshape(2, 3, 4).sin() * 3
 INFINITE = torch.tensor([[float("nan"), float("inf"), 1.0], [float("-inf"), 0.0, -1.0]])
 SQUARE = torch.linspace(-1, 2, 16).reshape(4, 4)
 KERNEL = torch.tensor([[1.0, -2.0, 0.5], [0.25, 3.0, -1.0]]).repeat(3, 1, 1)
+SHARES = torch.linspace(0.05, 0.95, 24).reshape(2, 4, 3)
 IMAGE = torch.linspace(-1, 1, 2 * 4 * 6 * 6).reshape(2, 4, 6, 6).cos()
 
 ELEMENTWISE: dict[str, Function] = {
@@ -102,10 +104,39 @@ ELEMENTWISE: dict[str, Function] = {
         torch.heaviside(A - 0.5, ROW),
         torch.xlogy(A.relu(), POSITIVE) + torch.special.xlogy(A.relu(), 2.0),
     ),
+    "the larger number, NaN aside": lambda: (
+        torch.fmax(INFINITE, A) + torch.fmin(INFINITE, B),
+        torch.fmax(A, INFINITE),
+    ),
+    "signs and infinities": lambda: (
+        torch.copysign(A, torch.tensor([-0.0, 0.0, -1.0])),
+        torch.signbit(torch.tensor([-0.0, 0.0, -1.0])),
+        A.angle() + INFINITE.angle(),
+        INFINITE.isposinf() | INFINITE.isneginf(),
+    ),
+    "two to the power": lambda: (torch.ldexp(A, WHOLE), torch.frexp(A), torch.logaddexp2(A, B)),
+    "logaddexp of nothing": lambda: (
+        torch.logaddexp(INFINITE, INFINITE) + torch.logaddexp2(INFINITE, INFINITE)
+    ),
+    "named functions": lambda: (
+        POSITIVE.lgamma() + POSITIVE.digamma() + (A / 4).erfinv() + torch.sinc(A),
+        torch.i0(A) + torch.special.i1(A),
+    ),
+    "entropies": lambda: torch.special.entr(A.relu()) + torch.special.xlog1py(A.relu(), POSITIVE),
     "nan_to_num": lambda: (INFINITE.nan_to_num(), INFINITE.nan_to_num(1.0, 2.0, 3.0)),
 }
 
 COMPLEX: dict[str, Function] = {
+    "directions": lambda: (TURNS.sgn(), (TURNS * 0).sgn()),
+    "copied": lambda: (torch.zeros_like(TURNS).copy_(TURNS), torch.zeros_like(TURNS).copy_(A)),
+    "products": lambda: (
+        TURNS @ TURNS.mT,
+        torch.mm(TURNS, TURNS.mT),
+        torch.bmm(TURNS[None], TURNS.mT[None]),
+        torch.mv(TURNS, TURNS[0]),
+        torch.dot(TURNS[0], TURNS[1]),
+        torch.vdot(TURNS[0], TURNS[1]),
+    ),
     "arithmetic": lambda: (
         TURNS + A,
         torch.sub(TURNS, TURNS.mT.mT.clone(), alpha=2),
@@ -182,6 +213,14 @@ PRODUCTS: dict[str, Function] = {
     "grouped": lambda: F.grouped_mm(
         SQUARE, SQUARE.repeat(3, 1, 1) * A.mT[:, :1, None], offs=torch.tensor([1, 1, 4]).int()
     ),
+    "grouped by columns": lambda: F.grouped_mm(
+        SQUARE.repeat(2, 1, 1) * A[:, :1, None], SQUARE, offs=torch.tensor([1, 4]).int()
+    ),
+    "grouped along the sum": lambda: F.grouped_mm(
+        SQUARE, SQUARE.mT, offs=torch.tensor([1, 1, 4]).int()
+    ),
+    "grouped in three axes": lambda: F.grouped_mm(SQUARE[None], SQUARE.mT[None]),
+    "bilinear": lambda: F.bilinear(A, B, KERNEL[:2].repeat(1, 2, 1)[:, :3], ROW[:2]),
     "distances": lambda: (
         [torch.cdist(CUBE, CUBE.flip(1), p) for p in (1, 2, 3, torch.inf)]
         + [torch.cdist(BYTES[None].float(), SIGNED[None].float(), 0)]
@@ -215,7 +254,22 @@ def _running_statistics() -> tuple[Tensor, ...]:
     return normed, mean * 2, variance * 2
 
 
+def _native_norms() -> tuple[Any, ...]:
+    """The operators that a backward pass sees in the place of a norm."""
+    gain, bias, aten = torch.tensor([1.0, 0.5, -2.0]), torch.tensor([0.0, 1.0, 0.5]), torch.ops.aten
+    moments = [(torch.zeros(3), torch.ones(3)) for _ in range(4)]
+    normed = (
+        aten.native_batch_norm(CUBE, gain, bias, *moments[0], True, 0.3, 1e-5),
+        aten._native_batch_norm_legit(CUBE, gain, bias, *moments[1], True, 0.3, 1e-5),
+        aten._batch_norm_with_update(CUBE, gain, bias, *moments[2], 0.3, 1e-5),
+        aten._native_batch_norm_legit(CUBE, gain, bias, *moments[3], False, 0.3, 1e-5),
+        aten.native_group_norm(CUBE, gain, bias, 2, 3, 4, 3, 1e-5),
+    )
+    return normed[0][0], normed, [mean * 2 + variance for mean, variance in moments]
+
+
 NORMS: dict[str, Function] = {
+    "native": _native_norms,
     "batch_norm in training": lambda: _running_statistics(),
     "weight_norm": lambda: (
         torch._weight_norm(A, POSITIVE[:, :1], 0),
@@ -266,6 +320,13 @@ REDUCTIONS: dict[str, Function] = {
     "argmax": lambda: (CUBE.argmax(), CUBE.argmax(1), CUBE.argmin(), CUBE.argmin(-1)),
     "any": lambda: (MASK.any(), MASK.any(0), MASK.all(), MASK.all(1), A.any(), MASK.all((0, 1))),
     "logsumexp": lambda: CUBE.logsumexp(-1),
+    "logsumexp of nothing": lambda: (
+        torch.full((2, 3), -torch.inf).logsumexp(1),
+        INFINITE[1].logsumexp(0),
+    ),
+    "logcumsumexp": lambda: (CUBE.logcumsumexp(1), torch.tensor(2.0).logcumsumexp(0)),
+    "bincount": lambda: (TIES.bincount(), TIES[:3].bincount(ROW, minlength=5)),
+    "histc of equals": lambda: torch.tensor([2.0, 2.0]).histc(4),
     "count_nonzero": lambda: (A.relu().count_nonzero(), A.relu().count_nonzero(1)),
     "cumsum": lambda: (CUBE.cumsum(1), CUBE.cumprod(-1), CUBE.cummax(2)[0], CUBE.cummin(2)[0]),
     "var": lambda: (CUBE.var(), CUBE.var(1, unbiased=False), CUBE.std(-1), CUBE.std()),
@@ -295,6 +356,48 @@ LAYOUT: dict[str, Function] = {
     "flip": lambda: CUBE.flip(0, 2),
     "roll": lambda: CUBE.roll((1, -2), (0, 2)) + CUBE.roll(5),
     "pad": lambda: F.pad(CUBE, (1, 2, 0, 1), value=0.5) + 0,
+    "flip of no axis": lambda: CUBE.flip(()),
+    "rows put elsewhere": lambda: (
+        torch.diag(ROW) + torch.diag_embed(ROW),
+        A.rot90(),
+        torch.block_diag(A, ROW),
+        A.tile(2, 2),
+        torch.diagonal_scatter(SQUARE, torch.arange(4.0)),
+        torch.slice_scatter(CUBE, CUBE[:, :1] * 2, 1, 1, 2),
+        torch.select_scatter(A, ROW, 0, 1),
+        A.repeat_interleave(torch.tensor([1, 2, 0]), 1),
+    ),
+    "pixels put elsewhere": lambda: (
+        F.pixel_shuffle(IMAGE, 2),
+        F.pixel_unshuffle(IMAGE, 3),
+        F.channel_shuffle(IMAGE, 2),
+        F.unfold(IMAGE, 3, stride=2, padding=1),
+        F.max_unpool2d(*F.max_pool2d(IMAGE, 2, return_indices=True), 2),
+        F.interpolate(IMAGE, scale_factor=1.5, mode="nearest-exact"),
+    ),
+    "copies that are views elsewhere": lambda: (
+        torch.permute_copy(CUBE, (2, 0, 1)),
+        torch.unbind_copy(CUBE, 1),
+        torch.split_copy(CUBE, 2),
+    ),
+    "complex numbers put elsewhere": lambda: (
+        TURNS.flip(1),
+        torch.stack([TURNS, TURNS]),
+        F.pad(TURNS, (1, 0), value=0.5),
+    ),
+    "interpolated": lambda: (
+        F.interpolate(IMAGE, (4, 9), mode="bilinear"),
+        F.interpolate(IMAGE, (9, 4), mode="bicubic", align_corners=True),
+        F.interpolate(IMAGE, (4, 4), mode="bilinear", antialias=True),
+        F.interpolate(IMAGE[0], 7, mode="linear"),
+    ),
+    "folded": lambda: F.fold(F.unfold(IMAGE, 2), (6, 6), 2),
+    "Fourier transforms": lambda: (
+        torch.fft.rfft(CUBE),
+        torch.fft.fft2(CUBE),
+        torch.fft.irfft(TURNS),
+        torch.fft.ifft(TURNS),
+    ),
     "cropping": lambda: F.pad(CUBE, (-1, 0)),
     "repeat_interleave": lambda: CUBE.repeat_interleave(3, dim=1),
     "unfold": lambda: CUBE.unfold(2, 2, 1) * 1,
@@ -326,6 +429,33 @@ SELECTION: dict[str, Function] = {
     "gather": lambda: SQUARE.gather(1, torch.tensor([[0, 2], [3, 1]])),
     "index_select": lambda: CUBE.index_select(1, torch.tensor([2, 0, 2])),
     "take": lambda: CUBE.take(torch.tensor([0, 5, 23])),
+    "take from the end": lambda: CUBE.take(torch.tensor([-1, -24, 3])),
+    "of one number": lambda: (
+        A[0, 0].index_select(0, torch.tensor([0])),
+        A[0, 0].index_add(0, torch.tensor([0]), B[0, 1]),
+        A[0, 0].index_copy(0, torch.tensor([0]), B[0, :1].clone()),
+    ),
+    "masked_scatter": lambda: (
+        A.masked_scatter(MASK, B),
+        CUBE.masked_scatter(MASK[:, :, None], CUBE.flip(0)),
+    ),
+    "searchsorted": lambda: (
+        torch.searchsorted(ROW.sort()[0], A),
+        torch.bucketize(A, ROW.sort()[0], right=True),
+        torch.searchsorted(SQUARE, SQUARE.mT.contiguous(), side="right"),
+    ),
+    "isin": lambda: (torch.isin(WHOLE, torch.tensor([5, 12])), torch.isin(WHOLE, 5, invert=True)),
+    "the middle": lambda: (
+        CUBE.median(),
+        CUBE.median(1),
+        CUBE.kthvalue(2, 1),
+        INFINITE.median(1),
+        INFINITE.nanmedian(1),
+        INFINITE.nanmedian(),
+        torch.tensor(2.0).median(0),
+        TIES.reshape(4, 10).median(1),
+    ),
+    "distinct": lambda: torch.ops.aten._unique(TIES)[0],
     "index": lambda: CUBE[torch.tensor([1, 0]), :, torch.tensor([-1, 2])],
     "index in the middle": lambda: CUBE[:, torch.tensor([[2, 0], [1, 1]])],
     "index by mask": lambda: (A[MASK], CUBE[MASK], CUBE[:, torch.tensor([True, False, True])]),
@@ -334,7 +464,8 @@ SELECTION: dict[str, Function] = {
         CUBE[MASK, torch.tensor([3, 0, 1, 2])],
         CUBE[torch.tensor([True, False]), :, torch.tensor([-1, 2])],
     ),
-    "_unsafe_index": lambda: F.interpolate(CUBE, scale_factor=2),
+    "_unsafe_index": lambda: torch.ops.aten._unsafe_index(CUBE, [None, torch.tensor([2, 0])]),
+    "nearest": lambda: F.interpolate(CUBE, scale_factor=2),
     "masked_select": lambda: CUBE.masked_select(MASK[:, :, None]),
     "one_hot": lambda: F.one_hot(torch.tensor([2, 0]), 4),
     "take_along_dim": lambda: torch.take_along_dim(A, WHOLE.abs() % 3, 1),
@@ -351,6 +482,11 @@ CREATION: dict[str, Function] = {
     "full": lambda: torch.full((2,), 3.5) + torch.full_like(ROW[:2], 2) + ROW.new_full((2,), 1),
     "arange": lambda: (torch.arange(4), torch.arange(1, 4), torch.arange(0.5, 3, 0.5)),
     "linspace": lambda: torch.linspace(0, 1, 5) + torch.linspace(2, 2, 1),
+    "between two cells": lambda: [
+        make(start, end, 4)
+        for make in (torch.linspace, torch.logspace)
+        for start, end in ((ROW[0], 2.0), (-1.0, ROW[2]), (ROW[0], ROW[2]), (0.0, 2.0))
+    ],
     "eye": lambda: torch.eye(3) + torch.eye(3, 3),
     "indices": lambda: (torch.tril_indices(3, 4), torch.triu_indices(3, 3, 1)),
     "scalar_tensor": lambda: torch.scalar_tensor(2.5) + 0,
@@ -376,6 +512,14 @@ CONVOLUTION: dict[str, Function] = {
 }
 
 POOLING: dict[str, Function] = {
+    "pooling at random places": lambda: (
+        torch.ops.aten.fractional_max_pool2d(IMAGE, [2, 3], [3, 2], SHARES[:2, :4, :2].clone()),
+        torch.ops.aten.fractional_max_pool3d(
+            IMAGE[:, :, None].expand(2, 4, 3, 6, 6), [1, 2, 2], [2, 4, 3], SHARES.clone()
+        ),
+        torch.ops.aten._adaptive_avg_pool2d(IMAGE, [4, 3]),
+        torch.ops.aten._adaptive_avg_pool3d(IMAGE, [2, 4, 3]),
+    ),
     "max_pool1d": lambda: F.max_pool1d(CUBE, 2) + F.max_pool1d(CUBE, 3, 2, padding=1),
     "max_pool2d": lambda: (
         F.max_pool2d(IMAGE, 3, 2, 1) + F.max_pool2d(IMAGE, (2, 4), ceil_mode=True)[..., :3, :1]
@@ -437,6 +581,16 @@ def _written() -> tuple[Tensor, ...]:
     return before, out, out.sum()
 
 
+def _reduced_by_index() -> list[Tensor]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch calls the operator new
+        return [
+            A.index_reduce(0, torch.tensor([1, 1]), B, how, include_self=keep)
+            for how in ("prod", "mean", "amax", "amin")
+            for keep in (True, False)
+        ]
+
+
 WRITING: dict[str, Function] = {
     "writes": _written,
     "accumulated": _accumulated,
@@ -448,6 +602,11 @@ WRITING: dict[str, Function] = {
         for keep in (True, False)
     ),
     "scatter": lambda: torch.scatter(A, 1, torch.tensor([[0], [2]]), B),
+    "put": lambda: (
+        A.put(torch.tensor([[0, -1]]), torch.tensor([[7.0, 8.0]])),
+        A.put(torch.tensor([1, 1]), ROW[:2].clone(), accumulate=True),
+    ),
+    "index_reduce": _reduced_by_index,
     "scatter of one number": lambda: torch.scatter(torch.tensor(1.0), 0, torch.tensor(0), 5.0),
     "index_add, scaled": lambda: torch.index_add(A, 0, torch.tensor([1, 1]), B, alpha=-2),
     "index_fill from the end": lambda: A.index_fill(1, torch.tensor([-1]), 4.0),
@@ -523,7 +682,60 @@ ATTENTION: dict[str, Function] = {
     ),
 }
 
+
+IDS = torch.tensor([3, 0, 1, 1, 2])
+GRID = torch.linspace(-1.3, 1.3, 2 * 2 * 3 * 2 * 3).reshape(2, 2, 3, 2, 3).sin() * 1.2
+
+WRITTEN_OUT: dict[str, Function] = {
+    "embedding_bag": lambda: (
+        [
+            F.embedding_bag(IDS, SQUARE, torch.tensor([0, 2, 2]), mode=mode)
+            for mode in ("sum", "mean", "max")
+        ]
+        + [
+            F.embedding_bag(
+                IDS,
+                SQUARE,
+                torch.tensor([0, 2, 5]),
+                mode="sum",
+                per_sample_weights=CUBE[0, :, 0].new_tensor([1, 2, 3, 4, 5]),
+                include_last_offset=True,
+                padding_idx=1,
+            )
+        ]
+    ),
+    "ctc_loss": lambda: [
+        F.ctc_loss(
+            CUBE.reshape(6, 1, 4).expand(6, 2, 4).log_softmax(-1),
+            targets,
+            torch.tensor([6, 4]),
+            torch.tensor([2, 3]),
+            reduction="none",
+        )
+        for targets in (torch.tensor([[1, 1, 0], [3, 2, 1]]), torch.tensor([1, 1, 3, 2, 1]))
+    ],
+    "distances within": lambda: [F.pdist(SQUARE.cos(), p) for p in (1, 2, 3)],
+    "cross": lambda: torch.linalg.cross(A, B) + torch.cross(A, ROW.expand(2, 3), dim=1),
+    "addr": lambda: torch.addr(A, ROW[:2], ROW, beta=0.5, alpha=2),
+    "renorm": lambda: torch.renorm(CUBE, 2, 1, 3.0),
+    "grid_sample": lambda: [
+        F.grid_sample(
+            IMAGE[:, :2, None].expand(2, 2, 3, 6, 6) * torch.arange(3.0)[:, None, None],
+            GRID,
+            mode=mode,
+            padding_mode=padding,
+            align_corners=aligned,
+        )
+        for mode in ("bilinear", "nearest")
+        for padding, aligned in (("zeros", False), ("border", True), ("reflection", True))
+    ],
+    "grid_sample of an image": lambda: F.grid_sample(
+        IMAGE, GRID[:, 0, ..., :2], align_corners=False
+    ),
+}
+
 FAMILIES: dict[str, dict[str, Function]] = {
+    "written out": WRITTEN_OUT,
     "elementwise": ELEMENTWISE,
     "activations": ACTIVATIONS,
     "complex": COMPLEX,

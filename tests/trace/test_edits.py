@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from glassformer.errors import TraceError, UnknownNameError
-from glassformer.trace import Trace, diff, trace
+from glassformer.trace import Trace, diff, replay, trace
 
 
 def assert_same(one: Trace, other: Trace) -> None:
@@ -254,3 +254,49 @@ def test_edits_that_are_no_edits_of_this_trace_are_named() -> None:
     # A trace made by an edit is a trace of the same run: its cells and the first one's are shared.
     once = seen.edit({seen["hidden"][0]: 2.0})
     assert once.edit({seen["hidden"][1]: 3.0})["hidden"].value[:2].tolist() == [2, 3]
+
+
+def test_a_replay_takes_the_kernel_that_the_run_took() -> None:
+    """`matmul` folds a batch into a parameter's rows, and not into those of another tensor."""
+    torch.manual_seed(0)
+    weight = nn.Parameter(torch.randn(64, 4))
+    rows = torch.randn(1, 9, 20)[..., :4]
+    traced = trace(lambda x: weight @ x.mT, rows)
+    assert_same(traced, replay(traced))
+
+
+def partly_written(x: Tensor) -> Tensor:
+    places = torch.empty(6)
+    places[:2] = x[:2]
+    kept = places.clone()
+    return kept[:2] * 2
+
+
+def test_memory_that_nothing_was_written_to_is_no_difference() -> None:
+    one, other = trace(partly_written, torch.ones(3)), trace(partly_written, torch.ones(3))
+    for traced, rubbish in ((one, 7.0), (other, torch.nan)):
+        for step in traced.steps[:-1]:
+            if step.shape == (6,):
+                step.view.tensor()[2:] = rubbish
+    kept = next(step for step in one.steps if step.op == "clone")
+    assert kept[3].is_unwritten
+    assert not kept[0].is_unwritten
+    assert kept[3].explain() == f"{kept.name}[3]: not yet written  (clone)"
+    assert kept[3].to_dict()["unwritten"] is True
+    assert kept[0].to_dict()["unwritten"] is False
+    assert str(diff(one, other)) == "no difference"
+    assert one.verify().ok
+    other.outputs["output"].view.tensor()[0] = 5.0
+    assert [step.name for step in diff(one, other).steps] == [other.steps[-1].name]
+
+
+def test_rows_beyond_the_last_group_are_not_written() -> None:
+    torch.manual_seed(0)
+    ends = torch.tensor([1, 3], dtype=torch.int32)
+    traced = trace(
+        lambda a, b: F.grouped_mm(a, b, offs=ends), torch.randn(4, 8), torch.randn(2, 8, 8)
+    )
+    made = traced.steps[-1]
+    assert [made[row, 0].is_unwritten for row in range(4)] == [False, False, False, True]
+    assert traced.verify().ok
+    assert traced.verify().cells == 3 * 8

@@ -193,10 +193,19 @@ def test_complex_numbers_are_pairs_of_real_ones() -> None:
 
 
 def test_an_operator_without_a_rule_for_complex_numbers_says_so() -> None:
-    traced = trace(lambda x: torch.fft.fft(x).abs(), torch.arange(4.0))
+    traced = trace(lambda x: torch.tanh(torch.complex(x, x)).abs(), torch.arange(4.0))
     assert traced.verify().ok
-    assert [traced[name].op for name in traced.verify().opaque] == ["_fft_r2c"]
-    assert "no rule for _fft_r2c; made from x" in traced.steps[0][1, 0].explain()
+    assert [traced[name].op for name in traced.verify().opaque] == ["tanh"]
+    assert "no rule for tanh; made from complex" in traced["tanh"][1, 0].explain()
+
+
+def test_a_fourier_transform_is_a_sum_with_fixed_weights() -> None:
+    traced = trace(lambda x: torch.fft.fft(x), torch.tensor([1.0, 2.0, 4.0, 8.0]))
+    assert traced.verify().ok
+    assert traced.verify().opaque == []
+    imaginary = traced.steps[0][1, 1]
+    assert imaginary.value == 6
+    assert imaginary.formula == "−x[1] + x[3]"
 
 
 POSITIONS = torch.tensor([0.5, -1.0])

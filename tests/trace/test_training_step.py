@@ -246,3 +246,30 @@ def test_why_a_weight_moved() -> None:
     assert text.startswith("to_classes.weight[0, 3]: ")
     for word in ("gradient =", "first_moment", "second_moment", "share_kept", "new weight ="):
         assert word in text
+
+
+class PlainStatistics(nn.Module):
+    """A batch norm whose running statistics are neither buffers nor parameters."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.inner = nn.Linear(3, 3)
+        self.kept = {"mean": torch.zeros(3), "variance": torch.ones(3)}
+
+    def forward(self, x: Tensor) -> Tensor:
+        mean, variance = self.kept["mean"], self.kept["variance"]
+        return F.batch_norm(self.inner(x), mean, variance, training=True, momentum=0.5)
+
+
+def test_running_statistics_that_are_plain_attributes_move_once() -> None:
+    x = torch.linspace(-1, 2, 12).reshape(4, 3).sin()
+    model, twin = PlainStatistics(), PlainStatistics()
+    traced = trace_training_step(
+        model, x, loss=lambda y: (y * y * x).sum(),
+        optimiser=torch.optim.SGD(model.parameters(), lr=0.1),
+    )  # fmt: skip
+    twin(x)
+    for name, value in twin.kept.items():
+        torch.testing.assert_close(model.kept[name], value, rtol=0, atol=0)
+    assert traced.verify().ok, str(traced.verify())

@@ -76,7 +76,9 @@ def shifted(call: Call, index: Index) -> Expression:
 
 
 def original(call: Call, index: Index) -> Expression:
-    return ORIGINALS[call.operator.name](call, index)
+    made = ORIGINALS[call.operator.name](call, index)
+    assert made is not None
+    return made
 
 
 ORIGINALS = {
@@ -198,3 +200,20 @@ def test_a_mask_fill_does_not_excuse_an_error() -> None:
     traced = trace(function, torch.tensor([-1e9, 1.0, 2.0]))
     traced.outputs["output"].view.tensor()[1] += 1e-4
     assert not traced.verify().ok
+
+
+def test_the_first_line_says_how_many_cells_have_no_rule() -> None:
+    explained = trace(lambda x: x.exp(), torch.ones(3))
+    assert str(explained.verify()).splitlines()[0].endswith("; all have a rule")
+    opaque = trace(lambda x: torch.linalg.inv(x.exp()), torch.eye(3))
+    report = opaque.verify()
+    assert report.without_rule == sum(step.view.numel for step in opaque.steps if step.is_opaque)
+    first = str(report).splitlines()[0]
+    assert first.endswith(f"; {report.without_rule} more have no rule")
+
+
+def test_whole_numbers_that_float64_cannot_hold_are_not_judged() -> None:
+    large = torch.tensor([2**62 + 1, 7])
+    report = trace(lambda x: x - 2**62, large).verify()
+    assert report.ok
+    assert report.cells == 1

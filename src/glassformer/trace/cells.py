@@ -132,6 +132,24 @@ class Cell:
         return value
 
     @property
+    def is_unwritten(self) -> bool:
+        """Whether nothing has been written there yet: it shows what the memory held before.
+
+        A copy of such a cell is as unwritten as the cell.
+        """
+        step, index = self.step, self.index
+        while not step.is_unwritten:
+            if index in step.pinned:
+                return False
+            expression = step.expression(index)
+            if expression is None:
+                return step.rule is not None
+            if not isinstance(expression, Entry):
+                return False
+            step, index = expression.view.owner(_fixed(expression))
+        return index not in step.pinned
+
+    @property
     def role(self) -> Role:
         """parameter, input, activation or constant."""
         return self.step.role
@@ -242,6 +260,11 @@ class Cell:
         own = self.step.module.removeprefix("gradients").removeprefix(".")
         short = name.removeprefix("gradients.").removeprefix(f"{own}." if own else "")
         return f"∂{short}" if gradient else short
+
+
+def _fixed(entry: Entry) -> Index:
+    """The index of an entry that is one cell."""
+    return tuple(part.start if isinstance(part, Axis) else part for part in entry.index)
 
 
 def leaves(expression: Expression) -> Iterator[Cell]:

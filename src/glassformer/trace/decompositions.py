@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch._decomp import decomposition_table
 from torch.nn import functional
+from torch.utils._python_dispatch import _disable_current_modes
 
 __all__ = ["find"]
 
@@ -61,7 +62,8 @@ def embedding_bag(
     nothing = rows.new_zeros(bags, weight.shape[1])
     sizes = torch.bincount(bag, minlength=bags)
     if mode == 2:
-        made = nothing.index_reduce(0, bag, rows, "amax", include_self=False)
+        places = bag[:, None].expand_as(rows)
+        made = nothing.scatter_reduce(0, places, rows, "amax", include_self=False)
     else:
         made = nothing.index_add(0, bag, rows)
         if mode == 1:
@@ -77,35 +79,37 @@ def ctc_loss(
     blank: int = 0,
     _zero_infinity: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """−log of the summed probability of all alignments, time step by time step."""
-    starts = [0]
-    for length in target_lengths:
-        starts.append(starts[-1] + int(length))
-    losses = []
-    for place, (time, length) in enumerate(zip(input_lengths, target_lengths, strict=True)):
-        row = targets[place, : int(length)] if targets.ndim == 2 else None
-        labels = targets[starts[place] : starts[place + 1]] if row is None else row
-        losses.append(_alignments(log_probs[: int(time), place], labels, blank))
-    return torch.stack(losses), log_probs.detach()
+    """−log of the summed probability of all alignments, time step by time step.
 
-
-def _alignments(log_probs: Tensor, labels: Tensor, blank: int) -> Tensor:
-    """The loss of one sequence: states are its labels with blanks before, between and after."""
-    states = labels.new_full((2 * len(labels) + 1,), blank)
-    states[1::2] = labels
-    number = torch.arange(len(states))
+    States are a sequence's labels with blanks before, between and after them.
+    """
+    times, lengths = (torch.as_tensor(given) for given in (input_lengths, target_lengths))
+    labels = targets if targets.ndim == 2 else _below_each_other(targets, lengths.tolist())
+    states = labels.new_full((len(labels), 2 * labels.shape[1] + 1), blank)
+    states[:, 1::2] = labels
+    number = torch.arange(states.shape[1])
     # A label may follow another one at once, unless it is the same.
-    skips = (states != blank) & (number > 1) & (states != states.roll(2))
-    emitted = log_probs[:, states]
-    if not len(emitted):  # no time at all: certain without labels, else impossible
-        return log_probs.new_full((), math.inf if len(labels) else 0.0) + log_probs.sum()
-    reached = torch.where(number < 2, emitted[0], _IMPOSSIBLE)
-    for now in emitted[1:]:
+    skips = (states != blank) & (number > 1) & (states != states.roll(2, 1))
+    emitted = log_probs.gather(2, states.expand(len(log_probs), -1, -1))
+    certain = torch.where(number == 0, 0.0, _IMPOSSIBLE).to(log_probs.dtype)
+    reached = torch.where((times > 0)[:, None] & (number < 2), emitted[0], _IMPOSSIBLE)
+    reached = torch.where((times > 0)[:, None], reached, certain)
+    for time, now in enumerate(emitted[1:], 1):
         before = functional.pad(reached, (2, 0), value=_IMPOSSIBLE)
-        skipped = torch.where(skips, before[:-2], _IMPOSSIBLE)
-        reached = torch.logsumexp(torch.stack([reached, before[1:-1], skipped]), 0) + now
-    loss = -torch.logsumexp(reached[-2:], 0)
-    return torch.where(loss > -_IMPOSSIBLE / 2, math.inf, loss)
+        skipped = torch.where(skips, before[:, :-2], _IMPOSSIBLE)
+        joined = torch.logsumexp(torch.stack([reached, before[:, 1:-1], skipped]), 0) + now
+        reached = torch.where((time < times)[:, None], joined, reached)
+    last = reached.gather(1, 2 * lengths[:, None].long())
+    label = reached.gather(1, (2 * lengths[:, None].long() - 1).clamp(min=0))
+    label = torch.where(lengths[:, None] > 0, label, _IMPOSSIBLE)
+    loss = -torch.logaddexp(last, label).squeeze(1)
+    return torch.where(loss > -_IMPOSSIBLE / 2, math.inf, loss), log_probs.detach()
+
+
+def _below_each_other(targets: Tensor, lengths: list[int]) -> Tensor:
+    """Sequences that stood one after the other, filled up to the longest."""
+    rows = list(targets.split([int(length) for length in lengths]))
+    return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
 
 
 _IMPOSSIBLE = -1e30
@@ -123,11 +127,11 @@ def trilinear(
     _unroll_dim: int = 1,
 ) -> Tensor:
     """Σ of the products of three tensors, each given the axes that it lacks."""
-    factors = [
-        reduce(Tensor.unsqueeze, axes, factor)
-        for factor, axes in ((i1, expand1), (i2, expand2), (i3, expand3))
-    ]
-    product = factors[0] * factors[1] * factors[2]
+    product: Tensor = (
+        reduce(Tensor.unsqueeze, expand1, i1)
+        * reduce(Tensor.unsqueeze, expand2, i2)
+        * reduce(Tensor.unsqueeze, expand3, i3)
+    )
     return product.sum(sumdim) if sumdim else product
 
 
@@ -225,6 +229,16 @@ def distances_gradient(
     return (torch.where(far == 0, 0.0, share) * push).sum(-2)
 
 
+def fractional_pool_gradient(
+    gradient: Tensor, x: Tensor, kernel: list[int], _output: list[int], indices: Tensor
+) -> Tensor:
+    """Each cell that was the largest under windows gathers their gradients."""
+    start = -len(kernel)
+    nothing = torch.zeros_like(x).flatten(start)
+    sent = nothing.scatter_add(-1, indices.flatten(start), gradient.flatten(start))
+    return sent.reshape(x.shape)
+
+
 def repeated_places(repeats: Tensor, *, output_size: int | None = None) -> Tensor:
     """0 as often as the first number says, then 1, …."""
     ends = repeats.cumsum(0)
@@ -267,8 +281,9 @@ def linear_cross_entropy_each(
 
 def linear_dynamic(x: Tensor, packed: Any, reduce_range: bool = False) -> Tensor:
     """A linear layer in whole numbers: x in 8 bits, by its own least and largest number."""
-    weight, bias = torch.ops.quantized.linear_unpack(packed)
-    whole, scales, zeros = _dequantised_parts(weight)
+    with _disable_current_modes():  # what was packed are constants of the layer
+        weight, bias = torch.ops.quantized.linear_unpack(packed)
+        whole, scales, zeros = _dequantised_parts(weight)
     least, most = x.min().clamp(max=0), x.max().clamp(min=0)
     levels = 127 if reduce_range else 255
     scale = (most.double() - least.double()) / levels
@@ -300,6 +315,8 @@ _OWN: dict[str, Decomposition] = {
     "aten::renorm": renorm,
     "aten::grid_sampler_3d": sample_volume,
     "aten::_cdist_backward": distances_gradient,
+    "aten::fractional_max_pool2d_backward": fractional_pool_gradient,
+    "aten::fractional_max_pool3d_backward": fractional_pool_gradient,
     "aten::repeat_interleave.Tensor": repeated_places,
     "torch_nn::_linear_cross_entropy_batch_chunked": linear_cross_entropy,
     "torch_nn::_linear_cross_entropy_batch_chunked_no_reduction": linear_cross_entropy_each,

@@ -80,12 +80,29 @@ def _tensors(trace: Trace) -> dict[str, Step]:
     return {step.name: step for step in [*steps, *trace.steps]}
 
 
+def _may_be_unwritten(step: Step) -> bool:
+    """Whether cells of a step may hold what was in the memory before: copies of `torch.empty`."""
+    if step.is_unwritten or step.call is None:
+        return step.is_unwritten
+    if step.op == "_grouped_mm":
+        return True
+    versions = [view.version for view in step.call.inputs()]
+    for version in versions:
+        base = version.base
+        if base is not None and all(known is not base for known in versions):
+            versions.append(base)
+    return any(owner.is_unwritten for version in versions for owner in version.owners)
+
+
 def _compare(before: Step, after: Step) -> StepDifference | None:
     shared = before.view.version.storage._cdata == after.view.version.storage._cdata
     if shared or before.view.numel == 0:
         return None
     old, new = before.view.tensor(), after.view.tensor()
     mask = (old != new) & ((old == old) | (new == new))  # NaN equals NaN here
+    if _may_be_unwritten(after) or _may_be_unwritten(before):
+        for index in map(tuple, mask.nonzero().tolist()):
+            mask[index] = not (Cell(before, index).is_unwritten or Cell(after, index).is_unwritten)
     if not bool(mask.any()):
         return None
     gap = (new.double() - old.double()).abs_().nan_to_num_(nan=torch.inf).masked_fill_(~mask, 0.0)

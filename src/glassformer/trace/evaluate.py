@@ -53,10 +53,6 @@ def _by_torch(function: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Flo
     return apply
 
 
-def _polygamma(order: Floats, value: Floats) -> Floats:
-    return _by_torch(lambda x: torch.polygamma(int(order), x))(value)
-
-
 FUNCTIONS: dict[str, Callable[..., Floats]] = {
     "exp": np.exp,
     "exp2": np.exp2,
@@ -70,7 +66,6 @@ FUNCTIONS: dict[str, Callable[..., Floats]] = {
     "erfinv": _by_torch(torch.erfinv),
     "lgamma": _by_torch(torch.lgamma),
     "digamma": _by_torch(torch.digamma),
-    "polygamma": _polygamma,
     "i0": _by_torch(torch.i0),
     "i1": _by_torch(torch.special.i1),
     "mantissa": lambda value: np.frexp(value)[0],
@@ -129,6 +124,9 @@ _FILL = 1e6
 _SMALLEST = 2.0**-126
 
 
+_EXACT = 2**53  # whole numbers beyond it are not all in float64
+
+
 class Evaluation:
     """One evaluation: its value, and the sizes of what went into it.
 
@@ -145,6 +143,8 @@ class Evaluation:
         self._rounding = rounding
         self._named = {} if named is None else named
         self._sizes: list[float] = []
+        self.is_exact = True
+        """False where a whole number was read that float64 cannot hold."""
         self._expression = expression
         with np.errstate(all="ignore"):
             self.value = float(self._of(expression, ()))
@@ -222,6 +222,8 @@ class Evaluation:
     def _read(self, values: npt.NDArray[np.generic] | np.generic) -> Floats:
         """Operands as float64, rounded if asked, their size noted."""
         numbers = as_floats(values)
+        if values.dtype.kind in "iu" and numbers.size and np.abs(numbers).max() > _EXACT:
+            self.is_exact = False
         if self._rounding is not None:
             numbers = self._rounding(numbers)
         if numbers.size:
@@ -236,6 +238,8 @@ class Evaluation:
     def _read_one(self, value: float) -> Floats:
         """One operand: the same as `_read`, without the cost of an array."""
         number = np.float64(value)
+        if isinstance(value, int) and abs(value) > _EXACT:
+            self.is_exact = False
         if self._rounding is not None:
             return self._read(number)
         if math.isfinite(number):

@@ -43,6 +43,8 @@ def explain(cell: Cell, depth: int, terms: int, digits: int) -> str:
 
 
 def _lines(cell: Cell, terms: int, digits: int) -> list[str]:
+    if cell.is_unwritten:
+        return [f"{cell.name}: not yet written  ({cell.step.op})"]
     value = text.number(cell.value, digits)
     expression = cell.expression
     what = cell.step.op if expression is not None else cell.role
@@ -121,6 +123,7 @@ def to_dict(cell: Cell, depth: int, most: int | None) -> dict[str, Any]:
     data["stage"] = cell.step.stage
     data["expanded"] = cell.step.expanded
     data["opaque"] = cell.step.is_opaque
+    data["unwritten"] = cell.is_unwritten
     if cell.source is not None:
         data["source"] = source_parts(cell.source)
     expression = cell.expression

@@ -83,7 +83,17 @@ class View:
     last axis of their own: a cell is always one real number.
     """
 
-    __slots__ = ("_array", "_digits", "dtype", "offset", "pairs", "shape", "strides", "version")
+    __slots__ = (
+        "_array",
+        "_digits",
+        "dtype",
+        "needs_gradient",
+        "offset",
+        "pairs",
+        "shape",
+        "strides",
+        "version",
+    )
 
     def __init__(
         self,
@@ -93,8 +103,11 @@ class View:
         offset: int,
         dtype: torch.dtype,
         pairs: bool = False,
+        needs_gradient: bool = False,
     ) -> None:
         self.pairs = pairs
+        self.needs_gradient = needs_gradient
+        """Whether the tensor was a parameter that is trained: kernels are chosen by it."""
         self.version = version
         self.shape = shape
         self.strides = strides
@@ -110,12 +123,14 @@ class View:
         if tensor.dtype.is_complex:
             spread = tuple(2 * stride for stride in strides)
             place, real = 2 * int(tensor.storage_offset()), tensor.dtype.to_real()
-            return cls(version, (*shape, 2), (*spread, 1), place, real, pairs=True)
-        return cls(version, shape, strides, int(tensor.storage_offset()), tensor.dtype)
+            return cls(version, (*shape, 2), (*spread, 1), place, real, True, tensor.requires_grad)
+        place = int(tensor.storage_offset())
+        return cls(version, shape, strides, place, tensor.dtype, False, tensor.requires_grad)
 
     def on(self, version: Version) -> View:
         """The same window on another version."""
-        return View(version, self.shape, self.strides, self.offset, self.dtype, self.pairs)
+        window = (self.shape, self.strides, self.offset, self.dtype, self.pairs)
+        return View(version, *window, self.needs_gradient)
 
     @property
     def ndim(self) -> int:

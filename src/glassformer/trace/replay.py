@@ -240,9 +240,10 @@ class _Replay:
         targets = {id(old): (new, self._version(old).storage.clone()) for old, new in call.writes}
 
         def tensor(view: View) -> Tensor:
-            if id(view.version) in targets:
-                return view.on(Version(targets[id(view.version)][1])).given()
-            return self._view(view).given()
+            version = targets.get(id(view.version))
+            new = self._view(view) if version is None else view.on(Version(version[1]))
+            # `matmul` folds its axes in another way where an operand is to be trained.
+            return new.given().requires_grad_(view.needs_gradient)
 
         args = self._map(call.args, tensor)
         kwargs = {key: self._map(part, tensor) for key, part in call.kwargs.items()}

@@ -118,6 +118,11 @@ class Step:
         return computed and self.rule is None and self.view.numel > 0
 
     @property
+    def is_unwritten(self) -> bool:
+        """Whether it is memory that was only reserved (`torch.empty`): it holds no number yet."""
+        return self.call is not None and rules.is_unwritten(self.call.operator)
+
+    @property
     def expanded(self) -> bool:
         """Whether the trace wrote it out in the place of a fused operator."""
         return self.call is not None and self.call.expanded
@@ -163,7 +168,7 @@ class Step:
         return tuple(found)
 
     def expression(self, index: Index) -> Expression | None:
-        """The arithmetic of one cell; None for what is given, opaque, or set by an edit."""
+        """The arithmetic of one cell; None if it is given, opaque, unwritten or set by an edit."""
         return None if index in self.pinned else self.unedited_expression(index)
 
     def unedited_expression(self, index: Index) -> Expression | None:
@@ -171,7 +176,8 @@ class Step:
         rule = rules.of_call(self.call, self.output) if self.call is not None else None
         if rule is None or self.call is None:
             return None
-        return held(rule.build(self.call, index), self.dtype)
+        built = rule.build(self.call, index)
+        return None if built is None else held(built, self.dtype)
 
     def __getitem__(self, index: SupportsIndex | tuple[SupportsIndex, ...]) -> Cell:
         return self.trace.cell(self, self.full_index(index))

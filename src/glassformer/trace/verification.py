@@ -15,7 +15,9 @@ import numpy as np
 import torch
 
 from glassformer.cancelling import stop_if_cancelled
+from glassformer.trace.cells import Cell
 from glassformer.trace.evaluate import Evaluation
+from glassformer.trace.expressions import Entry
 from glassformer.trace.memory import Index
 from glassformer.trace.notebooks import ShownAsText
 from glassformer.trace.steps import Step
@@ -55,6 +57,8 @@ class Report(ShownAsText):
     rules: dict[str, RuleReport] = field(default_factory=dict)
     opaque: list[str] = field(default_factory=list)
     """The steps that no rule explains."""
+    without_rule: int = 0
+    """How many cells those steps have."""
 
     @property
     def cells(self) -> int:
@@ -78,7 +82,8 @@ class Report(ShownAsText):
         return all(rule.excess <= 1 for rule in self.rules.values())
 
     def __str__(self) -> str:
-        lines = [f"{self.cells} cells, worst {self.worst:.1e} at {self.worst_cell}"]
+        without = f"{self.without_rule} more have no rule" if self.opaque else "all have a rule"
+        lines = [f"{self.cells} cells, worst {self.worst:.1e} at {self.worst_cell}; {without}"]
         for rule in sorted(self.rules.values(), key=lambda rule: -rule.worst):
             mark = "" if rule.excess <= 1 else "  WRONG"
             lines.append(
@@ -96,6 +101,7 @@ def verify(trace: Trace, sample: int | None, seed: int) -> Report:
     for step in trace.steps:
         if step.is_opaque:
             report.opaque.append(step.name)
+            report.without_rule += step.view.numel
         elif step.rule is not None and step.view.numel:
             steps.append(step)
     chance = random.Random(seed)  # noqa: S311 - a sample, not a secret
@@ -128,7 +134,11 @@ def _check(step: Step, count: int, chance: random.Random, report: Report) -> Non
     places = np.unravel_index(chosen, step.shape) if step.shape else ()
     for index in zip(*(axis.tolist() for axis in places), strict=True) if step.shape else [()]:
         expression = step.expression(index)
-        if expression is None:  # set by an edit: it follows from nothing
+        copied = isinstance(expression, Entry)
+        if expression is None or (copied and Cell(step, index).is_unwritten):
+            continue  # set by an edit, or never written: it follows from nothing
+        evaluation = Evaluation(expression)
+        if not evaluation.is_exact:
             continue
-        difference = Evaluation(expression).relative_difference(float(values[index]))
+        difference = evaluation.relative_difference(float(values[index]))
         entry.note(difference, tolerance, step, index)

@@ -16,6 +16,7 @@ import pytest
 import torch
 
 from glassformer.trace import Cell, Step, Trace, text, trace
+from glassformer.trace.evaluate import FUNCTIONS
 from glassformer.trace.render import write_html
 from glassformer.trace.render.addresses import all_steps, index_of
 from glassformer.trace.render.html.encoding import Encoder
@@ -333,3 +334,10 @@ def test_the_policy_of_the_page_refuses_other_scripts(tmp_path: Path) -> None:
     path.write_text(page.replace("</body>", "<script>document.title='x'</script></body>"))
     with pytest.raises(AssertionError, match="Content Security Policy"):
         dumped(path, tmp_path)
+
+
+def test_the_page_knows_every_function_of_a_formula() -> None:
+    source = files("glassformer.trace.render.html").joinpath("expressions.js").read_text("utf-8")
+    known = re.search(r"const FUNCTIONS = \{(.*?)\n\};", source, re.DOTALL)
+    assert known
+    assert {name for name in FUNCTIONS if not re.search(rf"\b{name}\b[:,]", known[1])} == set()

@@ -24,9 +24,26 @@ from glassformer.trace.rules import (
     scattering,
     selection,
 )
-from glassformer.trace.rules.registry import Rule, find, is_given, of_call, rule, swapped
+from glassformer.trace.rules.registry import (
+    Rule,
+    find,
+    is_given,
+    is_unwritten,
+    of_call,
+    rule,
+    swapped,
+)
 
-__all__ = ["Rule", "find", "is_given", "must_decompose", "of_call", "rule", "swapped"]
+__all__ = [
+    "Rule",
+    "find",
+    "is_given",
+    "is_unwritten",
+    "must_decompose",
+    "of_call",
+    "rule",
+    "swapped",
+]
 
 FAMILIES = (
     activations,

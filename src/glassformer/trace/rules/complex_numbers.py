@@ -9,8 +9,10 @@ from __future__ import annotations
 from glassformer.trace.calls import Call
 from glassformer.trace.expressions import (
     Axis,
+    Choose,
     Expression,
     Function,
+    Named,
     Number,
     Operation,
     add,
@@ -134,10 +136,20 @@ def pairing(call: Call, index: Index) -> Expression:
     return broadcast(call.view("imag" if index[-1] else "real"), index[:-1])
 
 
-@complex_rule("to", "_to_copy")
+@complex_rule("sgn")
+def direction(call: Call, index: Index) -> Expression:
+    """The number over its size, and 0 at 0."""
+    a, b = _pair(call, "self", index[:-1])
+    assert b is not None, "the sign of a real number is another rule's"
+    length = Named("r", Function("sqrt", (add(power(a, 2), power(b, 2)),)))
+    part = divide(b if index[-1] else a, length)
+    return Choose(Operation("=", length, Number(0)), Number(0), part)
+
+
+@complex_rule("to", "_to_copy", "copy")
 def cast(call: Call, index: Index) -> Expression:
     """The same number; what was real has no imaginary part."""
-    source = call.view("self")
+    source = call.view("src" if call.operator.name == "copy" else "self")
     if source.pairs:
         return broadcast(source, index)
     return Number(0) if index[-1] else broadcast(source, index[:-1])

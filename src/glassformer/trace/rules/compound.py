@@ -149,7 +149,7 @@ def signbit(x: Expression) -> Expression:
     return Operation("<", Function("copysign", (Number(1), x)), Number(0))
 
 
-@rule("sinc", "special_sinc")
+@rule("sinc")
 @_of_one
 def sinc(x: Expression) -> Expression:
     """sin(π · x) / (π · x), and 1 at 0."""

@@ -17,15 +17,15 @@ from glassformer.trace.expressions import (
 )
 from glassformer.trace.memory import Index, View
 from glassformer.trace.rules.operands import broadcast
-from glassformer.trace.rules.registry import Build, given, rule
+from glassformer.trace.rules.registry import Build, given, rule, unwritten
 
 __all__: list[str] = []
 
-# Uninitialised memory, and Python numbers that became a tensor.
-given(
-    "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted",
-    "lift_fresh", "lift_fresh_copy", "tensor", "_efficientzerotensor",
-)  # fmt: skip
+unwritten(
+    "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted"
+)
+# Python numbers that became a tensor.
+given("lift_fresh", "lift_fresh_copy", "tensor", "_efficientzerotensor")
 
 
 def _constant(value: Scalar) -> Build:

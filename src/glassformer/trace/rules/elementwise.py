@@ -171,22 +171,11 @@ for _operator, _function in {
     "special_expm1": "expm1",
     "lgamma": "lgamma",
     "digamma": "digamma",
-    "special_gammaln": "lgamma",
-    "special_psi": "digamma",
-    "special_digamma": "digamma",
     "erfinv": "erfinv",
-    "special_erfinv": "erfinv",
     "i0": "i0",
-    "special_i0": "i0",
     "special_i1": "i1",
 }.items():
     rule(_operator)(_unary(_function))
-
-
-@rule("polygamma", "special_polygamma")
-def polygamma(call: Call, index: Index) -> Expression:
-    """The n-th derivative of digamma."""
-    return Function("polygamma", (Number(call.integer("n")), _operand(call, "self", index)))
 
 
 rule("frexp")(_unary("mantissa"))

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from glassformer.trace.calls import Call
-from glassformer.trace.expressions import Expression, Number, multiply, sum_of
+from glassformer.trace.expressions import Expression, Function, Number, multiply, sum_of
 from glassformer.trace.memory import Index, View, as_real
 from glassformer.trace.rules.layout import remembered
 from glassformer.trace.rules.operands import cell
@@ -64,7 +64,9 @@ def _weighted(output: int) -> Build:
             values = row.numpy()
             for at in np.argwhere(np.abs(values) > _NOTHING * np.abs(values).max(initial=0)):
                 place = tuple(at.tolist())
-                terms.append(multiply(Number(float(values[place])), cell(view, *place)))
+                weight, part = float(values[place]), cell(view, *place)
+                negated = Function("neg", (part,))
+                terms.append(negated if weight == -1 else multiply(Number(weight), part))
         return sum_of(terms)
 
     return build

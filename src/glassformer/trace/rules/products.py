@@ -56,7 +56,7 @@ def factors(a: View, b: View, index: Sequence[int]) -> tuple[_Places, _Places, A
     a_axes, b_axes = a.ndim - a.pairs, b.ndim - b.pairs
     column = [rest.pop()] if b_axes > 1 else []
     line = [rest.pop()] if a_axes > 1 else []
-    left = [*_batch(a.shape[: max(0, a_axes - 2)], rest), *line, k]
+    left: _Places = [*_batch(a.shape[: max(0, a_axes - 2)], rest), *line, k]
     return left, [*_batch(b.shape[: max(0, b_axes - 2)], rest), k, *column], k
 
 
@@ -107,7 +107,7 @@ def _can_group(call: Call) -> bool:
 
 
 @rule("_grouped_mm", covers=_can_group)
-def grouped(call: Call, index: Index) -> Expression:
+def grouped(call: Call, index: Index) -> Expression | None:
     """Σₖ A[i, k] · B[k, j] of the group (expert) that a row, a column or a stretch of k belongs to.
 
     `offs` says where each group ends: along the rows of a 2-d A and a 3-d B, along the columns of
@@ -123,8 +123,8 @@ def grouped(call: Call, index: Index) -> Expression:
         return total(multiply(cell(a, row, k), cell(b, k, column)), k)
     k, (row, column) = Axis("k", a.shape[-1]), index
     along = row if a.ndim == 2 else column
-    if along >= int(ends.array[-1]):  # beyond the last group torch writes nothing, or 0
-        return Number(0)
+    if along >= int(ends.array[-1]):  # beyond the last group the kernel writes nothing
+        return None
     g = Axis("g", ends.shape[0])
     own = total(Operation("≤", cell(ends, g), Number(along)), g)
     if a.ndim == 2:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from glassformer.trace.calls import Call, Operator
 from glassformer.trace.expressions import Expression
@@ -21,14 +22,18 @@ __all__ = [
     "find",
     "given",
     "is_given",
+    "is_unwritten",
     "mechanism",
     "of_call",
     "rule",
     "rules",
     "swapped",
+    "unwritten",
 ]
 
-Build = Callable[[Call, Index], Expression]
+Build = Callable[[Call, Index], Expression | None]
+"""The arithmetic of a cell; None where the operator writes nothing there."""
+_Build = TypeVar("_Build", bound=Build)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,7 @@ class Rule:
 _RULES: dict[tuple[str, int], Rule] = {}
 _MECHANISMS: dict[str, Callable[[int], Build]] = {}
 _GIVEN: set[str] = set()
+_UNWRITTEN: set[str] = set()
 _COMPLEX = "complex "
 
 
@@ -54,10 +60,10 @@ def rule(
     output: int = 0,
     constant: bool = False,
     covers: Callable[[Call], bool] | None = None,
-) -> Callable[[Build], Build]:
+) -> Callable[[_Build], _Build]:
     """Register a function as the rule of these operators, for one of their outputs."""
 
-    def register(build: Build) -> Build:
+    def register(build: _Build) -> _Build:
         for operator in operators:
             assert (operator, output) not in _RULES, f"two rules for {operator}"
             _RULES[operator, output] = Rule(operator, build, constant, covers)
@@ -66,7 +72,7 @@ def rule(
     return register
 
 
-def complex_rule(*operators: str) -> Callable[[Build], Build]:
+def complex_rule(*operators: str) -> Callable[[_Build], _Build]:
     """Register a function as the rule of these operators on complex numbers.
 
     Its index and its operands have a last axis of two: the real part, the imaginary part.
@@ -85,8 +91,19 @@ def mechanism(make: Callable[[int], Build], *operators: str) -> None:
 
 
 def given(*operators: str) -> None:
-    """Register operators whose numbers come from nowhere: uninitialised or from Python."""
+    """Register operators whose numbers come from nowhere: from Python, or by chance."""
     _GIVEN.update(operators)
+
+
+def unwritten(*operators: str) -> None:
+    """Register operators that only reserve memory: what it holds is no number of the model's."""
+    _UNWRITTEN.update(operators)
+    given(*operators)
+
+
+def is_unwritten(operator: Operator) -> bool:
+    """Whether the operator only reserves memory."""
+    return operator.name in _UNWRITTEN
 
 
 def find(operator: Operator, output: int = 0) -> Rule | None:

@@ -176,7 +176,7 @@ def index_add(call: Call, index: Index) -> Expression:
     if call.operator.name == "index_copy":
         return Choose(sent[-1][0], sent[-1][1], before)
     if call.operator.name == "index_reduce":
-        values = [before] if call.flag("include_self") else []
+        values: list[Expression] = [before] if call.flag("include_self") else []
         return _joined(str(call.bound["reduce"]), values, sent)
     alpha = call.number_of("alpha")
     added = [Choose(here, multiply(alpha, value), Number(0)) for here, value in sent]

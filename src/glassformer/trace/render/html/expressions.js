@@ -47,6 +47,56 @@ function roundEven(x) {
   return low % 2 === 0 ? low : low + 1;
 }
 
+/** erfinv: a first guess, then Newton's steps. */
+function erfinv(y) {
+  if (Math.abs(y) >= 1) return Math.abs(y) === 1 ? y * Infinity : NaN;
+  const log = Math.log1p(-y * y), middle = 2 / (Math.PI * 0.147) + log / 2;
+  let x = Math.sign(y) * Math.sqrt(Math.sqrt(middle * middle - log / 0.147) - middle);
+  for (let turn = 0; turn < 4; turn++) x -= (erf(x) - y) * Math.sqrt(Math.PI) / 2 * Math.exp(x * x);
+  return x;
+}
+
+/** The logarithm of |Γ|: the asymptotic series, far enough out. */
+function lgamma(x) {
+  if (x <= 0 && Number.isInteger(x)) return Infinity;
+  if (x < 0.5) return Math.log(Math.PI / Math.abs(Math.sin(Math.PI * x))) - lgamma(1 - x);
+  let shift = 0;
+  for (; x < 15; x++) shift += Math.log(x);
+  const r = 1 / (x * x);
+  const series = (1 / 12 - r * (1 / 360 - r * (1 / 1260 - r * (1 / 1680 - r / 1188)))) / x;
+  return (x - 0.5) * Math.log(x) - x + Math.log(2 * Math.PI) / 2 + series - shift;
+}
+
+/** The slope of lgamma, likewise. */
+function digamma(x) {
+  if (x === 0) return Object.is(x, -0) ? Infinity : -Infinity;
+  if (x < 0 && Number.isInteger(x)) return NaN;
+  if (x < 0.5) return digamma(1 - x) - Math.PI / Math.tan(Math.PI * x);
+  let shift = 0;
+  for (; x < 15; x++) shift += 1 / x;
+  const r = 1 / (x * x);
+  return Math.log(x) - 0.5 / x - r * (1 / 12 - r * (1 / 120 - r * (1 / 252 - r * (1 / 240 - r / 132)))) - shift;
+}
+
+/** Bessel's I of order 0 or 1, by its power series. */
+function bessel(x, order) {
+  let term = order ? x / 2 : 1, sum = 0;
+  for (let k = 1; term !== 0 && sum + term !== sum; k++) {
+    sum += term;
+    term *= (x * x) / 4 / (k * (k + order));
+  }
+  return sum;
+}
+
+/** x = m · 2ⁿ with ½ ≤ |m| < 1: [m, n]. */
+function split(x) {
+  if (x === 0 || !Number.isFinite(x)) return [x, 0];
+  let n = Math.floor(Math.log2(Math.abs(x))) + 1, m = x / 2 ** n;
+  if (Math.abs(m) >= 1) [m, n] = [m / 2, n + 1];
+  if (Math.abs(m) < 0.5) [m, n] = [m * 2, n - 1];
+  return [m, n];
+}
+
 const FUNCTIONS = {
   exp: Math.exp, exp2: (x) => 2 ** x, expm1: Math.expm1, log: Math.log, log2: Math.log2,
   log10: Math.log10, log1p: Math.log1p, sqrt: Math.sqrt, erf, sin: Math.sin, cos: Math.cos,
@@ -55,6 +105,8 @@ const FUNCTIONS = {
   sign: (x) => Math.sign(x) || 0, floor: Math.floor, ceil: Math.ceil, trunc: Math.trunc, round: roundEven,
   max: Math.max, min: Math.min, not: (x) => Number(!x), isnan: (x) => Number(Number.isNaN(x)),
   isinf: (x) => Number(Math.abs(x) === Infinity), isfinite: (x) => Number(Number.isFinite(x)),
+  copysign: (a, b) => (b < 0 || Object.is(b, -0) ? -Math.abs(a) : Math.abs(a)), erfinv, lgamma, digamma,
+  i0: (x) => bessel(x, 0), i1: (x) => bessel(x, 1), mantissa: (x) => split(x)[0], exponent: (x) => split(x)[1],
 };
 
 const OPERATIONS = {

@@ -1,0 +1,107 @@
+"""Operators that the trace writes out: the numbers are the kernel's, and gradients pass through."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from glassformer.trace import trace, trace_training_step
+
+
+class Applied(nn.Module):
+    """A function of one trained matrix."""
+
+    def __init__(self, function: Callable[[Tensor], Tensor], shape: tuple[int, ...]) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.weight = nn.Parameter(torch.randn(shape))
+        self.function = function
+
+    def forward(self) -> Tensor:
+        return self.function(self.weight)
+
+
+IDS, STARTS = torch.tensor([3, 0, 1, 1, 2]), torch.tensor([0, 2, 2])
+
+
+@pytest.mark.parametrize(
+    ("function", "shape"),
+    [
+        (lambda w: F.embedding_bag(IDS, w, STARTS, mode="mean"), (4, 3)),
+        (lambda w: F.embedding_bag(IDS, w, STARTS, mode="max"), (4, 3)),
+        (lambda w: torch.cdist(w, IDS[:3].float()[None]), (4, 3)),
+        (lambda w: F.pdist(w), (4, 3)),
+        (lambda w: F.bilinear(w[:, :2], w[:, 1:], torch.ones(2, 2, 2)), (4, 3)),
+        (
+            lambda w: F.ctc_loss(
+                w.log_softmax(-1), torch.tensor([[1, 1, 0], [3, 2, 1]]), (7, 5), (2, 3)
+            ),
+            (7, 2, 4),
+        ),
+    ],
+    ids=["mean of a bag", "largest of a bag", "cdist", "pdist", "bilinear", "ctc_loss"],
+)
+def test_gradients_pass_through_what_is_written_out(
+    function: Callable[[Tensor], Tensor], shape: tuple[int, ...]
+) -> None:
+    """`trace_training_step` itself compares its gradients with autograd's."""
+    model = Applied(function, shape)
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+    traced = trace_training_step(model, loss=lambda y: (y * y).sum(), optimiser=optimiser)
+    report = traced.verify()
+    assert report.ok, str(report)
+    assert report.opaque == []
+
+
+def test_a_word_that_no_time_is_left_for_has_no_probability() -> None:
+    log_probs = torch.zeros(2, 1, 4).log_softmax(-1)
+    for labels in ([1, 1], [1, 2], []):
+        targets, lengths = torch.tensor([labels]).long(), torch.tensor([len(labels)])
+        arguments = (log_probs, targets, torch.tensor([2]), lengths)
+        expected = F.ctc_loss(*arguments, reduction="none")
+        traced = trace(lambda *given: F.ctc_loss(*given, reduction="none"), *arguments)
+        torch.testing.assert_close(traced.outputs["output"].value, expected)
+
+
+@pytest.mark.filterwarnings("ignore")  # torch is about to move its quantised tensors elsewhere
+@pytest.mark.parametrize("by_row", [False, True])
+@pytest.mark.parametrize("reduce_range", [False, True])
+def test_a_linear_layer_in_whole_numbers(by_row: bool, reduce_range: bool) -> None:
+    torch.manual_seed(0)
+    matrix, x, bias = torch.randn(4, 6), torch.randn(2, 3, 6), torch.arange(4.0)
+    scales, zeros = torch.tensor([0.02, 0.01, 0.03, 0.02]).double(), torch.zeros(4).long()
+    packed = torch.ops.quantized.linear_prepack(
+        torch.quantize_per_channel(matrix, scales, zeros, 0, torch.qint8)
+        if by_row
+        else torch.quantize_per_tensor(matrix, 0.02, 0, torch.qint8),
+        bias,
+    )
+
+    def layer(x: Tensor) -> Tensor:
+        made: Tensor = torch.ops.quantized.linear_dynamic(x, packed, reduce_range)
+        return made
+
+    traced = trace(layer, x)
+    report = traced.verify()
+    assert report.ok, str(report)
+    assert report.opaque == []
+    # The layer adds 6 products of whole numbers exactly, and rounds a few times after that.
+    torch.testing.assert_close(traced.outputs["output"].value, layer(x), rtol=1e-6, atol=1e-6)
+
+
+def test_a_loss_that_never_keeps_all_logits_is_written_out_with_them() -> None:
+    torch.manual_seed(0)
+    x, matrix, targets = torch.randn(6, 4), torch.randn(5, 4), torch.tensor([0, 4, 2, 2, 1, 3])
+    options = nn.LinearCrossEntropyOptions(batch_chunk_size=2)
+
+    def loss(x: Tensor) -> Tensor:
+        return F.linear_cross_entropy(x, matrix, targets, options=options)
+
+    traced = trace(loss, x)
+    assert traced.verify().opaque == []
+    assert "linear" in {step.op for step in traced.steps}
+    torch.testing.assert_close(
+        traced.outputs["output"].value, F.cross_entropy(x @ matrix.T, targets)
+    )
