@@ -19,6 +19,8 @@ class Budget:
     """What has been spent, and the refusal."""
 
     def __init__(self, most: int) -> None:
+        if not isinstance(most, int) or most < 0:
+            raise TraceError(f"max_bytes is a number of bytes, got {most!r}")
         self.most = most
         self.spent = 0
 

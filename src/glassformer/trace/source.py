@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.nn import functional
 
-from glassformer.trace.syntax import Kind, use_of
+from glassformer.trace.syntax import Kind, is_looped, use_of
 
 __all__ = ["Line", "Origin", "Sighting", "find_origin", "from_package", "source_parts"]
 
@@ -53,6 +53,8 @@ class Line:
     """The last line of the expression."""
     targets: tuple[str | None, ...] = ()
     """The variables assigned; several for `values, indices = …`, None for what has no name."""
+    looped: bool = False
+    """Whether it stands in a loop of its function."""
 
     @property
     def text(self) -> str:
@@ -188,5 +190,7 @@ def _line(code: CodeType, instruction: int) -> Line:
     number, end, column, end_column = positions
     if number is None or end is None or column is None or end_column is None:
         return Line(code.co_filename, number or code.co_firstlineno, "unknown")
-    kind, targets = use_of(code, (number, column, end, end_column))
-    return Line(code.co_filename, number, kind, number if kind == "unknown" else end, targets)
+    span = (number, column, end, end_column)
+    kind, targets = use_of(code, span)
+    last = number if kind == "unknown" else end
+    return Line(code.co_filename, number, kind, last, targets, is_looped(code, span))

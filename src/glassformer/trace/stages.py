@@ -12,12 +12,12 @@ Attention: `queries`, `keys`, `values`, `scores`, `scaled`, `masked`, `weights`,
 queries and keys are turned by their positions (rotary), `queries_turned`, `queries_cosine_part`,
 `queries_sine_part`, `queries_rotated`. A block: `resid_pre` (what enters it), `attn_out`,
 `resid_mid` (with self-attention added), `cross_out`, `resid_cross` (with cross-attention),
-`mlp_out`, `resid_post` (what leaves it).
+`mlp_out`, `resid_post` (what leaves it). In a loop over positions, `t3.numerator`.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
@@ -32,7 +32,6 @@ _PRODUCTS = frozenset(["matmul", "bmm", "baddbmm", "mm", "einsum"])
 _MATRICES = _PRODUCTS | {"linear", "addmm", "convolution", "conv1d", "conv2d", "grouped_mm"}
 _COPIES = frozenset(["to", "_to_copy", "contiguous", "clone", "reshape", "copy"])
 _MASKS = frozenset(["add", "masked_fill", "where", "sub"])
-_OWN_WORK = ("gradients.", "update.", "state.")  # what a training step adds to the forward pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +45,7 @@ class Stages:
 
 def find_stages(inputs: Iterable[Step], steps: Iterable[Step]) -> Stages:
     """The stages that the structure of a run tells."""
-    forward = [step for step in steps if not step.name.startswith(_OWN_WORK)]
+    forward = [step for step in steps if step.call is not None and step.call.origin.visit >= -1]
     graph = _Graph([*inputs, *forward])
     naming = _Naming()
     attentions = list(_attentions(graph))
@@ -58,6 +57,8 @@ def find_stages(inputs: Iterable[Step], steps: Iterable[Step]) -> Stages:
     for block in _blocks(graph, attentions):
         for stage, step in block.stages.items():
             naming.give(join(block.path, stage), stage, step)
+    for step, stage in _turns(graph.steps):
+        naming.give(join(step.module, stage), stage, step)
     return Stages(naming.by_name, naming.of_step)
 
 
@@ -154,6 +155,8 @@ def _attentions(graph: _Graph) -> Iterator[_Attention]:
         queries, keys = _factors(scores)
         factors = {"queries": queries, "keys": keys, "values": _factors(context)[1]}
         found |= {stage: _owner(view) for stage, view in factors.items()}
+        if scores.op != "einsum":
+            factors["keys"] = _transposed(keys)
         if between and between[-1].op in ("mul", "div"):
             found["scaled"] = between[-1]
         if between and between[0].op in _MASKS:
@@ -322,6 +325,44 @@ def _kind(
     return "mid" if self_attending else "cross"
 
 
+def _turns(steps: list[Step]) -> Iterator[tuple[Step, str]]:
+    """The steps of a loop over positions, by the turn of the loop: `t3.numerator`.
+
+    A loop over positions reads another row of one tensor at each turn; one over layers does not.
+    """
+    loops: dict[str, list[list[tuple[Step, int]]]] = defaultdict(list)
+    counts: dict[str, Counter[int]] = defaultdict(Counter)
+    running: dict[str, bool] = {}
+    for step in steps:
+        if step.line is None:
+            continue
+        if not step.line.looped:
+            running[step.module] = False
+            continue
+        if not running.get(step.module):  # the loop begins, perhaps once more
+            running[step.module] = True
+            counts[step.module].clear()
+            loops[step.module].append([])
+        turn = counts[step.module][id(step.line)]
+        counts[step.module][id(step.line)] += 1
+        loops[step.module][-1].append((step, turn))
+    for loop in (loop for found in loops.values() for loop in found):
+        if _moves_along(loop):
+            for step, turn in loop:
+                word = step.name.removeprefix(f"{step.module}.").partition(".")[0]
+                yield step, f"t{turn}.{word}"
+
+
+def _moves_along(loop: list[tuple[Step, int]]) -> bool:
+    """Whether a line of the loop reads rows of one tensor, one after the other."""
+    offsets: dict[tuple[int, int, int], list[int]] = defaultdict(list)
+    for step, _ in loop:
+        for argument, view in enumerate(_read(step)):
+            offsets[id(step.line), argument, id(view.version)].append(view.offset)
+    turns = 1 + max(turn for _, turn in loop)
+    return turns > 1 and any(len(set(read)) == turns for read in offsets.values())
+
+
 def _read(step: Step) -> list[View]:
     """The tensors that a step was made from."""
     return step.call.inputs() if step.call is not None else []
@@ -330,6 +371,14 @@ def _read(step: Step) -> list[View]:
 def _factors(product: Step) -> list[View]:
     """The two factors of a product; baddbmm has a sum before them."""
     return _read(product)[-2:]
+
+
+def _transposed(view: View) -> View:
+    """Its last two axes exchanged: the keys, of which the product took the transpose."""
+    *batch, rows, columns = range(view.ndim)
+    axes = (*batch, columns, rows)
+    shape, strides = (tuple(sizes[a] for a in axes) for sizes in (view.shape, view.strides))
+    return View(view.version, shape, strides, view.offset, view.dtype, view.pairs)
 
 
 def _owner(view: View) -> Step:

@@ -14,7 +14,7 @@ from functools import cache, lru_cache
 from types import CodeType
 from typing import Literal
 
-__all__ = ["Kind", "Use", "use_of"]
+__all__ = ["Kind", "Use", "is_looped", "use_of"]
 
 # Methods that lay a tensor out anew and leave its numbers alone: `c = (w @ v).transpose(1, 2)`
 # gives the name to the product.
@@ -45,6 +45,8 @@ _LAYOUT = frozenset(
 # Half of a tree is nodes that stand nowhere in the source: "read", "written", "plus".
 _MARKS = (ast.expr_context, ast.operator, ast.unaryop, ast.cmpop, ast.boolop)
 
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+
 Kind = Literal["assigned", "written", "returned", "part", "unknown"]
 """`written`: put into a tensor that has the name already, `x[0] = …`."""
 
@@ -63,6 +65,16 @@ def use_of(code: CodeType, span: _Span) -> Use:
     if kind == "returned" and code.co_name.startswith("<"):
         kind = "part"  # a lambda or comprehension: its value goes who knows where
     return kind, targets
+
+
+def is_looped(code: CodeType, span: _Span) -> bool:
+    """Whether the source at that span stands in one `for` loop of its function, and in no other."""
+    around = _syntax(code).get(span)
+    loops = 0
+    while around is not None and not isinstance(around.node, _FUNCTIONS):
+        loops += isinstance(around.node, ast.For | ast.While)
+        around = around.parent
+    return loops == 1
 
 
 @dataclass(slots=True)
