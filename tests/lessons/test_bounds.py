@@ -4,12 +4,17 @@ The point values are computed by the same formula on exact numbers, whose arithm
 `test_formulas` checks against numpy.
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glassformer.lessons.formulas import Numbers, evaluate, exactly, parse
+from glassformer.lessons.formulas import Node, Numbers, evaluate, exactly, parse
+from glassformer.lessons.formulas.affine import closer
+from glassformer.lessons.formulas.evaluate import Evaluator
+from glassformer.lessons.formulas.functions import write_out
 
 FORMULAS = [
     "x + y", "x - y", "x * y", "x / y", "x @ y", "x ^ 2", "x ^ 3", "abs(x) ^ y", "-x", "abs(x)",
@@ -19,8 +24,19 @@ FORMULAS = [
     "std(x, sample=1)", "var(x)", "std(x, rows=2)", "geometric_mean(exp(x))", "max(x)", "min(x)",
     "softmax(x)", "softmax(x, axis=0)", "softmax(mask(x, causal(3)))", "log_softmax(x)",
     "proportion(exp(x))", "argmax(x)", "layer_norm(x, 0.01)", "concat(x, y)", "stack(x[0], y[1])",
-    "transpose(x) @ y[0]", "x[0] @ y", "softmax(x @ y.T / 2) @ y", "sinusoids(x[0], 4)",
+    "transpose(x) @ y[0]", "x - x", "x * x - x ^ 2", "x - mean(x, keep=1)", "[x[0], y[1]]",
+    "x / (1 + exp(y))", "layer_norm(layer_norm(x))", "softmax(layer_norm(x) @ y)",
+    "-log(softmax(x))", "relu(x @ y) - abs(y)", "var(x, keep=1) + x", "where(even(range(3)), x, y)",
+    "flatten(x)[0:4]", "x[0] @ y", "softmax(x @ y.T / 2) @ y", "sinusoids(x[0], 4)",
 ]  # fmt: skip
+
+
+def nearer(tree: Node, ranges: Mapping[str, Numbers]) -> Numbers:
+    """Affine bounds, as the audit takes them: of the formula written out."""
+    evaluator = Evaluator(ranges)
+    found = closer(write_out(tree), evaluator.value, lambda _, shape: np.zeros(shape, dtype=bool))
+    assert found is not None
+    return found
 
 
 @pytest.mark.parametrize("formula", FORMULAS)
@@ -36,6 +52,8 @@ def test_bounds_hold(formula: str, seed: int, width: float) -> None:
         ranges[name] = Numbers(mid, low, high)
     bounds = evaluate(tree, ranges)
     assert isinstance(bounds, Numbers)
+    closest = nearer(tree, ranges)
+    assert np.all(closest.low >= bounds.low) and np.all(closest.high <= bounds.high)
     for _ in range(20):
         # Corners as well as points inside: the extremes are usually at a corner.
         share = (
@@ -48,8 +66,25 @@ def test_bounds_hold(formula: str, seed: int, width: float) -> None:
         result = evaluate(tree, points)
         assert isinstance(result, Numbers)
         room = 1e-12 * np.maximum(1, np.abs(result.mid))
-        assert np.all(result.mid >= bounds.low - room)
-        assert np.all(result.mid <= bounds.high + room)
+        assert np.all(result.mid >= closest.low - room)
+        assert np.all(result.mid <= closest.high + room)
+
+
+def test_doubts_that_are_the_same_cancel() -> None:
+    x = Numbers(np.array([1.0, 2.0]), np.array([0.9, 1.9]), np.array([1.1, 2.1]))
+    for formula, widest in {"x - x": 0.0, "x + 1 - x": 0.0, "x - mean(x, keep=1)": 0.2}.items():
+        found = nearer(parse(formula), {"x": x})
+        assert np.all(found.high - found.low <= widest + 1e-12), formula
+
+
+def test_many_layers_of_normalisation_keep_bounds_that_say_something() -> None:
+    mid = np.array([[0.3, -1.2, 2.0, 0.7]])
+    x = Numbers(mid, mid - 0.005, mid + 0.005)
+    tree = parse("layer_norm(x + relu(layer_norm(x + relu(layer_norm(x)))))")
+    plain = evaluate(tree, {"x": x})
+    assert isinstance(plain, Numbers)
+    found = nearer(tree, {"x": x})
+    assert np.all(found.high - found.low < 0.5 * (plain.high - plain.low))
 
 
 def test_what_is_not_printed_may_be_anything() -> None:

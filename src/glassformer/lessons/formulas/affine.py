@@ -38,6 +38,7 @@ from glassformer.lessons.formulas.values import Array, Mask, Numbers, Value
 __all__ = ["closer"]
 
 _MOST_DOUBTS = 600
+_ROUNDING = 1e-14  # of float64 itself, in one operation, relative to what is added up
 _MOST_NUMBERS = 300_000  # of one value: its cells times the doubts
 
 
@@ -74,7 +75,8 @@ def closer(root: Node, bounds: Callable[[Node], Value], follows: Follows) -> Num
     if not isinstance(value, Numbers):
         return None
     try:
-        found = _Form(upwards(root), bounds, follows).run(root)
+        with np.errstate(all="ignore"):  # ∞ − ∞: nothing is known by this way, and that is allowed
+            found = _Form(upwards(root), bounds, follows).run(root)
     except _TooLargeError:
         return None
     return None if found is None else Numbers(value.mid, found.low, found.high)
@@ -120,11 +122,12 @@ class _Form:
         found = self._compute(node, value)
         if found is None or found.mid.shape != value.shape:
             found = self._independent(value)
-        radius = found.radius
+        rest = found.rest + _ROUNDING * (np.abs(found.mid) + found.radius)
+        radius = np.abs(found.parts).sum(axis=0) + rest
         low, high = found.mid - radius, found.mid + radius
         # NaN: nothing is known by this way, but the plain bounds hold. fmax and fmin leave NaN out.
         low, high = np.fmax(low, value.low), np.fmin(high, value.high)
-        return Affine(found.mid, found.parts, found.rest, low, high)
+        return Affine(found.mid, found.parts, rest, low, high)
 
     def _constant(self, mid: Array) -> Affine:
         return Affine(mid, np.zeros((self._count, *mid.shape)), np.zeros(mid.shape), mid, mid)
@@ -380,10 +383,9 @@ def _curve(
     """
     low, high = x.low, x.high
     flat = ~(high > low)
-    with np.errstate(all="ignore"):
-        slope = np.where(flat, 0.0, (function(high) - function(low)) / (high - low))
-        place = np.clip(np.where(flat, low, touching(slope)), low, high)
-        ends = np.stack([function(at) - slope * at for at in (low, high, place)])
+    slope = np.where(flat, 0.0, (function(high) - function(low)) / (high - low))
+    place = np.clip(np.where(flat, low, touching(slope)), low, high)
+    ends = np.stack([function(at) - slope * at for at in (low, high, place)])
     return _line(x, slope, ends.min(axis=0), ends.max(axis=0))
 
 
