@@ -106,7 +106,7 @@ _NOT_SOFTMAX = Bilingual("a softmax that is not one", "并非真正的 softmax")
 def _softmax(page: _Page) -> Impossible | None:
     """A softmax sums to one, and two weights differ by the factor e^(difference of scores)."""
     tree = page.tree
-    if not isinstance(tree, Call) or tree.function not in ("softmax", "log_softmax", "proportion"):
+    if not isinstance(tree, Call) or tree.function not in ("softmax", "log_softmax"):
         return None
     axis = tree.keyword("axis") or Number(-1)
     if not isinstance(axis, Number) or not page.digits.values.ndim:
@@ -119,9 +119,10 @@ def _softmax(page: _Page) -> Impossible | None:
     if tree.function == "log_softmax":
         low, high = np.exp(low), np.exp(high)
     low = np.maximum(low, 0.0)
-    marks = [_sum(low, high, _lines(scores.low, along))]
-    if tree.function != "proportion":
-        marks.append(_ratio(page, tree.function, (low, high), scores, along))
+    marks = [
+        _sum(low, high, _lines(scores.low, along)),
+        _ratio(page, tree.function, (low, high), scores, along),
+    ]
     found = [mark for mark in marks if mark is not None]
     if not found:
         return None
