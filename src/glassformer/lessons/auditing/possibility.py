@@ -464,7 +464,7 @@ def _dependent_rows(page: _Page, inputs: Array, low: Array, high: Array) -> Impo
         c = factors[rows, None]
         ends = np.stack([c * low[rows], c * high[rows]])
         least, most = ends.min(axis=0).sum(axis=0), ends.max(axis=0).sum(axis=0)
-        room = _ROOM * np.abs(c).sum()
+        room = _ROOM * (np.abs(c) * (1 + _size(low[rows]) + _size(high[rows]))).sum(axis=0)
         wrong = np.flatnonzero((least > room) | (most < -room))
         if wrong.size:
             column = int(wrong[0])
@@ -472,6 +472,10 @@ def _dependent_rows(page: _Page, inputs: Array, low: Array, high: Array) -> Impo
             cells[np.ix_(rows, wrong)] = True
             return Impossible("not_linear", _NOT_LINEAR, _relation(factors, page, column), cells)
     return None
+
+
+def _size(bounds: Array) -> Array:
+    return np.abs(np.where(np.isfinite(bounds), bounds, 0.0))
 
 
 def _relation(factors: Array, page: _Page, column: int) -> Bilingual:
@@ -535,7 +539,8 @@ def _steep_rows(
             change = np.stack([x.low[i] - x.high[j], x.high[i] - x.low[j]])
             corners = np.stack([end * weight for end in change for weight in between])
             possible = float(corners.max(axis=0).sum())
-            excess = low[i] - high[j] - possible
+            room = _ROOM * (_size(low[i]) + _size(high[j]))
+            excess = low[i] - high[j] - possible - room
             column = int(np.argmax(excess))
             if excess[column] > worst:
                 size = float(np.abs(change).max(axis=0).sum())
