@@ -81,17 +81,23 @@ def test_a_branch_knows_what_was_computed_and_adds_nothing() -> None:
 
 
 @pytest.mark.parametrize("length", [14, 300])
-def test_a_long_chain_of_unprinted_sums_is_judged(length: int) -> None:
+def test_a_long_chain_of_unprinted_sums_is_judged(
+    length: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Seven blocks of a Transformer have fourteen; three hundred are more than a stack holds."""
     right = [[2**length * number if number > 0 else number for number in row] for row in X]
     text = chain(length, right) if length < 40 else chain(length, [[None, None], [None, -5]])
     assert audit(read_example(text, "t", "t"))["y"].verdict == "agrees"
+    monkeypatch.setattr(run, "MOST_WORK", 300_000)
     wrong = audit(read_example(chain(length, [[7, 7], [7, 7]]), "t", "t"))["y"]
     assert wrong.verdict == "wrong"
 
 
-@pytest.mark.parametrize("depth", [3, 4, 30])
-def test_nested_normalisation_with_wrong_digits_is_judged(depth: int) -> None:
+@pytest.mark.parametrize("depth", [4, 30])
+def test_nested_normalisation_with_wrong_digits_is_judged(
+    depth: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "MOST_WORK", 300_000)
     steps = [
         {"id": "x", "printed": X},
         {"id": "y", "formula": nested(depth), "printed": [[3, 4], [3, 4]], "decimals": 0},
@@ -100,7 +106,7 @@ def test_nested_normalisation_with_wrong_digits_is_judged(depth: int) -> None:
 
 
 def test_a_search_that_is_not_finished_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    example = read_example(chain(8, [[700, 711], [723, 741]]), "t", "t")
+    example = read_example(chain(4, [[700, 711], [723, 741]]), "t", "t")
     whole = audit(example)["y"]
     assert (whole.slip("en"), whole.note) == ("no known slip", None)
     monkeypatch.setattr(run, "MOST_WORK", 20_000)
@@ -116,8 +122,8 @@ def test_a_search_that_is_not_finished_says_so(monkeypatch: pytest.MonkeyPatch) 
 def test_one_hard_step_leaves_work_for_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """The search for pairs in the first wrong step does not keep the second from its slip."""
     steps = json.loads(chain(8, [[700, 711], [723, 741]]))["steps"]
-    steps.append({"id": "z", "formula": "s0 @ s0", "printed": [[7, 12], [-8, 31]], "decimals": 0})
-    steps[-1]["printed"] = [[1, 4], [9, 25]]  # number by number
+    by_number = [[1, 4], [9, 25]]
+    steps.append({"id": "z", "formula": "s0 @ s0", "printed": by_number, "decimals": 0})
     monkeypatch.setattr(run, "MOST_WORK", 1_000_000)
     found = audit(read_example(json.dumps({"steps": steps}), "t", "t"))
     assert found["y"].note is not None

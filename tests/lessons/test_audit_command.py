@@ -79,6 +79,30 @@ def test_wrong_usage_ends_with_2(arguments: list[str], capsys: pytest.CaptureFix
     assert capsys.readouterr().err.count("\n") == 1
 
 
+def test_a_crash_ends_with_70_and_not_with_1(
+    right_file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """1 means that something is wrong with the article."""
+
+    def crash(*_: object) -> None:
+        raise TypeError("not supported")
+
+    monkeypatch.setattr("glassformer.lessons.audit", crash)
+    assert run(["audit", str(right_file)]) == 70
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "TypeError: not supported" in err
+    assert err.splitlines()[-1] == (
+        "glassformer: a fault of Glassformer itself; please report the lines above"
+    )
+
+
+def test_the_help_names_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["audit", "--help"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "2 the example cannot be read, 70 a fault of Glassformer itself" in said
+
+
 @pytest.mark.parametrize("form", ["terminal", "md", "html"])
 def test_a_report_goes_to_a_file(
     form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

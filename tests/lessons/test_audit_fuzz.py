@@ -24,30 +24,25 @@ def check(figures: Figures) -> None:
     assert figures.found == figures.decidable
 
 
-@pytest.mark.parametrize("name", [name for name in example_names() if name != "by-hand"])
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Little work for the causes: whether a number is wrong does not depend on them."""
+    monkeypatch.setattr(run, "MOST_WORK", 100_000)
+
+
+@pytest.mark.usefixtures("hasty")
+@pytest.mark.parametrize("name", example_names())
 def test_misprints_in_shipped_examples(name: str) -> None:
-    figures = campaign([(name, shipped(name), False)], Figures())
+    every = 6 if name == "by-hand" else 2
+    check(campaign([(name, shipped(name), False)], Figures(), every=every))
+
+
+@pytest.mark.usefixtures("hasty")
+def test_misprints_in_articles() -> None:
+    figures = campaign([(str(seed), article(seed), True) for seed in range(8)], Figures(), every=6)
     check(figures)
-
-
-def test_misprints_in_some_steps_of_the_longest_example() -> None:
-    figures = campaign([("by-hand", shipped("by-hand"), False)], Figures(), every=8)
-    check(figures)
-    assert figures.planted >= 4
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_misprints_in_articles(seed: int) -> None:
-    figures = campaign([(str(seed), article(seed), True)], Figures(), every=3)
-    check(figures)
-    assert figures.decidable > 0
-
-
-@pytest.mark.parametrize("seed", range(4, 12))
-def test_a_right_article_is_right(seed: int) -> None:
-    figures = campaign([(str(seed), article(seed), True)], Figures(), every=10_000)
-    check(figures)
-    assert figures.clean == 1
+    assert figures.clean == 8
+    assert figures.decidable > 20
 
 
 @pytest.mark.slow

@@ -1,6 +1,8 @@
 """A malformed example file: one line with file, step, what is expected and what came."""
 
 import json
+import os
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -125,11 +127,153 @@ def test_a_file_that_is_not_utf_8(tmp_path: Path) -> None:
         load_example(file)
 
 
-def test_a_long_chain_of_unprinted_steps_is_refused() -> None:
+@pytest.mark.parametrize("backwards", [False, True])
+def test_a_long_chain_of_unprinted_steps_is_computed(backwards: bool) -> None:
+    """Of the length of an example, and in any order: nothing recurses along it."""
     chain = [{"id": f"s{i}", "formula": f"s{i - 1} + 1" if i else "a"} for i in range(900)]
-    example = read_example(json.dumps({"steps": [GIVEN, *chain]}), "my", "my.json")
-    with pytest.raises(ConfigError, match=r"my\.json: expected shorter formulas, or more"):
-        audit(example)
+    last = step(formula="s899 * 1", printed=[[900, 901], [902, 903]])
+    steps = [GIVEN, *chain, last]
+    text = json.dumps({"steps": steps[::-1] if backwards else steps})
+    assert audit(read_example(text, "my", "my.json"))["b"].verdict == "agrees"
+
+
+def formulas(*written: str) -> str:
+    """An example of steps that are computed and not printed."""
+    steps = [{"id": f"s{i}", "formula": formula} for i, formula in enumerate(written)]
+    return json.dumps({"steps": [GIVEN, *steps]})
+
+
+def given(**keys: Any) -> str:
+    return json.dumps({"steps": [{"id": "a", **keys}]})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            formulas("range(20000)[:, new] * range(20000)"),
+            "at most 100000 numbers, got 20000 × 20000",
+        ),
+        (formulas("range(1000)[:, new] @ range(1000)[new]"), "numbers, got 1000 × 1000"),
+        (
+            formulas("where(even(range(1000)), range(1000)[:, new], 0)"),
+            "where: expected at most 100000",
+        ),
+        (
+            formulas("embedding(range(2) * 0, range(99999)[new])"),
+            "embedding: expected at most 100000",
+        ),
+        (formulas("stack(range(99999), range(99999))"), "stack: expected at most 100000"),
+        (formulas("[range(99999), range(99999)]"), "at most 100000 numbers, got 2 × 99999"),
+        (
+            formulas("concat(a, a)", *(f"concat(s{i}, s{i})" for i in range(25))),
+            "concat: expected at",
+        ),
+        (formulas(f"a[{', '.join(['new'] * 33)}]"), "column 2: expected at most 4 axes, got 35"),
+        (
+            formulas("a[new]", "s0[new]", "s1[new]"),
+            "step 's2': column 3: expected at most 4 axes, got 5",
+        ),
+        (formulas("[" * 50 + "1" + "]" * 50), "expected at most 4 axes, got 5"),
+        (formulas("1" * 1_000_000), "at most 200000 characters of formulas, got 1000000"),
+        (formulas("1" * 9000), "column 1: expected a number of at most 100 digits, got 9000"),
+        (formulas(f"a[{'9' * 5000}]"), "column 3: expected a number of at most 100 digits"),
+        (formulas(f"a[{'9' * 90}]"), "expected a place inside 2 × 2"),
+        (formulas("a" + " + a" * 3000), "expected a shorter formula, of at most 10000 characters"),
+        (formulas("range(1e300)"), "range: expected 1 to at most 100000 numbers"),
+        (formulas("identity(1e300)"), "identity: expected a size from 1 to 316"),
+        (formulas(*["a" + " + a" * 2000] * 30), "at most 200000 characters of formulas"),
+        (
+            formulas(*(f"range(99999) + {i}" for i in range(900))),
+            "fewer numbers in all steps together",
+        ),
+        (
+            formulas("+".join(f"range(99999) * {i}" for i in range(500))),
+            "fewer numbers in all steps",
+        ),
+        (given(printed=json.loads("[" * 5 + "1" + "]" * 5)), "expected at most 4 axes, got 5"),
+        (given(printed=json.loads("[" * 80 + "1" + "]" * 80)), "nested too deeply"),
+        (given(printed=[1, json.loads("[" * 800 + "1" + "]" * 800)]), "nested too deeply"),
+        (given(shape=[1] * 200), "expected at most 4 axes, got 200"),
+        (given(shape=[1, 100_000], printed=[None] * 100_000), "expected the declared 1 × 100000"),
+        (given(printed=["sum(range(99999))"] * 5000), "expected fewer printed formulas"),
+        (
+            given(printed=["1 + " * 100 + "1"]),
+            "a printed formula of at most 200 characters, got 401",
+        ),
+        (given(words="w " * 600_000), "at most 100000 words and 1000000 letters"),
+        (given(words=["w"] * 100_001), "at most 100000 words and 1000000 letters"),
+        (
+            json.dumps(
+                {
+                    "steps": [
+                        {"id": "a", "words": "w " * 400_000},
+                        {"id": "b", "formula": f"words([{', '.join('a' * 50)}])"},
+                    ]
+                }
+            ),
+            "column 7: expected at most 1000000 letters",
+        ),
+        (given(id="a" * 1000, printed=1), "expected a name of at most 100 letters"),
+    ],
+    ids=lambda part: "" if part.startswith("{") else part,
+)
+def test_what_is_too_large_is_refused_before_it_is_made(text: str, message: str) -> None:
+    tracemalloc.start()
+    try:
+        with pytest.raises(ConfigError) as caught:
+            audit(read_example(text, "my", "my.json"))
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    said = str(caught.value)
+    assert said.startswith("my.json: ")
+    assert message in said
+    assert "\n" not in said
+    assert len(said) < 600
+    assert most < 150_000_000
+
+
+@pytest.mark.parametrize("value", ["x" * 1_000_000, ["x"] * 100_000, 10**4000])
+def test_a_message_is_short_whatever_came(value: Any) -> None:
+    for keys in (
+        {"title": [value]},
+        {"formula": [value]},
+        {"inputs": value},
+        {"printed": [[value]]},
+    ):
+        with pytest.raises(ConfigError) as caught:
+            read_example(json.dumps({"steps": [GIVEN, step(**keys)]}), "my", "my.json")
+        assert len(str(caught.value)) < 600
+
+
+def test_what_is_no_regular_file_is_not_read(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.json"
+    os.mkfifo(pipe)
+    endless = tmp_path / "endless.json"
+    endless.symlink_to("/dev/zero")
+    for path in (pipe, endless, tmp_path):
+        with pytest.raises(ConfigError, match="expected a regular file"):
+            load_example(path)
+    for name in ("no\0file.json", "n" * 5000 + ".json"):
+        with pytest.raises(ConfigError, match="expected a file"):
+            load_example(name)
+
+
+def test_a_file_that_is_too_large(tmp_path: Path) -> None:
+    file = tmp_path / "large.json"
+    with file.open("wb") as large:
+        large.truncate(5_000_001)
+    with pytest.raises(ConfigError, match="expected at most 5000000 bytes"):
+        load_example(file)
+
+
+def test_what_is_no_example() -> None:
+    for wrong in (None, 5, ["by-hand"]):
+        with pytest.raises(ConfigError, match="expected the name of an example or a file, got"):
+            load_example(wrong)  # type: ignore[arg-type]
+        with pytest.raises(ConfigError, match="expected an example"):
+            audit(wrong)  # type: ignore[arg-type]
 
 
 def test_a_mark_at_the_beginning_of_the_file_is_no_part_of_it(tmp_path: Path) -> None:

@@ -5,13 +5,13 @@ import json
 import re
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from glassformer.lessons import Audit, Digits, audit, example_names, load_example, read_example
 from glassformer.lessons.formulas import FUNCTIONS, Numbers
+from tests.lessons.fuzz import shipped
 from tests.lessons.made_once import audit_of
 
 pytestmark = pytest.mark.no_cover  # the lines of test_planted_slips.py, for larger examples
@@ -157,7 +157,7 @@ def test_the_prediction_holds_whatever_is_not_printed() -> None:
 
 @pytest.mark.parametrize("name", example_names())
 def test_the_result_does_not_depend_on_what_steps_are_called(name: str) -> None:
-    raw = _expanded(name)
+    raw = shipped(name)
     ids = [step["id"] for step in raw["steps"]]
     new = {id_: f"zz{len(ids) - at}" for at, id_ in enumerate(ids)}
     new |= {f"{id_}2": f"{now}2" for id_, now in new.items()}  # a power whose height was lost
@@ -176,25 +176,6 @@ def test_the_result_does_not_depend_on_what_steps_are_called(name: str) -> None:
         assert now.verdict == old.verdict
         assert [e.kinds for e in now.explanations] == [e.kinds for e in old.explanations]
         assert now.to_dict()["right"] == old.to_dict()["right"]
-
-
-def _expanded(name: str) -> dict[str, Any]:
-    """The raw file with borrowed steps put in."""
-    folder = resources.files("glassformer.lessons") / "examples"
-    data: dict[str, Any] = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
-    steps = []
-    for step in data["steps"]:
-        if "from" in step:
-            other = _expanded(step["from"])
-            wanted = step.get("steps")
-            steps += [
-                {"case": other.get("case", "keep"), **part}
-                for part in other["steps"]
-                if wanted is None or part["id"] in wanted
-            ]
-        else:
-            steps.append(step)
-    return {**data, "steps": steps}
 
 
 def _rename(formula: str, new: dict[str, str]) -> str:

@@ -56,14 +56,16 @@ def load_example(name_or_file: str | Path) -> Example:
 def _text(path: Path, given: str) -> str:
     """What stands in a file; nothing is read of one that is too large, or that has no end."""
     try:
-        regular = path.is_file()
+        there, regular = path.exists(), path.is_file()
     except (OSError, ValueError):  # a name too long, or one with a zero byte
-        regular = False
+        there = regular = False
     if not regular:
-        if "\0" not in given and path.exists():
+        if there:
             raise ConfigError(f"{path}: expected a regular file with a worked example")
         if path.suffix or len(path.parts) > 1:
-            raise ConfigError(f"{path}: expected a file with a worked example, there is none")
+            raise ConfigError(
+                f"{str(path)[:200]}: expected a file with a worked example, there is none"
+            )
         raise UnknownNameError("example", given, example_names())
     with path.open("rb") as file:
         raw = file.read(_MOST_BYTES + 1)
@@ -179,11 +181,11 @@ def _expand(steps: Any, source: str) -> list[Any]:
 def _step(data: Any, example: dict[str, Any], where: str, work: Work) -> Step:
     if not isinstance(data, dict) or not isinstance(data.get("id"), str):
         raise ConfigError(f"{where}: expected an object with a name under 'id'")
+    if len(data["id"]) > _MOST_LETTERS:
+        raise ConfigError(f"{where}: expected a name of at most {_MOST_LETTERS} letters")
     where = f"{where.split(': step')[0]}: step {data['id']!r}"
     if not data["id"].isidentifier() or data["id"] in ("new", "None"):
         raise ConfigError(f"{where}: expected letters, digits and _ in a name")
-    if len(data["id"]) > _MOST_LETTERS:
-        raise ConfigError(f"{where}: expected a name of at most {_MOST_LETTERS} letters")
     _check_keys(data, STEP_KEYS, where)
     try:
         return _read_step(data, example, where, work)

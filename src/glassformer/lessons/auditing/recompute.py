@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.errors import ConfigError
-from glassformer.lessons.auditing.compare import Cells, Comparison, overlap
+from glassformer.lessons.auditing.compare import Cells, Comparison, compare, overlap
 from glassformer.lessons.example import Digits, Example, Step
-from glassformer.lessons.formulas import FormulaError, evaluate
+from glassformer.lessons.formulas import FormulaError
 from glassformer.lessons.formulas.affine import closer
 from glassformer.lessons.formulas.evaluate import Evaluator, Work, WorkSpentError
 from glassformer.lessons.formulas.functions import round_half_up, write_out
@@ -44,6 +44,10 @@ class Rewritten:
 
     bounds: Evaluator
     faces: Evaluator
+
+
+class _TooMuchError(FormulaError):
+    """More numbers than one example may compute."""
 
 
 class FromPrint:
@@ -77,8 +81,10 @@ class FromPrint:
             self.computed[step.id] = value
             if self._mistaken & self.example.ancestors(step):
                 self._below.add(step.id)
-            if _contradicts(step.printed, value):
-                self._mistaken.add(step.id)
+            if step.printed is not None:
+                found = compare(step, value)
+                if found.wrong.any() or not found.same_shape:
+                    self._mistaken.add(step.id)
             self.used[step.id] = self._lay_over(step.id, value)
         elif isinstance(step.printed, Digits):
             self.used[step.id] = step.printed.numbers()
@@ -93,7 +99,11 @@ class FromPrint:
         try:
             return self.value(step)
         except FormulaError as error:
-            value = right_values(self.example, self.faces, until=step).get(step.id)
+            value = None
+            if self._mistaken & self.example.ancestors(step) and not isinstance(
+                error, _TooMuchError
+            ):
+                value = right_values(self.example, self.faces, until=step).get(step.id)
             if value is None:
                 raise _located(self.example, step, error) from error
             self.misfits[step.id] = error
@@ -104,7 +114,7 @@ class FromPrint:
         try:
             return (self._face_values if faces else self._bounds).value(tree)
         except WorkSpentError:
-            raise FormulaError("expected fewer numbers in all steps together") from None
+            raise _TooMuchError("expected fewer numbers in all steps together") from None
 
     def rewritten(self, step: Step, work: Work) -> Rewritten:
         """What slips in a step's formula are computed with; what they leave alone is known."""
@@ -197,14 +207,6 @@ class FromPrint:
         return _together(step, self.trees[id_], digits, value, mid, right)
 
 
-def _contradicts(printed: Digits | Words | None, value: Value) -> bool:
-    if not isinstance(printed, Digits) or not isinstance(value, Numbers):
-        return False
-    if printed.values.shape != value.shape:
-        return True
-    return bool((printed.shown & ~overlap(printed, value)).any())
-
-
 def _together(
     step: Step, tree: Node, digits: Digits, value: Numbers, mid: Array, right: Cells
 ) -> Numbers:
@@ -259,8 +261,9 @@ def right_values(
     `rounded` rounds each as it is printed.
     """
     values: dict[str, Value] = {}
+    work = Work()
     for step in example.in_order():
-        value = _from_values(step, values)
+        value = _from_values(step, values, work)
         if value is None:
             value = faces.get(step.id)
         elif rounded and isinstance(value, Numbers):
@@ -272,12 +275,12 @@ def right_values(
     return values
 
 
-def _from_values(step: Step, values: Mapping[str, Value]) -> Value | None:
+def _from_values(step: Step, values: Mapping[str, Value], work: Work) -> Value | None:
     if step.tree is None or step.unchecked is not None or step.any_order:
         return None  # an order that was free to choose is the printed one
     try:
-        value = evaluate(step.tree, values)
-    except FormulaError:
+        value = Evaluator(values, work=work).value(step.tree)
+    except (FormulaError, WorkSpentError):
         return None  # the right inputs have another shape than the printed ones given beside
     if isinstance(value, Numbers) and np.isnan(value.mid).all():
         return None
