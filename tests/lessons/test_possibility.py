@@ -86,6 +86,7 @@ def test_no_right_numbers_are_called_impossible(seed: int, decimals: int) -> Non
             "w": {"shape": [5, 3], "printed": "...", "between": [-1, 1]}, "b": (3,)}),
         ("x @ w + y", given @ w + random.normal(size=(4, 3)),
          {"x": given.tolist(), "w": (5, 3), "y": (4, 3)}),
+        ("proportion(x)", x / x.sum(1, keepdims=True), {"x": (4, 5)}),
         ("relu(x)", np.maximum(x, 0), {"x": (4, 5)}),
         ("softmax(s) @ x", softmax(random.normal(size=(3, 4)) * size) @ given,
          {"s": (3, 4), "x": given.tolist()}),

@@ -106,7 +106,7 @@ _NOT_SOFTMAX = Bilingual("a softmax that is not one", "并非真正的 softmax")
 def _softmax(page: _Page) -> Impossible | None:
     """A softmax sums to one, and two weights differ by the factor e^(difference of scores)."""
     tree = page.tree
-    if not isinstance(tree, Call) or tree.function not in ("softmax", "log_softmax", "proportion"):
+    if not isinstance(tree, Call) or tree.function not in ("softmax", "log_softmax"):
         return None
     axis = tree.keyword("axis") or Number(-1)
     if not isinstance(axis, Number) or not page.digits.values.ndim:
@@ -119,9 +119,10 @@ def _softmax(page: _Page) -> Impossible | None:
     if tree.function == "log_softmax":
         low, high = np.exp(low), np.exp(high)
     low = np.maximum(low, 0.0)
-    marks = [_sum(low, high, _lines(scores.low, along))]
-    if tree.function != "proportion":
-        marks.append(_ratio(page, tree.function, (low, high), scores, along))
+    marks = [
+        _sum(low, high, _lines(scores.low, along)),
+        _ratio(page, tree.function, (low, high), scores, along),
+    ]
     found = [mark for mark in marks if mark is not None]
     if not found:
         return None
@@ -463,7 +464,7 @@ def _dependent_rows(page: _Page, inputs: Array, low: Array, high: Array) -> Impo
         c = factors[rows, None]
         ends = np.stack([c * low[rows], c * high[rows]])
         least, most = ends.min(axis=0).sum(axis=0), ends.max(axis=0).sum(axis=0)
-        room = _ROOM * np.abs(c).sum()
+        room = _ROOM * (np.abs(c) * (1 + _size(low[rows]) + _size(high[rows]))).sum(axis=0)
         wrong = np.flatnonzero((least > room) | (most < -room))
         if wrong.size:
             column = int(wrong[0])
@@ -471,6 +472,10 @@ def _dependent_rows(page: _Page, inputs: Array, low: Array, high: Array) -> Impo
             cells[np.ix_(rows, wrong)] = True
             return Impossible("not_linear", _NOT_LINEAR, _relation(factors, page, column), cells)
     return None
+
+
+def _size(bounds: Array) -> Array:
+    return np.abs(np.where(np.isfinite(bounds), bounds, 0.0))
 
 
 def _relation(factors: Array, page: _Page, column: int) -> Bilingual:
@@ -534,7 +539,8 @@ def _steep_rows(
             change = np.stack([x.low[i] - x.high[j], x.high[i] - x.low[j]])
             corners = np.stack([end * weight for end in change for weight in between])
             possible = float(corners.max(axis=0).sum())
-            excess = low[i] - high[j] - possible
+            room = _ROOM * (_size(low[i]) + _size(high[j]))
+            excess = low[i] - high[j] - possible - room
             column = int(np.argmax(excess))
             if excess[column] > worst:
                 size = float(np.abs(change).max(axis=0).sum())
