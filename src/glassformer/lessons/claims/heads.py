@@ -45,8 +45,11 @@ group = Group("heads")
 )
 def one_head_mixes_giver_and_receiver() -> Figures:
     """Both read from y_gave after training: positions in the scores alone, or added to words."""
+    reading = learn_roles(1, "in scores")
     return {
-        "in_scores": learn_roles(1, "in scores").giver_and_receiver,
+        "in_scores": reading.giver_and_receiver,
+        "on_giver": float(reading.weights[0, 0]),
+        "on_receiver": float(reading.weights[0, 4]),
         "added": max(learn_roles(1, "added", seed=seed).giver_and_receiver for seed in range(2)),
     }
 
