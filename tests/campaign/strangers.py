@@ -36,7 +36,7 @@ def mutated_json(data: Any, rng: random.Random) -> Any:
     elif way == 1 and isinstance(holder, dict):
         holder[str(rng.choice(ODD))[:50]] = holder[key]
     elif way == 2:
-        holder[key] = _buried(holder[key], rng.choice((3, 50, 500)))
+        holder[key] = _buried(holder[key], rng.choice((3, 50, 150)))
     else:
         holder[key] = rng.choice(ODD)
     return changed

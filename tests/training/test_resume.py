@@ -8,6 +8,7 @@ import random
 import shutil
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -16,7 +17,10 @@ import pytest
 import torch
 import torch.distributed as dist
 
+from glassformer.errors import TrainingError
 from glassformer.training import RunConfig, train
+from glassformer.training.command import configure
+from glassformer.training.folder import RunFolder
 from glassformer.training.state import State, newest_state, save_state
 from tests.training.made import prose, tiny
 from tests.training.runs import At, assert_same_bits
@@ -105,8 +109,11 @@ def test_a_run_that_goes_on_with_fewer_updates_than_it_made_makes_none(tmp_path:
     config = tiny("shakespeare", loop__steps=6)
     train(config, tmp_path / "whole")
     train(config, tmp_path / "run")
-    shorter = tiny("shakespeare", loop__steps=2)
-    assert train(shorter, tmp_path / "run", resume=True).steps == 6
+    shorter, said = tiny("shakespeare", loop__steps=2), At()
+    assert train(shorter, tmp_path / "run", resume=True, reporter=said).steps == 6
+    assert said.lines[0] == (
+        "the run has made 6 updates already, 2 were asked for: none is left to make"
+    )
     assert_same_bits(tmp_path / "whole", tmp_path / "run")
     assert losses(tmp_path / "whole") == losses(tmp_path / "run")
 
@@ -137,6 +144,125 @@ def test_the_run_before_a_run_is_resumed_as_well(tmp_path: Path) -> None:
     train(config, tmp_path / "cut", resume=True)
     assert_same_bits(tmp_path / "whole/first", tmp_path / "cut/first")
     assert_same_bits(tmp_path / "whole", tmp_path / "cut")
+
+
+# --- damage beside good states ---
+
+
+def _lose_config(run: Path) -> None:
+    (run / "config.json").unlink()
+
+
+def _nest(file: Path) -> None:
+    file.write_text("[" * 100_000, encoding="utf-8")
+
+
+BESIDE: dict[str, Callable[[Path], object]] = {
+    "a foreign line in the metrics": lambda run: _append(run, b'{"epoch": 1}\n'),
+    "a list in the metrics": lambda run: _append(run, b"[1, 2]\n"),
+    "a number in the metrics": lambda run: _append(run, b"7\n"),
+    "a step that is a text": lambda run: _append(run, b'{"step": "2"}\n'),
+    "bytes in the metrics": lambda run: _append(run, b"\xff\xfe\x00\n"),
+    "deep metrics": lambda run: _append(run, b"[" * 100_000 + b"\n"),
+    "no metrics": lambda run: (run / "metrics.jsonl").unlink(),
+    "a config that is nested without end": lambda run: _nest(run / "config.json"),
+    "a config of another program": lambda run: (run / "config.json").write_text('{"a": 1}'),
+    "a config that is lost": _lose_config,
+    "a folder named like a state": lambda run: (run / "state/00000006.json").mkdir(),
+    "a folder named like a state's tensors": lambda run: (
+        run / "state/00000006.safetensors"
+    ).mkdir(),
+    "a file that is no state": lambda run: (run / "state/1.json").write_text("{}"),
+}
+
+
+def _append(run: Path, line: bytes) -> None:
+    with (run / "metrics.jsonl").open("ab") as opened:
+        opened.write(line)
+
+
+_MADE: list[Path] = []
+
+
+@pytest.fixture
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A whole run, and the same one stopped after four updates; made once."""
+    if not _MADE:
+        folder, config = tmp_path_factory.mktemp("runs"), _six_updates()
+        train(config, folder / "whole")
+        with pytest.raises(KeyboardInterrupt):
+            train(config, folder / "cut", reporter=At(3, interrupt))
+        _MADE.append(folder)
+    return _MADE[0]
+
+
+def _six_updates() -> RunConfig:
+    return tiny("shakespeare", loop__steps=6, loop__save_every=2)
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_damage_beside_good_states_does_not_stop_a_run(
+    name: str, runs: Path, tmp_path: Path
+) -> None:
+    folder, config, said = tmp_path / "run", _six_updates(), At()
+    shutil.copytree(runs / "cut", folder)
+    BESIDE[name](folder)
+    train(config, folder, resume=True, reporter=said)
+    assert "going on at step 4 of 6" in said.lines
+    assert_same_bits(runs / "whole", folder)
+    if name != "no metrics":
+        assert losses(runs / "whole") == losses(folder)
+    assert RunFolder(folder).read_config() == config
+
+
+@pytest.mark.parametrize("ending", ["json", "safetensors"])
+def test_a_newest_state_that_is_nested_or_a_pipe_is_reported_and_the_one_before_used(
+    ending: str, runs: Path, tmp_path: Path
+) -> None:
+    config = _six_updates()
+    shutil.copytree(runs / "whole", tmp_path / "run")
+    newest = tmp_path / f"run/state/00000006.{ending}"
+    if ending == "json":
+        _nest(newest)
+    else:
+        newest.unlink()
+        os.mkfifo(newest)
+    said = At()
+    train(config, tmp_path / "run", resume=True, reporter=said)
+    assert "00000006.json is damaged" in said.lines[0]
+    assert said.lines[1] == "going on at step 4 of 6"
+
+
+def test_the_config_of_a_run_is_in_its_states(tmp_path: Path) -> None:
+    """The command goes on with the run's own settings although their file is gone."""
+    train(tiny("shakespeare", loop__steps=4, loop__save_every=2), tmp_path / "run")
+    kept = RunFolder(tmp_path / "run").read_config()
+    (tmp_path / "run/config.json").unlink()
+    assert RunFolder(tmp_path / "run").exists()
+    assert RunFolder(tmp_path / "run").read_config() == kept
+    found = configure("shakespeare", config_file=None, settings=[], resume_from=tmp_path / "run")
+    assert found == kept
+    for file in (tmp_path / "run/state").iterdir():
+        file.unlink()
+    assert not RunFolder(tmp_path / "run").exists()
+    with pytest.raises(TrainingError, match=r"cannot read .*config\.json"):
+        RunFolder(tmp_path / "run").read_config()
+
+
+def test_states_of_another_seed_are_refused(tmp_path: Path) -> None:
+    train(tiny("shakespeare", loop__seed=3), tmp_path / "run")
+    with pytest.raises(TrainingError, match=r"are of the seed 3, not of 4; leave loop\.seed"):
+        train(tiny("shakespeare", loop__seed=4), tmp_path / "run", resume=True)
+    assert RunFolder(tmp_path / "run").read_config().loop.seed == 3
+
+
+def test_metrics_that_are_no_file_are_one_line(tmp_path: Path) -> None:
+    config = tiny("shakespeare")
+    train(config, tmp_path / "run")
+    (tmp_path / "run/metrics.jsonl").unlink()
+    os.mkfifo(tmp_path / "run/metrics.jsonl")
+    with pytest.raises(TrainingError, match=r"metrics\.jsonl is not a regular file"):
+        train(config, tmp_path / "run", resume=True)
 
 
 def losses(folder: Path) -> list[dict[str, Any]]:
