@@ -13,6 +13,7 @@ import http.client
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -103,7 +104,7 @@ SMOKES = (
     Smoke("glassformer train text --text {text} --out run --loop.steps 6 --resume"),
     Smoke("python -m glassformer.training text --text {text} --out other --loop.steps 2"),
     Smoke("glassformer run run/model 'the cat' --max-new 3"),
-    Smoke("glassformer evaluate run/model"),
+    Smoke("glassformer evaluate run/model --split validation"),
     Smoke("glassformer export toy --to onnx -o toy-onnx"),
     Smoke("glassformer nothing", 2),
 )
@@ -137,6 +138,7 @@ def built(folder: Path) -> tuple[Path, list[str]]:
     tools = environment(folder / "tools")
     call(tools, "-m", "pip", "install", "--quiet", *TOOLS)
     dist = folder / "dist"
+    shutil.rmtree(dist, ignore_errors=True)
     call(tools, "-m", "build", "--no-isolation", "--outdir", str(dist), str(ROOT))
     (wheel,), (sdist,) = dist.glob("*.whl"), dist.glob("*.tar.gz")
     call(tools, "-m", "twine", "check", "--strict", str(wheel), str(sdist))
@@ -179,6 +181,7 @@ def installed(wheel: Path, folder: Path, extras: str) -> Path:
     """The Python of an environment that has the wheel and nothing else of ours."""
     python = environment(folder / "empty")
     constraints = ROOT / "constraints.txt"
+    call(python, "-m", "pip", "uninstall", "--yes", "--quiet", "glassformer")  # of a check before
     call(
         python,
         *("-m", "pip", "install", "--quiet", "--no-compile", "--constraint", str(constraints)),
@@ -190,10 +193,11 @@ def installed(wheel: Path, folder: Path, extras: str) -> Path:
 
 def smoke_tests(python: Path, folder: Path) -> bool:
     """Run every command without a network; whether all ended as they should."""
-    (folder / "blocked").mkdir()
+    (folder / "blocked").mkdir(exist_ok=True)
     (folder / "blocked/sitecustomize.py").write_text(NO_NETWORK, encoding="utf-8")
     (folder / "text.txt").write_text(TEXT, encoding="utf-8")
     cwd = folder / "nowhere"
+    shutil.rmtree(cwd, ignore_errors=True)
     cwd.mkdir()
     surroundings = {
         name: value
@@ -245,6 +249,8 @@ def explore(python: Path, cwd: Path, surroundings: dict[str, str]) -> tuple[int,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # A job in the background ignores Ctrl-C, and children inherit that.
+        preexec_fn=_heed_interrupts if os.name == "posix" else None,
     )
     try:
         assert process.stdout is not None
@@ -267,6 +273,10 @@ def explore(python: Path, cwd: Path, surroundings: dict[str, str]) -> tuple[int,
     finally:
         process.kill()
         process.wait()
+
+
+def _heed_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _row(command: str, code: object, expected: object, seconds: object) -> str:

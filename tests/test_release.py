@@ -5,10 +5,13 @@ from __future__ import annotations
 import http.server
 import importlib.util
 import json
+import os
 import re
+import subprocess
 import sys
 import threading
 import tomllib
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +22,8 @@ import pytest
 from fontTools.ttLib import TTFont
 
 import glassformer
-from release import vulnerabilities
+from glassformer.cli import app
+from release import check, vulnerabilities
 from release.components import BUNDLED, Component, bundled_packages, components
 from release.sbom import bill
 
@@ -208,3 +212,77 @@ def test_the_changelog_has_this_version_and_says_what_is_stable() -> None:
     text = (ROOT / "CHANGELOG.md").read_text("utf-8")
     _, _, section = text.partition(f"## {glassformer.__version__}\n")
     assert "stable" in section.partition("\n## ")[0]
+
+
+# --- the check before a release ---
+
+
+def made_wheel(folder: Path, readme: str, *names: str) -> Path:
+    head = "Metadata-Version: 2.4\nName: glassformer\nProject-URL: Homepage, https://x.org\n\n"
+    wheel = folder / "glassformer-1-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as opened:
+        opened.writestr("glassformer-1.dist-info/METADATA", head + readme)
+        for name in names:
+            opened.writestr(name, "")
+    return wheel
+
+
+WHOLE = (
+    "glassformer/py.typed",
+    "glassformer/explorer/static/index.html",
+    "glassformer-1.dist-info/licenses/LICENSE",
+    "glassformer-1.dist-info/licenses/src/THIRD_PARTY_LICENSES.txt",
+)
+
+
+def test_a_wheel_with_all_that_it_needs_has_no_problem(tmp_path: Path) -> None:
+    assert check.wheel_problems(made_wheel(tmp_path, "[a](https://x.org) [b](#b)", *WHOLE)) == []
+
+
+@pytest.mark.parametrize("missing", WHOLE)
+def test_what_a_wheel_lacks_is_told(missing: str, tmp_path: Path) -> None:
+    names = [name for name in WHOLE if name != missing]
+    (problem,) = check.wheel_problems(made_wheel(tmp_path, "", *names))
+    assert problem.startswith("not in the wheel: ") and Path(missing).name in problem
+
+
+def test_what_does_not_belong_into_a_wheel_is_told(tmp_path: Path) -> None:
+    made = made_wheel(tmp_path, "![a](docs/a.webp)", *WHOLE, "tests/test_a.py", "glassformer/a.pyc")
+    assert check.wheel_problems(made) == [
+        "in the wheel: tests/test_a.py",
+        "in the wheel: glassformer/a.pyc",
+        "a relative link in the long description: docs/a.webp",
+    ]
+
+
+def test_every_command_has_a_smoke_test() -> None:
+    smoked = {smoke.command.split()[1] for smoke in check.SMOKES}
+    commands = set(app) - {"--help", "-h", "--version"}
+    assert commands - smoked == {"explore"}  # which is opened and interrupted
+
+
+def test_the_network_can_be_blocked_but_not_this_machine(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(check.NO_NETWORK, encoding="utf-8")
+    program = """
+import socket
+with socket.create_server(("127.0.0.1", 0)) as server:
+    socket.create_connection(server.getsockname()).close()
+for ask in (
+    lambda: socket.create_connection(("192.0.2.1", 80)),
+    lambda: socket.socket().connect(("192.0.2.1", 80)),
+    lambda: socket.getaddrinfo("pypi.org", 443),
+):
+    try:
+        ask()
+    except OSError as error:
+        print(error)
+"""
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True
+    )
+    assert done.stdout.splitlines() == [
+        "the network is blocked: 192.0.2.1",
+        "the network is blocked: 192.0.2.1",
+        "the network is blocked: pypi.org",
+    ], done.stderr
