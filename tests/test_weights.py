@@ -7,7 +7,14 @@ from torch import nn
 from glassformer import tasks
 from glassformer.errors import ConfigError
 from glassformer.nn import Seq2Seq, build, presets, processor
-from glassformer.tasks.weights import Int8Embedding, Int8Linear, store, to_int8
+from glassformer.tasks import weights as stored_weights
+from glassformer.tasks.weights import (
+    Int8Embedding,
+    Int8Linear,
+    largest_weight,
+    store,
+    to_int8,
+)
 
 
 def test_rounding_is_off_by_half_a_scale_at_most() -> None:
@@ -16,6 +23,26 @@ def test_rounding_is_off_by_half_a_scale_at_most() -> None:
     assert numbers.dtype is torch.int8 and numbers.abs().max() == 127
     error = (numbers * scales.unsqueeze(-1) - rows).abs()
     assert (error <= scales.unsqueeze(-1) / 2 + 1e-12).all()
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_largest_products_are_exact_on_this_processor(sign: int) -> None:
+    """Without VNNI, sums of products of 127 and 127 are cut off at 16 bits, silently."""
+    numbers = torch.full((32, 64), 127, dtype=torch.int8)
+    weights = torch.full((16, 64), sign * largest_weight(), dtype=torch.int8)
+    sums = torch._int_mm(numbers, weights.t())
+    assert sums.eq(sign * 64 * 127 * largest_weight()).all()
+
+
+def test_where_sums_are_cut_off_weights_have_seven_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert largest_weight() in (127, 63)
+    monkeypatch.setattr(stored_weights, "multiplies_int8", lambda: False)
+    assert largest_weight() == 63
+    mapped = store(nn.Sequential(nn.Linear(8, 4)), "int8")[0]  # type: ignore[index]  # a Sequential
+    assert mapped.weight.abs().amax(dim=1).tolist() == [63] * 4
+    rows = torch.randn(20, 33, dtype=torch.float64)
+    numbers, scales = to_int8(rows, 63)
+    assert ((numbers * scales.unsqueeze(-1) - rows).abs() <= scales.unsqueeze(-1) / 2 + 1e-12).all()
 
 
 def test_a_row_of_zeros_stays_zero() -> None:
@@ -27,7 +54,7 @@ def test_the_product_is_that_of_the_rounded_numbers() -> None:
     """Against a loop over rows in float64, from the whole numbers themselves."""
     torch.manual_seed(0)
     linear = nn.Linear(24, 10)
-    matrix, scales = to_int8(linear.weight.detach())
+    matrix, scales = to_int8(linear.weight.detach(), largest_weight())
     mapped = Int8Linear(matrix, scales, linear.bias)
     x = torch.randn(3, 5, 24)
     numbers, x_scales = to_int8(x.view(15, 24))

@@ -4,7 +4,9 @@ import subprocess
 import sys
 from functools import cache
 
-__all__ = ["multiplies_bfloat16"]
+import torch
+
+__all__ = ["multiplies_bfloat16", "multiplies_int8"]
 
 _MULTIPLY = """
 import torch
@@ -19,3 +21,14 @@ def multiplies_bfloat16() -> bool:
     command = [sys.executable, "-c", _MULTIPLY]
     tried = subprocess.run(command, capture_output=True, check=False)  # noqa: S603  our own text
     return tried.returncode == 0
+
+
+@cache
+def multiplies_int8() -> bool:
+    """Whether products of any int8 matrices are exact.
+
+    Processors without VNNI instructions add two products at a time in 16 bits, and cut off what
+    does not fit.
+    """
+    largest = torch.full((32, 64), 127, dtype=torch.int8)
+    return bool((torch._int_mm(largest, largest.t()) == 64 * 127**2).all())

@@ -2,8 +2,9 @@
 
     store(model, "int8")
 
-In int8, every row of a matrix is whole numbers from −127 to 127 and one scale; a vector that comes
-in is rounded the same way, and the product is one of whole numbers. Norms, biases, attention and
+In int8, every row of a matrix is whole numbers from −127 to 127 and one scale (from −63 to 63 on
+processors that are not exact beyond: `largest_weight`); a vector that comes in is rounded to
+whole numbers as well, and the product is one of whole numbers. Norms, biases, attention and
 softmax stay in float32. In bfloat16, everything is. What either loses in score and gains in speed
 is measured in docs/inference.md.
 Dims: N rows of vectors, I inputs, O outputs, V vocabulary, D model width.
@@ -17,10 +18,18 @@ from torch import nn
 from glassformer.errors import ConfigError
 from glassformer.nn.devices import as_device
 from glassformer.nn.layers import TokenEmbedding
-from glassformer.nn.processor import multiplies_bfloat16
+from glassformer.nn.processor import multiplies_bfloat16, multiplies_int8
 from glassformer.nn.shapes import Float, Int, Tensor
 
-__all__ = ["Int8Embedding", "Int8Linear", "Weights", "check_weights", "store", "to_int8"]
+__all__ = [
+    "Int8Embedding",
+    "Int8Linear",
+    "Weights",
+    "check_weights",
+    "largest_weight",
+    "store",
+    "to_int8",
+]
 
 Weights = Literal["float32", "int8", "bfloat16"]
 
@@ -46,15 +55,23 @@ def store(model: nn.Module, weights: Weights) -> nn.Module:
     return model
 
 
+def largest_weight() -> int:
+    """127, or 63 where the processor cuts off larger sums of two products at 16 bits.
+
+    What comes in is shifted there to 0 … 255, and 2 · 255 · 63 is below 2¹⁵.
+    """
+    return 127 if multiplies_int8() else 63
+
+
 def to_int8(
-    rows: Float[Tensor, "N I"],
+    rows: Float[Tensor, "N I"], most: int = 127
 ) -> tuple[Int[Tensor, "N I"], Float[Tensor, " N"]]:
     """Whole numbers and the scale of each row: rows ≈ numbers · scale, off by half a scale at most.
 
-    A row of zeros has the scale 1, since any would do.
+    The largest of a row becomes ±`most`. A row of zeros has the scale 1, since any would do.
     """
     largest = torch.linalg.vector_norm(rows, float("inf"), dim=-1)
-    scales = torch.where(largest > 0, largest / 127, 1.0)
+    scales = torch.where(largest > 0, largest / most, 1.0)
     return (rows / scales.unsqueeze(-1)).round_().to(torch.int8), scales
 
 
@@ -111,7 +128,7 @@ def _store_int8(model: nn.Module) -> None:
                 continue
             assert isinstance(child, nn.Linear | TokenEmbedding)
             if id(child.weight) not in stored:
-                stored[id(child.weight)] = to_int8(child.weight)
+                stored[id(child.weight)] = to_int8(child.weight, largest_weight())
             matrix, scales = stored[id(child.weight)]
             if child not in made:
                 made[child] = (
