@@ -36,7 +36,10 @@ IDS, STARTS = torch.tensor([3, 0, 1, 1, 2]), torch.tensor([0, 2, 2])
         (lambda w: F.bilinear(w[:, :2], w[:, 1:], torch.ones(2, 2, 2)), (4, 3)),
         (
             lambda w: F.ctc_loss(
-                w.log_softmax(-1), torch.tensor([[1, 1, 0], [3, 2, 1]]), (7, 5), (2, 3)
+                w.log_softmax(-1),
+                torch.tensor([[1, 1, 0], [3, 2, 1]]),
+                torch.tensor([7, 5]),
+                torch.tensor([2, 3]),
             ),
             (7, 2, 4),
         ),
@@ -61,7 +64,7 @@ def test_a_word_that_no_time_is_left_for_has_no_probability() -> None:
         targets, lengths = torch.tensor([labels]).long(), torch.tensor([len(labels)])
         arguments = (log_probs, targets, torch.tensor([2]), lengths)
         expected = F.ctc_loss(*arguments, reduction="none")
-        traced = trace(lambda *given: F.ctc_loss(*given, reduction="none"), *arguments)
+        traced = trace(lambda: F.ctc_loss(*arguments, reduction="none"))  # noqa: B023
         torch.testing.assert_close(traced.outputs["output"].value, expected)
 
 
@@ -105,3 +108,23 @@ def test_a_loss_that_never_keeps_all_logits_is_written_out_with_them() -> None:
     torch.testing.assert_close(
         traced.outputs["output"].value, F.cross_entropy(x @ matrix.T, targets)
     )
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "nearest"])
+@pytest.mark.parametrize(
+    ("padding", "aligned"), [("zeros", False), ("border", True), ("reflection", True)]
+)
+@pytest.mark.parametrize("axes", [2, 3])
+def test_sampling_an_image_or_a_volume(mode: str, padding: str, aligned: bool, axes: int) -> None:
+    torch.manual_seed(0)
+    x = torch.randn(2, 2, *(3, 5, 4)[-axes:])
+    grid = torch.rand(2, *(2, 3, 2)[-axes:], axes) * 2.6 - 1.3
+
+    def sample(x: Tensor, grid: Tensor) -> Tensor:
+        return F.grid_sample(x, grid, mode=mode, padding_mode=padding, align_corners=aligned)
+
+    traced = trace(sample, x, grid)
+    report = traced.verify(sample=600)
+    assert report.ok, str(report)
+    assert report.opaque == []
+    torch.testing.assert_close(traced.outputs["output"].value, sample(x, grid))

@@ -138,7 +138,8 @@ def trilinear(
 def pairwise_distances(x: Tensor, p: float = 2.0) -> Tensor:
     """The distance of each row from each later row."""
     first, second = torch.triu_indices(len(x), len(x), 1).unbind()
-    return torch.linalg.vector_norm(x[first] - x[second], p, -1)
+    distances: Tensor = torch.linalg.vector_norm(x[first] - x[second], p, -1)
+    return distances
 
 
 def cross(a: Tensor, b: Tensor, *, dim: int = -1) -> Tensor:

@@ -104,6 +104,12 @@ def test_a_changed_id_looks_up_another_row(books: dict[str, Path], tmp_path: Pat
     assert worst_difference(t, after, calculator.value) < 1e-9
 
 
+# Functions that spreadsheets lack, or (−0) cannot tell: their cells are numbers there.
+NOT_IN_SPREADSHEETS = {
+    "copysign", "signbit", "frexp", "lgamma", "digamma", "erfinv", "i0", "special_i1"
+}  # fmt: skip
+
+
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_every_rule_becomes_a_formula_that_gives_its_value(name: str, tmp_path: Path) -> None:
     """Each formula computed once from the numbers that stand in the file."""
@@ -115,7 +121,8 @@ def test_every_rule_becomes_a_formula_that_gives_its_value(name: str, tmp_path: 
         for place in range(math.prod(step.shape)):
             cell = layout.cell_name(*block.at(place))
             if book[block.sheet][cell].formula is None:
-                assert step.role == "constant" or _is_number(step, place), "no rule is frozen"
+                known = step.role == "constant" or step.rule in NOT_IN_SPREADSHEETS
+                assert known or _is_number(step, place), "no rule is frozen"
                 continue
             wanted = step[index_of(step.shape, place)]
             shown = calculator.formula(block.sheet, cell)

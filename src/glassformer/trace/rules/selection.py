@@ -9,7 +9,16 @@ import torch
 
 from glassformer.trace.calls import Call
 from glassformer.trace.evaluate import gathered
-from glassformer.trace.expressions import Axis, Choose, Entry, Expression, Number, Operation, Reduce
+from glassformer.trace.expressions import (
+    Axis,
+    Choose,
+    Entry,
+    Expression,
+    Function,
+    Number,
+    Operation,
+    Reduce,
+)
 from glassformer.trace.memory import Index, as_floats
 from glassformer.trace.rules.operands import LETTERS, broadcast, cell, row
 from glassformer.trace.rules.registry import Build, rule
@@ -85,6 +94,14 @@ def _ranked(place_of: bool) -> Build:
     return build
 
 
+def _first_nan(cells: Expression, axes: tuple[Axis, ...], place_of: bool) -> Expression:
+    """A NaN is the median of any row that has one."""
+    found = Function("isnan", (cells,))
+    if place_of:
+        return Reduce("argmax", found, axes)
+    return Choose(Reduce("any", found, axes), Number(math.nan), Number(0))
+
+
 def _middle(place_of: bool) -> Build:
     """The lower of the middle values (median), or the k-th smallest; or where it stands."""
 
@@ -97,12 +114,9 @@ def _middle(place_of: bool) -> Build:
         cells, running = row(x, index, axes, call.flag("keepdim"))
         values = gathered(Reduce("min", cells, tuple(running)))
         known = int(np.count_nonzero(~np.isnan(values)))
-        if call.operator.name == "kthvalue":
-            rank = call.integer("k") - 1
-        elif call.operator.name == "nanmedian":
-            rank = max(0, (known - 1) // 2)
-        else:  # a NaN is the median of any row that has one; sorted, it comes last
-            rank = (len(values) - 1) // 2 if known == len(values) else len(values) - 1
+        if call.operator.name == "median" and known < len(values):
+            return _first_nan(cells, tuple(running), place_of)
+        rank = call.integer("k") - 1 if "k" in call.bound else max(0, (known - 1) // 2)
         if not place_of:
             return Reduce("smallest", cells, tuple(running), rank)
         made = call.outputs[1]
