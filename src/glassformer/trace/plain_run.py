@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -50,15 +50,20 @@ class PlainRun:
         if not (fast or _kept_bytes(recording) <= _SMALL_RUN):
             return []
         try:
-            plain = dict(tensors_in(self._run(twin), ""))
+            plain = dict(tensors_in(self._run(twin, recording), ""))
         except Exception as error:  # the module's own, which the trace's path did not meet
             return [Note("fails alone", error=f"{type(error).__name__}: {error}")]
         return list(_differences(recording, plain, "fast path" if fast else "other numbers"))
 
-    def _run(self, twin: nn.Module) -> Any:
-        """What the module returns, from the random numbers that the recorded run had."""
+    def _run(self, twin: nn.Module, recording: Recording) -> Any:
+        """What the module returns, from the random numbers that the recorded run had.
+
+        Where it drew none, the generator, which other threads may be using, is left alone.
+        """
         program = self._program
-        with _random_numbers_from(self._random), torch.no_grad(), warnings.catch_warnings():
+        drew = any(call.operator.random for call in recording.calls)
+        random = _random_numbers_from(self._random) if drew else nullcontext()
+        with random, torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the recorded run has warned already
             with evaluating(twin.modules()):
                 return twin(*program.args, **program.kwargs)
