@@ -4,9 +4,12 @@ import re
 from pathlib import Path
 from typing import Any
 
+from benchmarks import slips
 from glassformer.lessons import Audit, audit, read_example
+from glassformer.lessons.auditing import possibility
 from glassformer.lessons.formulas import FUNCTIONS
 from glassformer.lessons.reading import STEP_KEYS
+from tests.lessons.made_once import audit_of
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "audit.md").read_text(encoding="utf-8")
 
@@ -40,3 +43,35 @@ def test_every_function_and_every_key_is_in_the_guide() -> None:
     words = set(re.findall(r"\w+", GUIDE))
     assert set(FUNCTIONS) <= words
     assert words >= STEP_KEYS
+
+
+def test_the_table_of_slips_is_that_of_its_command() -> None:
+    """The figures are the command's; here: that it lists what the command plants, and passes."""
+    for case in slips.CASES:
+        row = next(
+            line for line in GUIDE.splitlines() if line.startswith(f"| {_cell(case.slip)} |")
+        )
+        assert f"`{case.formula}`" in row
+    total = re.search(r"\*\*(\d+) of (\d+), ", GUIDE)
+    assert total is not None
+    right, tried = map(int, total.groups())
+    assert tried == len(slips.CASES) * len(slips.SEEDS) * len(slips.SCENES)
+    assert right >= 0.9 * tried
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def test_every_impossible_kind_and_every_example_is_in_the_guide() -> None:
+    kinds = set(re.findall(r"Impossible\(\s*\"(\w+)\"", Path(possibility.__file__).read_text()))
+    assert len(kinds) == 6
+    assert kinds <= set(re.findall(r"`(\w+)`", GUIDE))
+    for name in ("from-scratch", "notes"):
+        found = audit_of(name)
+        for step in found.results:
+            assert (step.verdict == "wrong") == (f"`{step.step.id}`" in _rows(name)), step.step.id
+
+
+def _rows(example: str) -> str:
+    return "".join(line for line in GUIDE.splitlines() if line.startswith(f"| `{example}` |"))

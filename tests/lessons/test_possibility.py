@@ -86,7 +86,12 @@ def test_no_right_numbers_are_called_impossible(seed: int, decimals: int) -> Non
             "w": {"shape": [5, 3], "printed": "...", "between": [-1, 1]}, "b": (3,)}),
         ("x @ w + y", given @ w + random.normal(size=(4, 3)),
          {"x": given.tolist(), "w": (5, 3), "y": (4, 3)}),
+        ("proportion(x)", x / x.sum(1, keepdims=True), {"x": (4, 5)}),
         ("relu(x)", np.maximum(x, 0), {"x": (4, 5)}),
+        ("softmax(s) @ x", softmax(random.normal(size=(3, 4)) * size) @ given,
+         {"s": (3, 4), "x": given.tolist()}),
+        ("softmax(s) @ x", softmax(random.normal(size=(3, 4)) * size) @ x, {"s": (3, 4), "x": {
+            "printed": given.tolist(), "rounded": True, "decimals": 2}}),
         ("tanh(x)", np.tanh(x), {"x": (4, 5)}),
     ]  # fmt: skip
     for formula, values, inputs in cases:
@@ -115,6 +120,9 @@ def test_no_right_numbers_are_called_impossible(seed: int, decimals: int) -> Non
         ("x @ w + b", [[1.0], [3.0]], 1, {"x": [[1, 2], [2, 4]], "w": (2, 1), "b": (1,)}, None),
         ("x @ w + b", [[1.0], [2.0], [4.0]], 1,
          {"x": [[1, 2], [2, 4], [3, 6]], "w": (2, 1), "b": (1,)}, "not_linear"),
+        ("softmax(s) @ x", [[2.0]], 1, {"s": (1, 2), "x": [[1], [2]]}, None),
+        ("softmax(s) @ x", [[2.1]], 1, {"s": (1, 2), "x": [[1], [2]]}, "not_average"),
+        ("softmax(s) @ x", [[0.9]], 1, {"s": (1, 2), "x": [[1], [2]]}, "not_average"),
         ("relu(x @ w)", [[0.0], [0.0]], 1, {"x": [[1, 2], [-1, -2]], "w": (2, 1)}, None),
         ("relu(x @ w)", [[1.0], [1.0]], 1, {"x": [[1, 2], [-1, -2]], "w": (2, 1)}, "not_linear"),
         ("x @ w + y", [[1.0], [2.0]], 1,
@@ -170,3 +178,29 @@ def test_an_approximation_that_is_announced_may_round_either_way() -> None:
         step = {"id": "y", "formula": "x", "printed": printed, "decimals": 1, "approximate": True}
         found = audit(read_example(json.dumps({"steps": [*steps, step]}), "t", "t"))
         assert found["y"].verdict == verdict
+
+
+def test_layers_of_thousands_of_rows_are_not_compared_row_by_row() -> None:
+    """Only as far as the work allowed for it reaches: nothing is concluded beyond."""
+    rows = [[i, 1] for i in range(3000)]
+    weights = {"shape": [2, 1], "printed": "...", "between": [0, 1]}
+    result = judged("x @ w", [[0.0]] * 3000, 1, x=rows, w=weights)
+    assert result.verdict == "unchecked"
+
+
+def test_an_average_with_rounded_weights_may_leave_its_numbers() -> None:
+    """Six weights of 0.167 sum to 1.002: what they give was computed as printed."""
+    weights = {"id": "w", "formula": "softmax(s)"}
+    for more, verdicts in (
+        ({"printed": [[0.167] * 6], "decimals": 3}, {"agrees"}),
+        ({"decimals": 3}, {"agrees", "unchecked"}),
+        ({}, {"wrong"}),
+    ):
+        steps = [
+            {"id": "s", "shape": [1, 6], "printed": "..."},
+            {**weights, **more},
+            {"id": "x", "printed": [[5]] * 6},
+            {"id": "y", "formula": "w @ x", "printed": [[5.01]], "decimals": 2},
+        ]
+        result = audit(read_example(json.dumps({"steps": steps}), "t", "t"))["y"]
+        assert result.verdict in verdicts

@@ -69,7 +69,7 @@ def test_the_slips_of_the_by_hand_text(by_hand: Audit) -> None:
         "stats_2": [("sample", "rows")],
         "masked_a1": [("factor",)],
         "masked_a1_masked": [("transposed", "zero_mask"), ("zero_mask", "operand")],
-        "masked_a2": [("pasted",), ("factor",)],
+        "masked_a2": [("factor",), ("pasted",)],
         "masked_a2_masked": [("zero_mask", "triangle")],
         "probabilities": [("not_softmax",)],
         "ffn": [("not_linear",)],

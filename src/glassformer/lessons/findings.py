@@ -41,11 +41,17 @@ class Cell:
 
 @dataclass(frozen=True)
 class Grid:
-    """A wrong step, cell by cell."""
+    """A wrong step, cell by cell; `quoted` where a cell is a line of a formula or of code."""
 
     row: Row
     columns: tuple[str, ...]
     lines: tuple[tuple[str, tuple[Cell, ...]], ...]
+    quoted: bool = False
+
+    @property
+    def heading(self) -> str:
+        """The step and its formula, if it has one."""
+        return f"{self.row.id} = {self.row.formula}" if self.row.formula else self.row.id
 
 
 def rows(audit: Audit, language: Language) -> list[Row]:
@@ -130,10 +136,11 @@ def _grid(result: StepResult, row: Row, language: Language) -> Grid:
     printed_word, right_word = WORDS["printed"].say(language), WORDS["right"].say(language)
     found = result.comparison
     if step.quoted is not None:
-        shown = [(printed_word, line) for line in step.quoted.text.splitlines()]
+        text = step.quoted.text.replace("\t", "⇥   ").splitlines()  # a tab is what may be wrong
+        shown = [(printed_word if at == 0 else "", line) for at, line in enumerate(text)]
         if step.formula is not None:
             shown.append((right_word, step.formula))
-        return Grid(row, (), tuple((label, (Cell(line),)) for label, line in shown))
+        return Grid(row, (), tuple((label, (Cell(line),)) for label, line in shown), quoted=True)
     assert found is not None
     if isinstance(step.printed, Digits) and isinstance(value, Numbers) and found.same_shape:
         cells = _cells(step.printed, value, found.wrong)

@@ -165,6 +165,10 @@ class Notation:
         target = next(part for at, part in enumerate(ast.walk(tree)) if at == place)
         new = change.visit(target)
         made = ast.Expression(cast(ast.expr, _Put(target, new).visit(tree.body)))
+        if isinstance(change, _OneSide) and isinstance(node, ast.BinOp):
+            over = shown(node.right if change.side == "left" else node.left)
+            detail = Bilingual(f"{over} does not belong there", f"{over} 是多余的")
+            return Edit(kind, _NAMES[kind], detail, place, Notation(made))
         return _edit(kind, shown(node), shown(new), place, Notation(made))
 
 

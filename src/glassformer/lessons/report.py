@@ -40,11 +40,11 @@ def to_terminal(audit: Audit, language: Language) -> RenderableType:
         table.add_row(Text(row.id), Prose(row.title), verdict, Prose(row.finding))
     parts: list[RenderableType] = [table, Prose(counted(audit, language), "bold")]
     for grid in grids(audit, language):
-        inner = Table(title=Text(f"\n{grid.row.id} = {grid.row.formula}"), box=None)
-        inner.title_justify = "left"
+        parts.append(Text(f"\n{grid.heading}", "italic"))
+        inner = Table(box=None)
         inner.add_column("")
         for label in _headings(grid):
-            inner.add_column(Text(label), justify="right")
+            inner.add_column(Text(label), justify="left" if grid.quoted else "right")
         for label, cells in grid.lines:
             inner.add_row(Text(label, "dim"), *(_cell_text(cell) for cell in cells))
         parts.append(inner)
@@ -76,7 +76,12 @@ def to_markdown(audit: Audit, language: Language) -> str:
     heading = WORDS["wrong_numbers" if found else "nothing_wrong"].say(language)
     lines += ["", f"## {heading}" if found else heading]
     for grid in found:
-        lines += ["", f"### `{grid.row.id}` = `{grid.row.formula}`", ""]
+        formula = f" = `{grid.row.formula}`" if grid.row.formula else ""
+        lines += ["", f"### `{grid.row.id}`{formula}", ""]
+        if grid.quoted:
+            lines += ["```", *(f"{label:>8}  {cells[0].printed}" for label, cells in grid.lines)]
+            lines.append("```")
+            continue
         lines.append(_pipes(["", *_headings(grid)]))
         lines.append(_pipes(["---", *("---:" for _ in _headings(grid))]))
         for label, cells in grid.lines:
@@ -101,6 +106,7 @@ table { border-collapse: collapse; margin: .75rem 0; }
 th, td { padding: .25rem .6rem; border-bottom: 1px solid #8884; }
 th, td { vertical-align: top; text-align: left; }
 .numbers td { font-variant-numeric: tabular-nums; text-align: right; white-space: nowrap; }
+.quoted td { font-family: ui-monospace, monospace; white-space: pre; }
 .wide { overflow-x: auto; }
 .agrees { color: var(--ok); } .wrong { color: var(--bad); font-weight: 600; }
 .follows { color: var(--later); } .unchecked, .given { color: var(--quiet); }
@@ -147,9 +153,9 @@ def _grid_html(grid: Grid) -> str:
         for label, cells in grid.lines
     )
     return (
-        f"<h3><code>{escape(grid.row.id)} = {escape(grid.row.formula)}</code></h3>"
+        f"<h3><code>{escape(grid.heading)}</code></h3>"
         f"<p>{escape(grid.row.finding)}</p>"
-        '<div class="wide"><table class="numbers">'
+        f'<div class="wide"><table class="{"quoted" if grid.quoted else "numbers"}">'
         f"<tr><td></td>{headings}</tr>{lines}</table></div>"
     )
 

@@ -36,7 +36,7 @@ WORDS: dict[str, Bilingual] = {
     "formula": Bilingual("formula", "公式"),
     "verdict": Bilingual("verdict", "结论"),
     "finding": Bilingual("finding", "说明"),
-    "wrong_numbers": Bilingual("Wrong numbers: printed → right", "有误的数值：印出值 → 正确值"),
+    "wrong_numbers": Bilingual("What is wrong: printed → right", "有误之处：印出 → 正确"),
     "printed": Bilingual("printed", "印出"),
     "right": Bilingual("right", "正确"),
     "shape": Bilingual("of another length or shape", "长度或形状不符"),

@@ -22,6 +22,7 @@ from glassformer.lessons.auditing.recompute import FromPrint
 from glassformer.lessons.auditing.search import Committed, Explanation
 from glassformer.lessons.example import Bilingual, Digits, Step
 from glassformer.lessons.formulas import FormulaError
+from glassformer.lessons.formulas.evaluate import Work, WorkSpentError
 from glassformer.lessons.formulas.tree import (
     Binary,
     Call,
@@ -39,7 +40,9 @@ from glassformer.lessons.formulas.values import Array, Numbers, Words
 __all__ = ["Impossible", "impossible"]
 
 _ROOM = 1e-9  # for the rounding of float64 itself, in numbers of the size of one
-_LARGEST_LAYER = 32  # rows or columns of a linear layer whose rows are compared by elimination
+# Work in numbers computed: for a fraction in exact elimination, and for a pair of rows.
+_EACH_FRACTION = 30
+_EACH_PAIR = 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,12 +59,15 @@ class Impossible:
         return Explanation((Committed(self.kind, self.name, self.reason),))
 
 
-def impossible(from_print: FromPrint, step: Step) -> Impossible | None:
-    """The first mark of the step's formula that its printed numbers lack."""
+def impossible(from_print: FromPrint, step: Step, work: Work) -> Impossible | None:
+    """The first mark of the step's formula that its printed numbers lack.
+
+    Once `work` is spent, rows of linear layers are not compared any more.
+    """
     digits = step.printed
     if not isinstance(digits, Digits) or step.id not in from_print.trees:
         return None
-    page = _Page(from_print, step, digits)
+    page = _Page(from_print, step, digits, work)
     return next(filter(None, (check(page) for check in _CHECKS)), None)
 
 
@@ -70,19 +76,12 @@ class _Page:
     from_print: FromPrint
     step: Step
     digits: Digits
+    work: Work
 
     @property
     def tree(self) -> Node:
-        """The formula of the step; of the step that it copies, if it only copies one."""
-        tree = self.from_print.trees[self.step.id]
-        while isinstance(tree, Name | Partly):
-            if isinstance(tree, Partly):
-                tree = tree.body
-            elif tree.name in self.from_print.trees:
-                tree = self.from_print.trees[tree.name]
-            else:
-                return tree
-        return tree
+        """The formula of the step."""
+        return self.from_print.trees[self.step.id]
 
     def numbers(self, node: Node) -> Numbers | None:
         try:
@@ -107,7 +106,7 @@ _NOT_SOFTMAX = Bilingual("a softmax that is not one", "并非真正的 softmax")
 def _softmax(page: _Page) -> Impossible | None:
     """A softmax sums to one, and two weights differ by the factor e^(difference of scores)."""
     tree = page.tree
-    if not isinstance(tree, Call) or tree.function not in ("softmax", "log_softmax", "proportion"):
+    if not isinstance(tree, Call) or tree.function not in ("softmax", "log_softmax"):
         return None
     axis = tree.keyword("axis") or Number(-1)
     if not isinstance(axis, Number) or not page.digits.values.ndim:
@@ -120,9 +119,10 @@ def _softmax(page: _Page) -> Impossible | None:
     if tree.function == "log_softmax":
         low, high = np.exp(low), np.exp(high)
     low = np.maximum(low, 0.0)
-    marks = [_sum(low, high, _lines(scores.low, along))]
-    if tree.function != "proportion":
-        marks.append(_ratio(page, tree.function, (low, high), scores, along))
+    marks = [
+        _sum(low, high, _lines(scores.low, along)),
+        _ratio(page, tree.function, (low, high), scores, along),
+    ]
     found = [mark for mark in marks if mark is not None]
     if not found:
         return None
@@ -189,6 +189,49 @@ def _ratio(
     if function == "log_softmax":
         more = Bilingual("", "")
     return Bilingual(what.en + more.en, what.zh + more.zh), line
+
+
+_NOT_AVERAGE = Bilingual("no average of its numbers", "并非各数的加权平均")
+
+
+def _average(page: _Page) -> Impossible | None:
+    """What attention gives lies between the least and the greatest of the values it mixes."""
+    tree = page.tree
+    if not isinstance(tree, Binary) or tree.operator != "@" or not page.digits.values.ndim:
+        return None
+    weights = tree.left
+    if isinstance(weights, Partly):
+        step = page.from_print.example[weights.name]
+        # Weights that may have been rounded before use need not sum to one.
+        weights = weights.body if step.printed is None and step.decimals is None else weights
+    if not isinstance(weights, Call) or weights.function != "softmax":
+        return None
+    scores, values = page.numbers(weights.arguments[0]), page.numbers(tree.right)
+    axis = weights.keyword("axis") or Number(-1.0)
+    if scores is None or values is None or len(values.shape) != 2:
+        return None
+    if not isinstance(axis, Number) or axis.value not in (-1, len(scores.shape) - 1):
+        return None
+    if np.any(np.isneginf(scores.mid)) or any(
+        isinstance(part, Call) and part.function == "mask" for part in walk(weights)
+    ):
+        return None  # a row that is hidden throughout mixes nothing
+    least, most = values.low.min(axis=0), values.high.max(axis=0)
+    low, high = page.bounds()
+    if low.shape[-1:] != least.shape:
+        return None
+    room = _ROOM * (1 + np.abs(page.digits.values))
+    cells = (high < least - room) | (low > most + room)
+    if not cells.any():
+        return None
+    at = tuple(np.argwhere(cells)[0])
+    number, column = f"{page.digits.values[at]:g}", int(at[-1])
+    ends = f"{least[column]:.4g}", f"{most[column]:.4g}"
+    reason = Bilingual(
+        f"{number}, but the values that are mixed lie between {ends[0]} and {ends[1]}",
+        f"{number}，而参与加权平均的各数都在 {ends[0]} 与 {ends[1]} 之间",
+    )
+    return Impossible("not_average", _NOT_AVERAGE, reason, np.asarray(cells))
 
 
 # --- normalised rows -------------------------------------------------------------------------
@@ -352,13 +395,19 @@ def _linear(page: _Page) -> Impossible | None:
     if layer.relu:
         low[low <= 0] = -np.inf  # a ReLU shows 0 for anything below
     found = None
-    if _is_given(page, layer.x) and max(x.shape) <= _LARGEST_LAYER:
-        ones = [np.ones((len(x.mid), 1))] if layer.bias is not None else []
-        found = _dependent_rows(page, np.hstack([x.mid, *ones]), low, high)
-    if found is None and isinstance(layer.weights, Name | Partly):
-        between = page.from_print.example[layer.weights.name].between
-        if between is not None:
-            found = _steep_rows(page, x, between, low, high)
+    rows, columns = x.shape
+    try:
+        if _is_given(page, layer.x):
+            page.work.take(_EACH_FRACTION * rows**2 * columns)
+            ones = [np.ones((rows, 1))] if layer.bias is not None else []
+            found = _dependent_rows(page, np.hstack([x.mid, *ones]), low, high)
+        if found is None and isinstance(layer.weights, Name | Partly):
+            between = page.from_print.example[layer.weights.name].between
+            if between is not None:
+                page.work.take(rows**2 * (_EACH_PAIR + columns))
+                found = _steep_rows(page, x, between, low, high)
+    except WorkSpentError:
+        return None
     return found
 
 
@@ -415,7 +464,7 @@ def _dependent_rows(page: _Page, inputs: Array, low: Array, high: Array) -> Impo
         c = factors[rows, None]
         ends = np.stack([c * low[rows], c * high[rows]])
         least, most = ends.min(axis=0).sum(axis=0), ends.max(axis=0).sum(axis=0)
-        room = _ROOM * np.abs(c).sum()
+        room = _ROOM * (np.abs(c) * (1 + _size(low[rows]) + _size(high[rows]))).sum(axis=0)
         wrong = np.flatnonzero((least > room) | (most < -room))
         if wrong.size:
             column = int(wrong[0])
@@ -423,6 +472,10 @@ def _dependent_rows(page: _Page, inputs: Array, low: Array, high: Array) -> Impo
             cells[np.ix_(rows, wrong)] = True
             return Impossible("not_linear", _NOT_LINEAR, _relation(factors, page, column), cells)
     return None
+
+
+def _size(bounds: Array) -> Array:
+    return np.abs(np.where(np.isfinite(bounds), bounds, 0.0))
 
 
 def _relation(factors: Array, page: _Page, column: int) -> Bilingual:
@@ -486,7 +539,8 @@ def _steep_rows(
             change = np.stack([x.low[i] - x.high[j], x.high[i] - x.low[j]])
             corners = np.stack([end * weight for end in change for weight in between])
             possible = float(corners.max(axis=0).sum())
-            excess = low[i] - high[j] - possible
+            room = _ROOM * (_size(low[i]) + _size(high[j]))
+            excess = low[i] - high[j] - possible - room
             column = int(np.argmax(excess))
             if excess[column] > worst:
                 size = float(np.abs(change).max(axis=0).sum())
@@ -569,7 +623,7 @@ def _range(page: _Page) -> Impossible | None:
     return Impossible("out_of_range", name, reason, np.asarray(cells))
 
 
-_CHECKS = (_range, _softmax, _normalised, _linear, _columns)
+_CHECKS = (_range, _softmax, _average, _normalised, _linear, _columns)
 
 
 def _lines(values: Array, axis: int) -> Array:

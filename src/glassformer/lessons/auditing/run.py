@@ -64,6 +64,7 @@ class _Judge:
         self._remarks = Work(MOST_WORK)
         self._misprints = Work(MOST_WORK)
         self._quotations = Work(MOST_WORK)
+        self._marks = Work(MOST_WORK)
 
     def judge(self, step: Step) -> StepResult:
         """The verdict on a step, once those before it are judged."""
@@ -88,7 +89,7 @@ class _Judge:
                 return StepResult(step, "agrees", local, right, above[0], note=_above(above[1]))
             self._wrong[step.id] = found
             return StepResult(step, "wrong", local, right, found)
-        broken = impossible(self._from_print, step)
+        broken = impossible(self._from_print, step, self._marks)
         if broken is not None and self._possible_from_right(step):
             return StepResult(step, "agrees", local, right, found, note=_above(self._causes(step)))
         if broken is not None:
@@ -148,7 +149,7 @@ class _Judge:
         if not above:
             return False
         try:
-            return impossible(self._right_page(above), step) is None
+            return impossible(self._right_page(above), step, self._marks) is None
         except FormulaError:
             return False
 
@@ -189,7 +190,7 @@ class _Judge:
         self, result: StepResult, search: Search, explanations: list[Explanation]
     ) -> StepResult:
         if not explanations:
-            last = impossible(self._from_print, result.step)
+            last = impossible(self._from_print, result.step, self._marks)
             if last is not None:
                 explanations = [last.explanation()]
                 result = replace(result, reason=last.reason)

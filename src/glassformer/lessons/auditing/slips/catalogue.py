@@ -42,7 +42,7 @@ FITTED = _whole(
 )
 
 CATALOGUE: tuple[Slip, ...] = (
-    _whole("pasted", "another matrix pasted", "贴错了矩阵", matrices.another_matrix),
+    _whole("pasted", "another matrix pasted", "贴错了矩阵", matrices.another_matrix(own=False)),
     _part("divisor", "wrong divisor", "除数有误", formulas.wrong_divisor, ("floor",)),
     _part("axis", "wrong axis", "轴有误", matrices.wrong_axis),
     _part("exchanged", "factors exchanged", "因子互换", matrices.factors_exchanged),
@@ -50,7 +50,7 @@ CATALOGUE: tuple[Slip, ...] = (
     _whole("transposed", "transposed", "转置有误", matrices.result_transposed),
     _part(
         "sample",
-        "sample for population deviation (or the reverse)",
+        "sample and population deviation confused",
         "样本标准差与总体标准差混淆",
         formulas.sample_deviation,
     ),
@@ -62,13 +62,13 @@ CATALOGUE: tuple[Slip, ...] = (
     ),
     _part(
         "sum_for_mean",
-        "sum for mean (or the reverse)",
+        "sum and mean confused",
         "求和与求平均混淆",
         formulas.another_reduction("mean", "sum"),
     ),
     _part(
         "max_for_mean",
-        "maximum for mean (or the reverse)",
+        "maximum and mean confused",
         "最大值与平均值混淆",
         formulas.another_reduction("mean", "max"),
     ),
@@ -86,7 +86,7 @@ CATALOGUE: tuple[Slip, ...] = (
     ),
     _part("triangle", "mask the wrong way round", "掩码方向相反", masks.other_triangle),
     _part("no_mask", "mask forgotten", "遗漏掩码", masks.no_mask),
-    _part("sine", "sine for cosine (or the reverse)", "正弦与余弦混淆", formulas.sine_for_cosine),
+    _part("sine", "sine and cosine confused", "正弦与余弦混淆", formulas.sine_for_cosine),
     _whole(
         "sine", "sine and cosine exchanged", "正弦与余弦互换", formulas.sine_and_cosine_exchanged
     ),
@@ -121,6 +121,7 @@ CATALOGUE: tuple[Slip, ...] = (
     _part("root", "a root left out", "漏开方", formulas.root_left_out),
     _part("activation", "activation left out", "漏掉激活函数", formulas.activation_left_out),
     _part("other_activation", "another activation", "用错了激活函数", formulas.another_activation),
+    _whole("pasted", "another matrix pasted", "贴错了矩阵", matrices.another_matrix(own=True)),
     _part("from_one", "counted from one", "从 1 开始计数", formulas.from_one),
     _whole("sign_lost", "sign lost", "正负号有误", printing.sign_lost),
     _whole("point", "decimal point moved", "小数点错位", printing.point_moved),

@@ -200,14 +200,25 @@ def _like(part: int | Slice, size: int) -> Iterator[int | Slice]:
                 yield Slice(first, first + width)
 
 
-def another_matrix(tree: Node, scene: Scene) -> Iterator[Change]:
-    """Another matrix of the page in place of the result, to the last printed digit."""
-    del tree
-    shape = scene.printed.values.shape if isinstance(scene.printed, Digits) else None
-    for name, value in scene.others.items():
-        if isinstance(value, Numbers) and value.shape == shape and shape != ():
-            detail = scene.tell("the numbers are those of {x}", "这些数字属于 {x}", x=Name(name))
-            yield Change(Known(value.mid), detail)
+def another_matrix(*, own: bool) -> Callable[[Node, Scene], Iterator[Change]]:
+    """Another matrix of the page in place of the result, to the last printed digit.
+
+    `own`: one of the step's own inputs, where a part of the formula left out says more.
+    """
+
+    def rewrite(tree: Node, scene: Scene) -> Iterator[Change]:
+        del tree
+        shape = scene.printed.values.shape if isinstance(scene.printed, Digits) else None
+        for name, value in scene.others.items():
+            if own != (name in scene.step.inputs):
+                continue
+            if isinstance(value, Numbers) and value.shape == shape and shape != ():
+                detail = scene.tell(
+                    "the numbers are those of {x}", "这些数字属于 {x}", x=Name(name)
+                )
+                yield Change(Known(value.mid), detail)
+
+    return rewrite
 
 
 def another_operand(node: Node, scene: Scene) -> Iterator[Part]:

@@ -36,6 +36,11 @@ _SIZES = ("rows", "columns", "count")
 _LARGEST_SIZE = 100_000
 
 
+def _close_up(zh: str) -> str:
+    """Chinese sets no space between its words and quotation marks."""
+    return re.sub(r"(?<=[\u3001-\uff1b]) (?=“)|(?<=”) (?=[\u3001-\uff1b])", "", zh)
+
+
 def _short(title: str) -> str:
     """A title without what is added to it: a sentence has no room for more."""
     title = re.split("[,;，；]", title)[0]
@@ -78,8 +83,7 @@ class Scene:
         said = {name: self.say(node) for name, node in parts.items()}
         return Bilingual(
             en.format(**{name: text.en for name, text in said.items()}),
-            # Chinese sets no space beside quotation marks.
-            re.sub(" ?(“[^”]*”) ?", r"\1", zh.format(**{k: text.zh for k, text in said.items()})),
+            _close_up(zh.format(**{name: text.zh for name, text in said.items()})),
         )
 
     def title(self, id_: str, language: Language) -> str:
