@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from glassformer.lessons.formulas import Node, Numbers, evaluate, exactly, parse
 from glassformer.lessons.formulas.affine import closer
-from glassformer.lessons.formulas.evaluate import Evaluator
+from glassformer.lessons.formulas.evaluate import Evaluator, Work
 from glassformer.lessons.formulas.functions import write_out
 
 FORMULAS = [
@@ -34,7 +34,9 @@ FORMULAS = [
 def nearer(tree: Node, ranges: Mapping[str, Numbers]) -> Numbers:
     """Affine bounds, as the audit takes them: of the formula written out."""
     evaluator = Evaluator(ranges)
-    found = closer(write_out(tree), evaluator.value, lambda _, shape: np.zeros(shape, dtype=bool))
+    found = closer(
+        write_out(tree), evaluator.value, lambda _, shape: np.zeros(shape, dtype=bool), Work()
+    )
     assert found is not None
     return found
 

@@ -67,6 +67,7 @@ class FromPrint:
         self.trees: dict[str, Node] = {}
         self.misfits: dict[str, FormulaError] = {}
         self._wrong: Mapping[str, Comparison] = {}
+        self._closer = Work()
         self._mistaken: set[str] = set()
         self._below: set[str] = set()
         self._bounds = Evaluator(self.used, self._lay_over, Work())
@@ -148,7 +149,7 @@ class FromPrint:
         off = np.abs(value.mid - digits.values) > digits.half
         if not off.any():
             return value  # it is right whatever the bounds are
-        found = closer(tree, self.evaluate, self._follows)
+        found = closer(tree, self.evaluate, self._follows, self._closer)
         return value if found is None else found
 
     def _follows(self, id_: str, shape: tuple[int, ...]) -> NDArray[np.bool_]:

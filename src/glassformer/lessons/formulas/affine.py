@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from glassformer.lessons.formulas.evaluate import Work, WorkSpentError
 from glassformer.lessons.formulas.tree import (
     Binary,
     Call,
@@ -37,6 +38,7 @@ from glassformer.lessons.formulas.values import Array, Mask, Numbers, Value
 
 __all__ = ["closer"]
 
+_EACH = 1000  # work for a node, which takes several times that of plain bounds
 _MOST_DOUBTS = 600
 _ROUNDING = 1e-14  # of float64 itself, in one operation, relative to what is added up
 _MOST_NUMBERS = 300_000  # of one value: its cells times the doubts
@@ -66,8 +68,10 @@ class _TooLargeError(Exception):
     """More doubts than are worth following."""
 
 
-def closer(root: Node, bounds: Callable[[Node], Value], follows: Follows) -> Numbers | None:
-    """Closer bounds of a formula; None where they cannot be had.
+def closer(
+    root: Node, bounds: Callable[[Node], Value], follows: Follows, work: Work
+) -> Numbers | None:
+    """Closer bounds of a formula; None where they cannot be had, or not with the work given.
 
     `bounds` gives the plain bounds of a node of the formula.
     """
@@ -76,8 +80,8 @@ def closer(root: Node, bounds: Callable[[Node], Value], follows: Follows) -> Num
         return None
     try:
         with np.errstate(all="ignore"):  # ∞ − ∞: nothing is known by this way, and that is allowed
-            found = _Form(upwards(root), bounds, follows).run(root)
-    except _TooLargeError:
+            found = _Form(upwards(root), bounds, follows).run(root, work)
+    except (_TooLargeError, WorkSpentError):
         return None
     return None if found is None else Numbers(value.mid, found.low, found.high)
 
@@ -106,8 +110,9 @@ class _Form:
             doubtful &= ~self._follows(node.name, value.shape)
         return np.asarray(doubtful)
 
-    def run(self, root: Node) -> Affine | None:
+    def run(self, root: Node, work: Work) -> Affine | None:
         for node in self._nodes:
+            work.take(_EACH)
             self._known[node.digest] = self._checked(node)
         return self._known[root.digest]
 
