@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.movielens import ranked_right, read_from
 from glassformer.data import Chance, Order, corpora, find
 from glassformer.data.imdb import Review, read_reviews, split_by_film, texts_for_pretraining
 from glassformer.data.parallel import (
@@ -18,6 +19,7 @@ from glassformer.data.parallel import (
     split_by_source,
 )
 from glassformer.data.plain import read_shakespeare, read_text_file, read_wikitext2
+from glassformer.data.ratings import read_genres, read_ratings, read_titles
 from glassformer.data.reading import MOST_LINE
 from glassformer.data.table import read_table, split_by_text
 from glassformer.errors import ConfigError, DataError
@@ -327,3 +329,27 @@ def test_texts_are_cut_at_the_end_or_in_the_middle() -> None:
     for cut, expected in (("end", ids[:8]), ("middle", [*ids[:2], *ids[-6:]])):
         problem = prepare(tiny("imdb", data__max_len=8, data__cut=cut))
         assert problem.train.store[longest].tolist() == expected  # type: ignore[attr-defined]
+
+
+# --- films and their genres ---
+
+
+def test_genres_stand_in_the_order_of_the_films() -> None:
+    genres, titles = read_genres(find("movielens")), read_titles(find("movielens"))
+    assert len(genres) == len(titles) == int(read_ratings(find("movielens")).films.max()) + 1
+    assert set(genres) == {frozenset({"Drama"})}
+
+
+def test_pairs_are_ranked_right_as_often_as_counting_says() -> None:
+    scores, has = np.array([0.1, 0.9, 0.4, 0.3, 0.7]), np.array([False, True, False, True, True])
+    pairs = [(s, t) for s in scores[has] for t in scores[~has]]
+    assert ranked_right(scores, has) == pytest.approx(np.mean([s > t for s, t in pairs]))
+    assert ranked_right(-scores, has) == pytest.approx(np.mean([s < t for s, t in pairs]))
+
+
+def test_what_lies_in_the_vectors_is_read_and_what_does_not_is_not() -> None:
+    chance = np.random.default_rng(0)
+    vectors = chance.normal(size=(400, 8))
+    assert read_from(vectors, vectors @ chance.normal(size=8) > 0, chance) > 0.95
+    # A rate of 200 × 200 pairs guessed has a deviation of √(401 / (12 · 200 · 200)) = 0.03.
+    assert abs(read_from(vectors, chance.permutation(400) < 200, chance) - 0.5) < 0.12
