@@ -192,3 +192,20 @@ def test_positions_beyond_the_table_need_no_float64_on_the_device(
         for mine, other in zip(found, expected, strict=True):
             assert mine.device == device
             assert mine.cpu().equal(other), "worked out on the CPU, to the bit"
+
+
+# Lengths that no table holds
+
+
+def test_a_config_s_longest_text_does_not_decide_how_much_is_kept() -> None:
+    """The most that a config may name would be a table of 4 GiB; positions beyond are made new."""
+    far = torch.tensor([[2**24 - 1]])
+    kept = SinusoidalPositions(2**24, 64)
+    assert kept.table.numel() <= 2**22
+    assert torch.equal(kept(far, 2**24), sinusoids(far, 64))
+    assert torch.equal(kept(torch.tensor([[3]]), 4), sinusoidal_table(4, 64)[None, 3:])
+    rotary = RotaryPositions(2**24, 64)
+    assert rotary.cosines.numel() <= 2**22
+    angles = sinusoidal_angles(far, 64)
+    expected = torch.cat([angles, angles], dim=-1).cos().float()
+    assert torch.equal(rotary(far, 2**24).cosines, expected)

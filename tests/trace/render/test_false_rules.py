@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 import torch
 from rich.console import Console
 
+from glassformer.errors import TraceError
 from glassformer.explorer.cards import card_info
 from glassformer.explorer.opened import OpenTrace
+from glassformer.lessons.walks.naming import shown_formula
 from glassformer.trace import Cell, Trace, trace
 from glassformer.trace.expressions import Expression, Number, Operation
 from glassformer.trace.memory import Index
@@ -113,3 +116,9 @@ def test_the_page_of_a_trace(
     shown = dumped(page, tmp_path, f"#/{cell.step.number}/1")
     card = re.sub(r"\s+", " ", shown[shown.index('<aside id="card"') : shown.index("</aside>")])
     assert (words_in(lang)["not reproduced"] in card) is is_false
+
+
+def test_a_lesson_is_not_written_from_it(cell: Cell, is_false: bool) -> None:
+    expected = pytest.raises(TraceError, match=SAID) if is_false else nullcontext()
+    with expected:
+        assert shown_formula(cell).symbols

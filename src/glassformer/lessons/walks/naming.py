@@ -19,8 +19,10 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
+from glassformer.errors import TraceError
 from glassformer.trace import Cell, Step, Trace, text
 from glassformer.trace.evaluate import evaluate
+from glassformer.trace.explanation import NOT_REPRODUCED
 from glassformer.trace.expressions import (
     Axis,
     Choose,
@@ -295,8 +297,11 @@ def entry_text(entry: Entry | Lookup, trace: Trace) -> str:
 def shown_expression(cell: Cell) -> Expression | None:
     """The cell's arithmetic as a lesson shows it.
 
-    Of a softmax the branch that is not for fully masked rows; and no sum over a single term.
+    Of a softmax the branch that is not for fully masked rows; and no sum over a single term. A
+    lesson prints "=" in many ways, so a rule that does not reproduce its number has no place in one.
     """
+    if not cell.reproduced:
+        raise TraceError(f"{cell.name}: {NOT_REPRODUCED}")
     expression = cell.expression
     if isinstance(expression, Choose) and "softmax" in cell.step.op:
         expression = expression.yes if evaluate(expression.condition) else expression.no
