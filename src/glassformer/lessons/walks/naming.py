@@ -298,7 +298,7 @@ def shown_expression(cell: Cell) -> Expression | None:
     """The cell's arithmetic as a lesson shows it.
 
     Of a softmax the branch that is not for fully masked rows; and no sum over a single term. A
-    lesson prints "=" in many ways, so a rule that does not reproduce its number has no place in one.
+    lesson prints "=" in many ways: a rule that does not reproduce its number has no place in it.
     """
     if not cell.reproduced:
         raise TraceError(f"{cell.name}: {NOT_REPRODUCED}")
