@@ -4,12 +4,13 @@ import pytest
 import torch
 from torch import nn
 
+from glassformer.decoding import Beam
 from glassformer.errors import ConfigError
 from glassformer.nn import AttentionConfig, BlockConfig, ModelConfig
 from glassformer.training.config import Kind
 from glassformer.training.loss import squared_error
 from glassformer.training.others import KINDS, Translator
-from glassformer.training.others.translator import _Prefixes
+from glassformer.training.others.translator import _Prefixes, translate_others
 
 pytestmark = pytest.mark.usefixtures("in_float64")
 SIZES = ModelConfig(
@@ -56,6 +57,20 @@ def test_stepwise_answers_are_those_of_the_whole_prefix(translator: Translator) 
     assert torch.allclose(logits[:, 0], whole[:, -1], rtol=0, atol=1e-12)
     stepper.keep(torch.tensor([1]))
     assert stepper.step(torch.tensor([[1, 1]])).shape == (1, 2, 20)
+
+
+def test_translations_in_batches_are_those_of_each_text_alone(translator: Translator) -> None:
+    sources = [[7, 8, 3], [4, 3], [9, 5, 6, 3], [11, 3], [8, 8, 3]]
+
+    def translated(texts: list[list[int]], batch_size: int) -> list[tuple[int, ...]]:
+        found = translate_others(
+            translator, texts, start=2, end=3, beam=Beam(size=2), batch_size=batch_size
+        )
+        return [one.best.tokens for one in found]
+
+    alone = [tokens for source in sources for tokens in translated([source], 1)]
+    assert translated(sources, 2) == translated(sources, 9) == alone
+    assert len(set(alone)) > 1
 
 
 @pytest.mark.parametrize("kind", ["lstm", "rnn"])
