@@ -36,6 +36,19 @@ def test_every_cell_follows_from_its_operands(name: str) -> None:
         torch.testing.assert_close(step.value, twin.value, rtol=0, atol=0, equal_nan=True)
 
 
+def test_a_nan_among_the_cells() -> None:
+    rows = torch.tensor([[3.0, torch.nan, 1.0, 2.0], [4.0, 2.0, 3.0, 1.0]])
+    for function in (
+        lambda: rows.median(1),
+        lambda: rows.median(),
+        lambda: rows.nanmedian(1),
+        lambda: rows.kthvalue(4, 1),
+        lambda: rows.angle(),
+    ):
+        report = trace(function).verify()
+        assert report.ok and not report.opaque, str(report)
+
+
 def test_every_rule_has_an_example() -> None:
     seen = {
         (step.rule, step.output) for function in EXAMPLES.values() for step in trace(function).steps
