@@ -425,6 +425,8 @@ def main() -> None:
         f"  memory: {memory[0]:.0f} MiB at first, at most {max(memory):.0f}; "
         f"last quarter beside the third {growth(memory):+.1f} MiB"
     )
+    samples = [f"{memory[len(memory) * n // 10]:.0f}" for n in range(10)]
+    print(f"  memory in ten equal steps of time: {' '.join(samples)} MiB")
     print(
         f"  open files: {files[0]:.0f} at first, at most {max(files):.0f}; "
         f"last quarter beside the third {growth(files):+.1f}"
