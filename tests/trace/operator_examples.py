@@ -426,6 +426,9 @@ SELECTION: dict[str, Function] = {
     "topk": lambda: (CUBE.topk(2), CUBE.topk(2, largest=False), CUBE.topk(2, dim=1)),
     "sort": lambda: (CUBE.sort(), CUBE.sort(1, descending=True), CUBE.argsort(), A.sort()),
     "embedding": lambda: F.embedding(torch.tensor([[1, 0], [3, 3]]), SQUARE),
+    "embedding, shortened": lambda: F.embedding(
+        torch.tensor([[1, 0], [3, 3]]), SQUARE.clone(), max_norm=1.5
+    ),
     "gather": lambda: SQUARE.gather(1, torch.tensor([[0, 2], [3, 1]])),
     "index_select": lambda: CUBE.index_select(1, torch.tensor([2, 0, 2])),
     "take": lambda: CUBE.take(torch.tensor([0, 5, 23])),

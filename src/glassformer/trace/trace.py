@@ -324,8 +324,10 @@ def _is_constant(operator: Operator) -> bool:
 def _first_owner(view: View) -> Step:
     """The step that wrote a view's first cell; mostly there is but one that can have."""
     version = view.version
-    if len(version.owners) == 1 and version.base is None:
-        return version.owners[0]
+    while view.numel == 0 and not version.owners and version.base is not None:
+        version = version.base
+    if view.numel == 0 or (len(version.owners) == 1 and version.base is None):
+        return version.owners[0]  # of an empty one whichever comes first
     return view.owner((0,) * view.ndim)[0]
 
 

@@ -16,9 +16,14 @@ from glassformer.trace.expressions import (
     Expression,
     Function,
     Lookup,
+    Named,
     Number,
     Operation,
     Reduce,
+    add,
+    divide,
+    multiply,
+    power,
     total,
 )
 from glassformer.trace.memory import Index, View
@@ -33,6 +38,20 @@ def embedding(call: Call, index: Index) -> Expression:
     """The table's row for the id at this position."""
     ids = call.view("indices")
     return Lookup(call.view("weight"), (cell(ids, *index[: ids.ndim]), *index[ids.ndim :]))
+
+
+@rule("embedding_renorm")
+def shortened(call: Call, index: Index) -> Expression:
+    """A row that is looked up and too long is shortened to the largest norm allowed."""
+    table, most, order = call.view("self"), call.number_of("max_norm"), call.number_of("norm_type")
+    before = cell(table, *index)
+    if index[0] not in call.view("indices").array:
+        return before
+    k = Axis("k", table.shape[1])
+    powers = power(Function("abs", (cell(table, index[0], k),)), float(order))
+    norm = Named("‖x‖", power(total(powers, k), 1 / float(order)))
+    short = multiply(before, divide(float(most), add(norm, 1e-7)))
+    return Choose(Operation(">", norm, Number(float(most))), short, before)
 
 
 @rule("gather")
