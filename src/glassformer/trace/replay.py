@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from glassformer.cancelling import stop_if_cancelled
 from glassformer.errors import TraceError
@@ -132,6 +133,22 @@ def _check_edit(where: object, value: object) -> None:
         raise TraceError(f"expected a cell, or (name of a step, index), to be set, got {where!r}")
     if not isinstance(value, Real | np.bool_ | Tensor):
         raise TraceError(f"a cell is set to a number, got {value!r}")
+
+
+class _AsRecorded(TorchDispatchMode):
+    """Operators inside a dispatch mode, as the recorder runs them: torch chooses kernels by it.
+
+    (`linear` folds the axes of its input in another way outside.)
+    """
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # as for the recorder
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        return func(*args, **(kwargs or {}))
 
 
 class _Replay:
@@ -251,7 +268,8 @@ class _Replay:
 
         args = self._map(call.args, tensor)
         kwargs = {key: self._map(part, tensor) for key, part in call.kwargs.items()}
-        with without_onednn(call.without_onednn):
+        below = torch._C._AutoDispatchBelowAutograd()
+        with without_onednn(call.without_onednn), below, _AsRecorded():  # type: ignore[no-untyped-call]
             result = call.operator.run(args, kwargs)
         if call.result is not None:
             _check_guard(call, result)
