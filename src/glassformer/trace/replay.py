@@ -264,7 +264,8 @@ class _Replay:
             version = targets.get(id(view.version))
             new = self._view(view) if version is None else view.on(Version(version[1]))
             # `matmul` folds its axes in another way where an operand is to be trained.
-            return new.given().requires_grad_(view.needs_gradient)
+            trained = view.needs_gradient and call.operator.name == "matmul"
+            return new.given().requires_grad_(trained)
 
         args = self._map(call.args, tensor)
         kwargs = {key: self._map(part, tensor) for key, part in call.kwargs.items()}
