@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 from jaxtyping import config, install_import_hook
 
 _NN = Path(__file__).parent / "nn"
@@ -32,6 +33,10 @@ _UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow
 settings.register_profile("ours", _UNHURRIED, derandomize=True, database=None)
 settings.register_profile("seek", _UNHURRIED)
 settings.load_profile("ours")
+# Hypothesis also tries constants that it reads in our modules: those that are imported by then, so
+# that the examples of a test would depend on the tests before it.
+_none = providers._local_constants
+providers._get_local_constants = lambda: _none
 
 
 def pytest_report_header() -> str:

@@ -123,7 +123,8 @@ def test_any_temperature_gives_chances(
     """From the coldest number there is, at which dividing by it leaves nothing finite."""
     chances = Sampling(temperature=temperature, **filters).chances(logits)
     assert float(chances.sum()) == pytest.approx(1, abs=1e-6)
-    assert float(chances[int(logits.argmax())]) == float(chances.max())
+    best = logits == logits.max()  # of several that are equal, a filter may keep only one
+    assert float(chances[best].max()) == float(chances.max())
     token = draw(chances, torch.tensor(0.999))
     assert float(chances[int(token)]) > 0
 

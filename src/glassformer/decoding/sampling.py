@@ -20,9 +20,13 @@ from glassformer.nn.shapes import Float, Int, Tensor
 __all__ = ["Drawn", "Sampling", "draw"]
 
 
+_COLDEST, _HOTTEST = torch.finfo(torch.float32).tiny, 1e30
+"""Temperatures between which logits keep their order: beyond them all are equal, or infinite."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Sampling:
-    """Settings of random decoding, applied in this order: penalty, temperature, k, p, min-p."""
+    """Settings of random decoding, applied in this order: penalty, k, temperature, p, min-p."""
 
     temperature: float = 1.0
     """Logits are divided by it: below 1 safer, above 1 wilder."""
@@ -72,11 +76,12 @@ class Sampling:
         filtered = logits.float()
         if seen is not None and self.repetition_penalty != 1:
             filtered = penalise_repetition(filtered, seen, self.repetition_penalty)
-        # The best first becomes 0, which stays 0 however cold it is: ∞ − ∞ would be no number.
-        filtered = filtered - filtered.amax(dim=-1, keepdim=True)
-        filtered = filtered / max(self.temperature, torch.finfo(filtered.dtype).tiny)
+        # Before the division: a hot temperature makes all logits equal, and any k would be kept.
         if self.top_k is not None:
             filtered = keep_top_k(filtered, self.top_k)
+        # The best first becomes 0, which stays 0 however cold it is: ∞ − ∞ would be no number.
+        filtered = filtered - filtered.amax(dim=-1, keepdim=True)
+        filtered = filtered / min(max(self.temperature, _COLDEST), _HOTTEST)
         if self.top_p is not None and self.top_p < 1:
             filtered = keep_top_p(filtered, self.top_p)
         if self.min_p is not None:
