@@ -162,6 +162,18 @@ def test_a_cell_keeps_the_trace_that_it_belongs_to() -> None:
     assert cell.path()[-1].role in ("parameter", "input")
 
 
+@pytest.mark.parametrize("function", [torch.rot90, torch.fft.rfft], ids=["moves", "weights"])
+def test_what_a_rule_remembers_of_a_step_does_not_keep_its_trace(
+    function: Callable[[Tensor], Tensor],
+) -> None:
+    t = trace(function, torch.randn(4, 4))
+    assert t.verify().ok
+    held = weakref.ref(t)
+    del t
+    gc.collect()
+    assert held() is None
+
+
 def test_a_closed_trace_gives_its_memory_back_at_once() -> None:
     model, x = Attentive().eval(), torch.randn(1, 5, 16)
     gc.disable()

@@ -124,6 +124,8 @@ class Call:
     unreturned: tuple[str, ...] = ()
     """The arguments that the last of its outputs are: written to, and not returned."""
     steps: tuple[Step, ...] = ()
+    remembered: tuple[object, object] | None = field(default=None, repr=False)
+    """What a rule worked out for the whole call, and the function that did (`rules.layout`)."""
     _bound: dict[str, Any] | None = field(default=None, repr=False)
     _complex: bool | None = field(default=None, repr=False)
 

@@ -91,19 +91,24 @@ def pad(call: Call, index: Index) -> Expression:
 
 
 _Made = TypeVar("_Made")
-_latest: dict[object, tuple[weakref.ref[Call], object]] = {}
+_latest: dict[object, weakref.ref[Call]] = {}
 
 
 def remembered(call: Call, make: Callable[[Call], _Made]) -> _Made:
     """What `make` gives for a call, kept until it is asked for another call.
 
-    The cells of a step are mostly asked for one after the other.
+    The cells of a step are mostly asked for one after the other. What is made refers to the trace,
+    so the call itself keeps it: a trace that nobody holds any more is not held here.
     """
-    known = _latest.get(make)
-    if known is not None and known[0]() is call:
-        return cast(_Made, known[1])
+    kept = call.remembered
+    if kept is not None and kept[0] is make:
+        return cast(_Made, kept[1])
+    before = _latest[make]() if make in _latest else None
+    if before is not None:
+        before.remembered = None
     made = make(call)
-    _latest[make] = (weakref.ref(call), made)
+    call.remembered = (make, made)
+    _latest[make] = weakref.ref(call)
     return made
 
 
