@@ -245,7 +245,8 @@ class Client:
 
     def _compare(self, what: str, answer: Any, expected: Any) -> None:
         if answer != expected:
-            self._tally.fail(f"another answer than the library's: {what}")
+            where = _difference(answer, expected)
+            self._tally.fail(f"another answer than the library's: {what}, {where}")
         else:
             self._tally.n_right += 1
 
@@ -342,6 +343,19 @@ def one_by_one(address: str, pid: int, n_traces: int) -> tuple[Tally, list[Vital
             if n % 10 == 0:
                 vitals.append(Vitals.of(pid))
     return tally, vitals
+
+
+def _difference(answer: Any, expected: Any, where: str = "") -> str:
+    """Where two answers differ first, and how."""
+    if isinstance(answer, dict) and isinstance(expected, dict):
+        for key in sorted({*answer, *expected}):
+            if answer.get(key) != expected.get(key):
+                return _difference(answer.get(key), expected.get(key), f"{where}.{key}")
+    if isinstance(answer, list) and isinstance(expected, list) and len(answer) == len(expected):
+        for at, (one, other) in enumerate(zip(answer, expected, strict=True)):
+            if one != other:
+                return _difference(one, other, f"{where}[{at}]")
+    return f"{where}: {answer!r:.80}, not {expected!r:.80}"
 
 
 def two_tabs(address: str, n_edits: int) -> Tally:

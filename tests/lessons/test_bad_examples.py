@@ -270,7 +270,7 @@ def test_a_file_that_is_too_large(tmp_path: Path) -> None:
 
 def test_what_is_no_example() -> None:
     for wrong in (None, 5, ["by-hand"]):
-        with pytest.raises(ConfigError, match="expected the name of an example or a file, got"):
+        with pytest.raises(ConfigError, match="expected the name or the file of an example, got"):
             load_example(wrong)  # type: ignore[arg-type]
         with pytest.raises(ConfigError, match="expected an example"):
             audit(wrong)  # type: ignore[arg-type]

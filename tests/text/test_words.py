@@ -195,7 +195,7 @@ def test_bad_settings() -> None:
         WordTokenizer.build(["", " ", "…"])
     with pytest.raises(InputError, match="no word occurs 9 times; the most frequent one occurs 2"):
         WordTokenizer.build(["a a b"], min_count=9)
-    with pytest.raises(ConfigError, match="1 or more, received 0 and None"):
+    with pytest.raises(ConfigError, match="min_count must be at least 1, got 0"):
         WordTokenizer.build(CORPUS, min_count=0)
     with pytest.raises(ConfigError, match="unknown case rule 'lowr'; did you mean 'lower'"):
         WordTokenizer.build(CORPUS, case="lowr")  # type: ignore[arg-type]  # the mistake tested

@@ -52,8 +52,8 @@ def assert_same(one: Trace, other: Trace) -> None:
 
 
 def test_every_cell_shown_is_true(traced: Traced) -> None:
-    report = traced.trace.verify(sample=20_000)
-    assert report.cells >= 20_000
+    report = traced.trace.verify(sample=21_000)
+    assert report.cells >= 20_000  # ids beyond what float64 holds are not counted
     assert report.opaque == []
     assert report.ok, str(report)
     assert report.worst <= 1e-6

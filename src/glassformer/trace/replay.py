@@ -124,7 +124,7 @@ def _resolve(trace: Trace, where: Cell | tuple[str, int | tuple[int, ...]], valu
     if cell.step.dtype.is_floating_point:
         value = float(value)  # torch takes no whole number beyond 64 bits
     elif not torch.iinfo(torch.int64).min <= value <= torch.iinfo(torch.int64).max:
-        raise TraceError(f"{cell.name} is {cell.step.dtype}, which cannot hold {value}")
+        raise TraceError(f"{cell.name} is {cell.step.dtype}, which cannot hold {value:.4g}")
     return _Edit(cell.step, cell.index, value)
 
 
