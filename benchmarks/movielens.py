@@ -107,7 +107,12 @@ def genres() -> None:
     figures = {"people": int(ratings.people.max()) + 1, "ratings": len(ratings)}
     figures |= {"films": len(often), "genres": len(read)}
     means = {"mean": mean, "control": float(np.mean(control))}
-    print(json.dumps(figures | {name: round(x, 4) for name, x in (means | read).items()}))
+    print("movielens", json.dumps(figures | _rounded(means)))
+    print("movielens genres", json.dumps(_rounded(read)))
+
+
+def _rounded(shares: dict[str, float]) -> dict[str, float]:
+    return {name: round(share, 4) for name, share in shares.items()}
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glassformer.lessons.formulas import Node, Numbers, evaluate, exactly, parse
-from glassformer.lessons.formulas.affine import closer
+from glassformer.lessons.formulas.affine import Affine, _inverse, closer
 from glassformer.lessons.formulas.evaluate import Evaluator, Work
 from glassformer.lessons.formulas.functions import write_out
 
@@ -98,6 +98,20 @@ def test_what_is_not_printed_may_be_anything() -> None:
     nothing = evaluate(parse("x @ [1, 0]"), {"x": unknown})
     assert isinstance(nothing, Numbers)
     assert (float(nothing.low), float(nothing.high)) == (1.0, 1.0)  # zero times it is zero
+
+
+@pytest.mark.parametrize("side", [1.0, -1.0])
+def test_an_inverse_whose_middle_lies_outside_the_bounds(side: float) -> None:
+    """y = −0.1 + ε ± 3, known from elsewhere to lie from 0.5 to 2; and its mirror image."""
+    mid, one = np.array([-0.1 * side]), np.array([1.0])
+    low, high = sorted([np.array([0.5 * side]), np.array([2.0 * side])])
+    found = _inverse(Affine(mid, one[None], 3 * one, low, high))
+    assert found is not None
+    for y in np.linspace(low, high, 31):
+        for doubt in np.linspace(-1, 1, 21):
+            if np.abs(y - mid - doubt) <= 3:
+                line = found.mid + found.parts[0] * doubt
+                assert np.abs(1 / y - line) <= found.rest + 1e-12
 
 
 def test_softmax_bounds_are_tight() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.errors import ConfigError
+from glassformer.errors import DataError
 from glassformer.lessons.claims import GROUPS, Claim, Rule, claims, find, outcomes
 from glassformer.lessons.claims.catalogue import PROPERTIES
 from glassformer.lessons.claims.claim import Figures, Seconds, Stored, Verdict, with_seconds
@@ -248,10 +248,10 @@ def test_texts_are_read_from_the_folder_that_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("GLASSFORMER_TEXTS", raising=False)
-    with pytest.raises(ConfigError, match="GLASSFORMER_TEXTS; it is not set"):
+    with pytest.raises(DataError, match="GLASSFORMER_TEXTS; it is not set"):
         read_text("000")
     monkeypatch.setenv("GLASSFORMER_TEXTS", str(tmp_path))
-    with pytest.raises(ConfigError, match="a file that begins with 000, found none"):
+    with pytest.raises(DataError, match="a file that begins with 000, found none"):
         read_text("000")
     (tmp_path / "000_text.txt").write_text("```\nx = (1\n```\n", encoding="utf-8")
     assert claims()["C72"].command is not None

@@ -32,6 +32,26 @@ def test_json_has_one_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert stored["figures"]["accuracy"] == 0.88332
 
 
+@pytest.mark.parametrize(("lang", "said"), [("en", "not measured now"), ("zh", "这次未能重新测量")])
+@pytest.mark.parametrize("folder", [None, "empty"])
+def test_without_the_texts_the_stored_result_stands_in(
+    lang: str,
+    said: str,
+    folder: str | None,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("GLASSFORMER_TEXTS", raising=False)
+    if folder is not None:
+        monkeypatch.setenv("GLASSFORMER_TEXTS", str(tmp_path))
+    assert run(["claims", "C72", "C33", "--slow", "--json", "--lang", lang]) == 0
+    stored, fresh = map(json.loads, capsys.readouterr().out.splitlines())
+    assert said in stored["found"] and "GLASSFORMER_TEXTS" in stored["found"]
+    assert stored["seconds"] is None and stored["stored"] is not None and stored["figures"]
+    assert (fresh["id"], fresh["stored"]) == ("C33", None)
+
+
 @pytest.mark.parametrize("form", ["terminal", "md"])
 def test_a_report_goes_to_a_file(
     form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

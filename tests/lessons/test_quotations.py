@@ -117,6 +117,8 @@ def one(step: dict[str, Any], *before: dict[str, Any]) -> StepResult:
         {"formula": "a", "as_printed": "[a for a in a]"},
         {"formula": "a", "as_printed": "a["},
         {"formula": "a", "as_printed": "1" * 600},
+        {"formula": "a", "as_printed": "-" * 450 + "a[i, j]"},
+        {"formula": "a", "as_printed": "+".join(["n"] * 110)},
         {"formula": "a", "as_printed": 3},
         {"as_printed": "n"},
         {"formula": "n", "as_printed": "n", "printed": 3, "decimals": 0},
@@ -136,6 +138,12 @@ def test_what_cannot_be_read_is_refused_in_one_line(step: dict[str, Any]) -> Non
     with pytest.raises(ConfigError, match=r"^my\.json: step 'r'") as error:
         one(step)
     assert "\n" not in str(error.value)
+
+
+def test_a_formula_of_the_depth_allowed_is_computed() -> None:
+    found = one({"formula": "a", "as_printed": "-" * 94 + "a[i, j]", "indices": ["i", "j"]})
+    assert found.verdict == "agrees"
+    assert one({"formula": "n", "as_printed": "-" * 95 + "n"}).verdict == "wrong"
 
 
 def test_the_code_of_a_users_file_is_never_run(tmp_path: Path) -> None:

@@ -69,11 +69,12 @@ def test_a_word_that_no_time_is_left_for_has_no_probability() -> None:
 
 
 @pytest.mark.filterwarnings("ignore")  # torch is about to move its quantised tensors elsewhere
+@pytest.mark.parametrize("size", [1.0, 1e-3, 0.0])
 @pytest.mark.parametrize("by_row", [False, True])
 @pytest.mark.parametrize("reduce_range", [False, True])
-def test_a_linear_layer_in_whole_numbers(by_row: bool, reduce_range: bool) -> None:
+def test_a_linear_layer_in_whole_numbers(by_row: bool, reduce_range: bool, size: float) -> None:
     torch.manual_seed(0)
-    matrix, x, bias = torch.randn(4, 6), torch.randn(2, 3, 6), torch.arange(4.0)
+    matrix, x, bias = torch.randn(4, 6), size * torch.randn(2, 3, 6), torch.arange(4.0)
     scales, zeros = torch.tensor([0.02, 0.01, 0.03, 0.02]).double(), torch.zeros(4).long()
     packed = torch.ops.quantized.linear_prepack(
         torch.quantize_per_channel(matrix, scales, zeros, 0, torch.qint8)

@@ -1,5 +1,7 @@
 """The check itself is checked: a rule that is wrong in any way is caught."""
 
+import math
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -7,6 +9,7 @@ from torch import Tensor, nn
 
 from glassformer.trace import trace
 from glassformer.trace.calls import Call
+from glassformer.trace.evaluate import Evaluation
 from glassformer.trace.expressions import (
     Axis,
     Choose,
@@ -200,6 +203,33 @@ def test_a_mask_fill_does_not_excuse_an_error() -> None:
     traced = trace(function, torch.tensor([-1e9, 1.0, 2.0]))
     traced.outputs["output"].view.tensor()[1] += 1e-4
     assert not traced.verify().ok
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_a_sum_of_two_masks_is_stored_as_infinity(dtype: torch.dtype) -> None:
+    mask = torch.full((1,), torch.finfo(dtype).min, dtype=dtype)
+    t = trace(lambda x: x + x, mask)
+    assert t.steps[-1][0].value == -math.inf
+    assert t.steps[-1][0].reproduced
+    assert "≠" not in t.steps[-1][0].explain()
+
+
+def test_an_infinity_below_the_largest_number_of_the_dtype_is_an_error() -> None:
+    half = Evaluation(Number(-65520.0))
+    assert half.relative_difference(-math.inf, torch.float16) == 0
+    assert half.relative_difference(math.inf, torch.float16) == math.inf
+    for dtype in (torch.float32, torch.bfloat16, torch.int64):
+        assert half.relative_difference(-math.inf, dtype) == math.inf
+
+
+def test_the_smallest_gap_is_the_dtypes() -> None:
+    tiny = Evaluation(Number(1e-39))
+    assert tiny.relative_difference(2e-39, torch.float32) == 0  # may be flushed to zero
+    assert tiny.relative_difference(2e-39, torch.float64) == 1
+    step = 2.0**-24  # of float16's subnormal numbers
+    assert Evaluation(Number(1.4 * step)).relative_difference(step, torch.float16) == 0
+    assert Evaluation(Number(3 * step)).relative_difference(step, torch.float16) > 0.5
+    assert Evaluation(Number(1)).relative_difference(0, torch.int64) == 1
 
 
 def test_the_first_line_says_how_many_cells_have_no_rule() -> None:

@@ -25,6 +25,7 @@ from glassformer.lessons.formulas.values import MOST_NUMBERS, Array, shape_of
 __all__ = ["Edit", "Notation", "NotationError", "shown"]
 
 _LONGEST = 500  # characters
+_DEEPEST = 100  # one inside the other: signs, brackets, the terms of a sum
 _EACH_NODE = 150  # work to make an edited copy of a formula, in numbers computed
 _PLAIN: Mapping[str, Callable[[Array], Array]] = {"exp": np.exp, "sqrt": np.sqrt, "log": np.log}
 _ALONG = re.compile(r"(sum|mean|softmax)_([a-z])")
@@ -228,11 +229,19 @@ def _parsed(text: str) -> ast.Expression:
         raise ConfigError(f"expected at most {_LONGEST} characters of a printed formula")
     plain = text.replace("^", "**").replace("·", "*").replace("×", "*").replace("−", "-")
     try:
-        return ast.parse(plain, mode="eval")
+        tree = ast.parse(plain, mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise ConfigError(
             f"expected a formula such as sum_j(w[i, j] * v[j, c]), got {text!r}"
         ) from None
+    level: list[ast.AST] = [tree]
+    for _ in range(_DEEPEST):
+        level = [inside for node in level for inside in ast.iter_child_nodes(node)]
+    if level:
+        raise ConfigError(
+            f"expected a printed formula at most {_DEEPEST} parts deep, got {text[:20]!r}…"
+        )
+    return tree
 
 
 def _check(node: ast.AST) -> None:

@@ -211,7 +211,7 @@ class Cell:
         expression = self.expression
         if expression is None:
             return 0.0
-        return Evaluation(expression).relative_difference(float(self.value))
+        return Evaluation(expression).relative_difference(float(self.value), self.step.dtype)
 
     @property
     def reproduced(self) -> bool:

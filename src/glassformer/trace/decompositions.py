@@ -280,6 +280,9 @@ def linear_cross_entropy_each(
     return linear_cross_entropy(x, matrix, target, bias, weight, "none", ignore_index, 0.0)[0]
 
 
+_SMALLEST_SCALE = 6.1e-5  # the kernel takes no smaller one, and keeps the zero point
+
+
 def linear_dynamic(x: Tensor, packed: Any, reduce_range: bool = False) -> Tensor:
     """A linear layer in whole numbers: x in 8 bits, by its own least and largest number."""
     with _disable_current_modes():  # what was packed are constants of the layer
@@ -288,7 +291,9 @@ def linear_dynamic(x: Tensor, packed: Any, reduce_range: bool = False) -> Tensor
     least, most = x.min().clamp(max=0), x.max().clamp(min=0)
     levels = 127 if reduce_range else 255
     scale = (most.double() - least.double()) / levels
+    scale = torch.where(scale == 0, 0.1, scale)  # all of x is 0: as the kernel has it
     zero = (-least.double() / scale).round()
+    scale = scale.clamp(min=_SMALLEST_SCALE)
     numbers = (x / scale.float()).round() + zero.float()
     numbers = numbers.clamp(0, levels)
     product = (numbers - zero.float()) @ (whole - zeros).mT

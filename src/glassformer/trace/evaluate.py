@@ -29,9 +29,7 @@ from glassformer.trace.expressions import (
 )
 from glassformer.trace.memory import as_floats
 
-__all__ = ["FUNCTIONS", "Evaluation", "Floats", "evaluate", "gathered"]
-
-_LARGEST_FLOAT32 = 3.4028234663852886e38
+__all__ = ["FUNCTIONS", "Evaluation", "Floats", "evaluate", "gathered", "limits"]
 
 Floats = npt.NDArray[np.float64] | np.float64
 Rounding = Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]]
@@ -120,11 +118,21 @@ _OPERATIONS: dict[str, Callable[..., Floats]] = {
 _FILL = 1e6
 
 
-# The smallest normal float32. Numbers below it have no digits to lose.
-_SMALLEST = 2.0**-126
-
-
 _EXACT = 2**53  # whole numbers beyond it are not all in float64
+
+
+def limits(dtype: torch.dtype) -> tuple[float, float]:
+    """The largest number of a dtype, and the gap below which two of its numbers count as equal.
+
+    Kernels may flush subnormal numbers to zero: float64's in float64, all others' in float32, in
+    which the shorter dtypes are computed too. Those also round to their own smallest step.
+    Whole numbers have neither limit.
+    """
+    if not dtype.is_floating_point:
+        return math.inf, 0.0
+    info = torch.finfo(dtype)
+    flushed = torch.finfo(torch.float64 if dtype == torch.float64 else torch.float32)
+    return info.max, max(info.smallest_normal * info.eps, flushed.smallest_normal)
 
 
 class Evaluation:
@@ -158,19 +166,21 @@ class Evaluation:
             terms = self._sum_of_terms(self._expression)
         return max([size, terms, *(s for s in self._sizes if s < limit)])
 
-    def relative_difference(self, shown: float) -> float:
+    def relative_difference(self, shown: float, dtype: torch.dtype = torch.float32) -> float:
         """|shown − value| over the scale; 0 for the same infinity or NaN, else ∞.
 
-        A sum beyond the largest float32 (two masks of −3.4e38) is stored as infinity.
+        A sum beyond the largest number of its dtype (two masks of −65504 in float16) is stored as
+        infinity.
         """
+        largest, smallest = limits(dtype)
         if math.isnan(shown) and math.isnan(self.value):
             return 0.0
         if shown == self.value:
             return 0.0
-        if math.isinf(shown) and self.value * math.copysign(1, shown) > _LARGEST_FLOAT32:
+        if math.isinf(shown) and self.value * math.copysign(1, shown) > largest:
             return 0.0
         gap = abs(shown - self.value)
-        if gap < _SMALLEST:
+        if gap < smallest:
             return 0.0
         scale = self.scale if math.isfinite(gap) else 0.0
         return gap / scale if scale else math.inf

@@ -61,7 +61,7 @@ def _lines(cell: Cell, terms: int, digits: int) -> list[str]:
         return lines
     named: dict[int, Floats] = {}  # m is in every term of Z, and Z in several lines: once is enough
     again = Evaluation(expression, named=named)
-    difference = again.relative_difference(float(cell.value))
+    difference = again.relative_difference(float(cell.value), cell.step.dtype)
     sign = relation(difference, cell.step.dtype)
     shown = text.numbers(expression, digits, terms, named)
     lines.append(f"  {sign} {cell.formula}")
@@ -145,7 +145,7 @@ def to_dict(cell: Cell, depth: int, most: int | None) -> dict[str, Any]:
         for symbol, (formula, numbers, value) in cell.definitions_in(expression, named).items()
     ]
     data["recomputed"] = again.value
-    difference = again.relative_difference(float(cell.value))
+    difference = again.relative_difference(float(cell.value), cell.step.dtype)
     data["difference"] = difference
     data["reproduced"] = relation(difference, cell.step.dtype) == "="
     data["expression"] = expression_data(expression)

@@ -138,5 +138,5 @@ def _check(step: Step, count: int, chance: random.Random, report: Report) -> Non
         evaluation = Evaluation(expression)
         if not evaluation.is_exact:
             continue
-        difference = evaluation.relative_difference(float(values[index]))
+        difference = evaluation.relative_difference(float(values[index]), step.dtype)
         entry.note(difference, tolerance(step.dtype), step, index)

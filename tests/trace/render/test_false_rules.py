@@ -33,19 +33,24 @@ def is_false(request: pytest.FixtureRequest) -> bool:
     return request.param
 
 
-@pytest.fixture
-def t(is_false: bool, monkeypatch: pytest.MonkeyPatch) -> Trace:
-    """A linear map; the false rule gives 1 more than it should."""
-    torch.manual_seed(0)
-    traced = trace(torch.nn.Linear(3, 2), torch.ones(1, 3))
+def _falsify(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make every rule give 1 more than it should."""
     honest = Step.unedited_expression
 
     def one_more(step: Step, index: Index) -> Expression | None:
         found = honest(step, index)
         return None if found is None else Operation("+", found, Number(1.0))
 
+    monkeypatch.setattr(Step, "unedited_expression", one_more)
+
+
+@pytest.fixture
+def t(is_false: bool, monkeypatch: pytest.MonkeyPatch) -> Trace:
+    """A linear map; the false rule gives 1 more than it should."""
+    torch.manual_seed(0)
+    traced = trace(torch.nn.Linear(3, 2), torch.ones(1, 3))
     if is_false:
-        monkeypatch.setattr(Step, "unedited_expression", one_more)
+        _falsify(monkeypatch)
     return traced
 
 
@@ -113,9 +118,35 @@ def test_the_page_of_a_trace(
     t: Trace, cell: Cell, is_false: bool, lang: str, tmp_path: Path
 ) -> None:
     page = write_html(t, tmp_path / "page.html", lang=lang)
-    shown = dumped(page, tmp_path, f"#/{cell.step.number}/1")
-    card = re.sub(r"\s+", " ", shown[shown.index('<aside id="card"') : shown.index("</aside>")])
+    card = _card_on_the_page(page, tmp_path, f"#/{cell.step.number}/1")
     assert (words_in(lang)["not reproduced"] in card) is is_false
+
+
+def _card_on_the_page(page: Path, folder: Path, fragment: str) -> str:
+    shown = dumped(page, folder, fragment)
+    return re.sub(r"\s+", " ", shown[shown.index('<aside id="card"') : shown.index("</aside>")])
+
+
+def test_a_mask_fill_excuses_no_error_on_the_page(
+    is_false: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """−1e9 is among a softmax's operands: counted as one, it would hide an error of 1."""
+    t = trace(torch.nn.Softmax(-1), torch.tensor([0.5, 1.0, -1e9]))
+    if is_false:
+        _falsify(monkeypatch)
+    cell = t.steps[-1][1]
+    assert cell.reproduced is not is_false
+    page = write_html(t, tmp_path / "page.html")
+    card = _card_on_the_page(page, tmp_path, f"#/{cell.step.number}/1")
+    assert (SAID in card) is is_false
+
+
+def test_an_overflow_is_no_error_on_the_page(tmp_path: Path) -> None:
+    mask = torch.full((1,), torch.finfo(torch.float16).min, dtype=torch.float16)
+    t = trace(lambda x: x + x, mask)
+    assert t.steps[-1][0].reproduced
+    page = write_html(t, tmp_path / "page.html")
+    assert SAID not in _card_on_the_page(page, tmp_path, f"#/{t.steps[-1].number}/0")
 
 
 def test_a_lesson_is_not_written_from_it(cell: Cell, is_false: bool) -> None:

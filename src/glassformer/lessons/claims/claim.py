@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
+from glassformer.errors import DataError
 from glassformer.lessons.example import Bilingual, Language
 from glassformer.nn.properties import DISTURBED
 
@@ -125,9 +126,18 @@ class Claim:
     seconds: Seconds | None = None
 
     def run(self, *, slow: bool = False) -> Outcome:
-        """Measure now; the stopwatch of a claim that has one is read anew only if `slow`."""
+        """Measure now; the stopwatch of a claim that has one is read anew only if `slow`.
+
+        Where the data that it reads is not there, the stored result stands in and says so: one
+        such claim must not end a run of many.
+        """
         start = time.perf_counter()
-        figures = self.measure()
+        try:
+            figures = self.measure()
+        except DataError as error:
+            if self.stored is None:
+                raise
+            return replace(self.recall(), missing=str(error))
         verdict = self.rule.judge(figures)
         timings: tuple[Figures | Stored, ...] = ()
         if self.seconds is not None:
@@ -153,6 +163,8 @@ class Outcome:
     """How long it took; none where a stored result was read."""
     timings: tuple[Figures | Stored, ...] = ()
     """What the stopwatch says, measured now or stored."""
+    missing: str | None = None
+    """Why it could not be measured now, where a stored result stands in."""
 
     @property
     def taken_back(self) -> bool:
@@ -173,6 +185,8 @@ class Outcome:
             sentences += [_timed(self.claim.seconds, timing, language) for timing in self.timings]
         if self.verdict in ("holds in part", "not decidable here") and self.claim.remark:
             sentences.append(self.claim.remark.say(language))
+        if self.missing is not None:
+            sentences.append(_STANDS_IN.say(language).format(self.missing))
         said = (" " if language == "en" else "").join(sentences)
         if self.seconds is None and self.claim.stored is not None:
             said += _origin(self.claim.stored, language)
@@ -197,6 +211,9 @@ class Outcome:
 
 
 _RESTS_ON = Bilingual("The verdict rests on the {basis}.", "结论依据的是{basis}。")
+_STANDS_IN = Bilingual(
+    "Stored result; not measured now: {}.", "此为已存结果，这次未能重新测量：{}。"
+)
 _TAKEN_BACK = Bilingual(
     "By the {basis} it holds; the seconds say otherwise.", "按{basis}成立；耗时却不然。"
 )

@@ -10,7 +10,7 @@ import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 
-from glassformer.errors import ConfigError
+from glassformer.errors import DataError
 
 __all__ = ["PrintedCode", "printed_code", "read_text"]
 
@@ -77,10 +77,10 @@ def read_text(number: str) -> str:
     """One of the texts, from the folder that GLASSFORMER_TEXTS names."""
     folder = os.environ.get("GLASSFORMER_TEXTS")
     if not folder:
-        raise ConfigError("expected the folder of the texts in GLASSFORMER_TEXTS; it is not set")
+        raise DataError("expected the folder of the texts in GLASSFORMER_TEXTS; it is not set")
     found = sorted(Path(folder).glob(f"{number}*"))
     if not found:
-        raise ConfigError(f"{folder}: expected a file that begins with {number}, found none")
+        raise DataError(f"{folder}: expected a file that begins with {number}, found none")
     return found[0].read_text(encoding="utf-8", errors="replace")
 
 

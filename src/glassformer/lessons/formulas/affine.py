@@ -397,7 +397,7 @@ def _curve(
 def _inverse(y: Affine) -> Affine | None:
     if np.any((y.low <= 0) & (y.high >= 0)):
         return None
-    sign = np.sign(y.mid)
+    sign = np.sign(y.low)  # not of `mid`, which may lie outside the bounds
     return _curve(y, lambda at: 1 / at, lambda slope: sign * np.sqrt(-1 / slope))
 
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from functools import lru_cache
-from importlib.resources import files
 
 import torch
 from torch import nn
 
-from glassformer import lessons
 from glassformer.lessons.example import Bilingual, Language
 from glassformer.lessons.walks.figures.films import score_figure
 from glassformer.lessons.walks.figures.maps import Axes, Point, draw_map
@@ -261,10 +258,11 @@ def _map_step(learned: Tastes, titles: tuple[str, ...], say: Speaker) -> LessonS
 
 def _real(say: Speaker) -> LessonStep:
     """The same question put to real ratings: stored figures, which need data that is not ours."""
-    stored = json.loads(files(lessons).joinpath("claims", "stored.json").read_text("utf-8"))
-    (measured,) = stored["movielens"]
-    figures: dict[str, float] = measured["figures"]
-    read = {name: share for name, share in figures.items() if name[0].isupper()}
+    # Here, because the claims bring training along, which no other step of a lesson needs.
+    from glassformer.lessons.claims.group import stored_results
+
+    (measured,), (by_genre,) = stored_results("movielens"), stored_results("movielens genres")
+    figures, read = measured.figures, by_genre.figures
     order = sorted(read, key=lambda genre: -read[genre])
     names = [say(f"genre {genre}") for genre in order]
     said = say(
@@ -276,7 +274,7 @@ def _real(say: Speaker) -> LessonStep:
         "", (say("genre"), say("picked right")),
         tuple((name, percent(read[genre])) for name, genre in zip(names, order, strict=True)),
     )  # fmt: skip
-    source = say("real source", command=measured["command"], date=measured["date"])
+    source = say("real source", command=measured.command, date=measured.date)
     return LessonStep("real", say("real title"), (Paragraph(said), table, Paragraph(source)))
 
 

@@ -18,7 +18,7 @@ from glassformer.trace.expressions import (
     subtract,
 )
 from glassformer.trace.memory import Index
-from glassformer.trace.rules.operands import broadcast, cell
+from glassformer.trace.rules.operands import broadcast, cell, unless_nan
 from glassformer.trace.rules.registry import rule
 
 __all__: list[str] = []
@@ -177,14 +177,15 @@ def threshold(call: Call, index: Index) -> Expression:
     """x above the threshold, else the given value."""
     x = _own(call, index)
     above = Operation(">", x, Number(call.number_of("threshold")))
-    return Choose(above, x, Number(call.number_of("value")))
+    return unless_nan(x, Choose(above, x, Number(call.number_of("value"))))
 
 
 @rule("hardshrink")
 def hardshrink(call: Call, index: Index) -> Expression:
     """x, and 0 where |x| ≤ λ."""
     x = _own(call, index)
-    return Choose(Operation(">", Function("abs", (x,)), _lambda(call)), x, Number(0))
+    far = Operation(">", Function("abs", (x,)), _lambda(call))
+    return unless_nan(x, Choose(far, x, Number(0)))
 
 
 @rule("softshrink")
@@ -192,7 +193,8 @@ def softshrink(call: Call, index: Index) -> Expression:
     """x moved towards 0 by λ, and 0 where |x| ≤ λ."""
     x, step = _own(call, index), _lambda(call)
     moved = Choose(Operation(">", x, Number(0)), subtract(x, step), add(x, step))
-    return Choose(Operation(">", Function("abs", (x,)), step), moved, Number(0))
+    far = Operation(">", Function("abs", (x,)), step)
+    return unless_nan(x, Choose(far, moved, Number(0)))
 
 
 def _lambda(call: Call) -> Number:

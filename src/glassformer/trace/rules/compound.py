@@ -21,7 +21,7 @@ from glassformer.trace.expressions import (
     subtract,
 )
 from glassformer.trace.memory import Index, View
-from glassformer.trace.rules.operands import broadcast
+from glassformer.trace.rules.operands import broadcast, unless_nan
 from glassformer.trace.rules.registry import Build, rule
 
 __all__: list[str] = []
@@ -72,8 +72,9 @@ def asinh(x: Expression) -> Expression:
 @rule("acosh")
 @_of_one
 def acosh(x: Expression) -> Expression:
-    """log(x + √(x² − 1))."""
-    return _log(add(x, Function("sqrt", (subtract(power(x, 2), 1),))))
+    """log(x + √(x − 1) · √(x + 1)): below 1, no number."""
+    roots = (Function("sqrt", (part,)) for part in (subtract(x, 1), add(x, 1)))
+    return _log(add(x, Operation("*", *roots)))
 
 
 @rule("atanh")
@@ -100,8 +101,12 @@ def rad2deg(x: Expression) -> Expression:
 @rule("hypot")
 @_of_two
 def hypot(a: Expression, b: Expression) -> Expression:
-    """√(a² + b²)."""
-    return Function("sqrt", (add(power(a, 2), power(b, 2)),))
+    """√(a² + b²); ∞ where one of them is, even beside a NaN."""
+    root = Function("sqrt", (add(power(a, 2), power(b, 2)),))
+    for side in (a, b):
+        if math.isinf(evaluate(side)):
+            return Choose(Function("isinf", (side,)), Function("abs", (side,)), root)
+    return root
 
 
 @rule("logaddexp")
@@ -167,16 +172,17 @@ def ldexp(a: Expression, b: Expression) -> Expression:
 @rule("xlogy", "special_xlogy")
 @_of_two
 def xlogy(a: Expression, b: Expression) -> Expression:
-    """a · log(b), and 0 where a is."""
-    return Choose(Operation("=", a, Number(0)), Number(0), Operation("*", a, _log(b)))
+    """a · log(b), and 0 where a is, unless b is NaN."""
+    product = Operation("*", a, _log(b))
+    return unless_nan(b, Choose(Operation("=", a, Number(0)), Number(0), product))
 
 
 @rule("special_xlog1py")
 @_of_two
 def xlog1py(a: Expression, b: Expression) -> Expression:
-    """a · log(1 + b), and 0 where a is."""
+    """a · log(1 + b), and 0 where a is, unless b is NaN."""
     product = Operation("*", a, Function("log1p", (b,)))
-    return Choose(Operation("=", a, Number(0)), Number(0), product)
+    return unless_nan(b, Choose(Operation("=", a, Number(0)), Number(0), product))
 
 
 @rule("special_entr")
@@ -200,7 +206,10 @@ def heaviside(x: Expression, at_zero: Expression) -> Expression:
 @_of_two
 def fmod(a: Expression, b: Expression) -> Expression:
     """What is left of a after whole b's; its sign is a's."""
-    return subtract(a, Operation("*", b, Function("trunc", (divide(a, b),))))
+    left = subtract(a, Operation("*", b, Function("trunc", (divide(a, b),))))
+    if math.isinf(evaluate(b)) and not math.isinf(evaluate(a)):  # 0 · ∞ is no number
+        return Choose(Function("isinf", (b,)), a, left)
+    return left
 
 
 @rule("logit", "special_logit")

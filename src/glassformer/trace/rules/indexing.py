@@ -27,7 +27,7 @@ from glassformer.trace.expressions import (
     total,
 )
 from glassformer.trace.memory import Index, View
-from glassformer.trace.rules.operands import LETTERS, broadcast, cell
+from glassformer.trace.rules.operands import LETTERS, broadcast, cell, unless_nan
 from glassformer.trace.rules.registry import rule
 
 __all__ = ["Places", "all_of", "unravelled"]
@@ -98,7 +98,7 @@ def masked_scatter(call: Call, index: Index) -> Expression:
     written, before = broadcast(mask, index), broadcast(own, index)
     trues = np.broadcast_to(mask.array, made.shape)
     if not trues[index]:
-        return Choose(written, Number(0), before)
+        return before
     earlier = int(np.count_nonzero(trues.ravel()[: np.ravel_multi_index(index, made.shape)]))
     return Choose(written, cell(source, *unravelled(earlier, source.shape)), before)
 
@@ -114,7 +114,10 @@ def unique(call: Call, index: Index) -> Expression:
 
 @rule("searchsorted", "bucketize")
 def searchsorted(call: Call, index: Index) -> Expression:
-    """How many of the sorted numbers lie below a value (`right`: or are equal to it)."""
+    """How many of the sorted numbers lie below a value (`right`: or are equal to it).
+
+    A NaN is sorted behind all of them.
+    """
     if call.operator.name == "bucketize":
         numbers, value = call.view("boundaries"), call.operand("self")
     else:
@@ -123,7 +126,7 @@ def searchsorted(call: Call, index: Index) -> Expression:
     k = Axis("k", numbers.shape[-1])
     row = index[: numbers.ndim - 1]
     below = Operation("≤" if right else "<", cell(numbers, *row, k), broadcast(value, index))
-    return total(below, k)
+    return unless_nan(broadcast(value, index), total(below, k), Number(k.size))
 
 
 @rule("isin")

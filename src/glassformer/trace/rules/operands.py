@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from glassformer.trace.expressions import Axis, Entry, Expression, Number, Scalar
+import math
+
+from glassformer.trace.evaluate import evaluate
+from glassformer.trace.expressions import Axis, Choose, Entry, Expression, Function, Number, Scalar
 from glassformer.trace.memory import Index, View
 
-__all__ = ["LETTERS", "broadcast", "cell", "row"]
+__all__ = ["LETTERS", "broadcast", "cell", "row", "unless_nan"]
 
 LETTERS = "klmnpqrs"
 
@@ -43,3 +46,15 @@ def row(view: View, index: Index, axes: tuple[int, ...], keepdim: bool) -> tuple
         else:
             parts.append(next(rest))
     return Entry(view, tuple(parts)), running
+
+
+def unless_nan(
+    value: Expression, otherwise: Expression, at_nan: Expression | None = None
+) -> Expression:
+    """What a rule gives; where the value is NaN, that NaN or `at_nan`.
+
+    The choice is written only where there is a NaN: elsewhere it would tell a reader nothing.
+    """
+    if not math.isnan(evaluate(value)):
+        return otherwise
+    return Choose(Function("isnan", (value,)), value if at_nan is None else at_nan, otherwise)

@@ -48,7 +48,7 @@ function arithmetic(step, tree, value, rename) {
   if (terms.length > 1) parts.push(termTable(terms, rename));
   else parts.push(operandList(tree, rename));
   const again = expressions.evaluate(tree);
-  const gap = difference(tree, terms, value, again);
+  const gap = difference(step, tree, value, again);
   parts.push(facts([
     [words("stored", { dtype: step.dtype }), formatNumber(value, 9)],
     [words("recomputed"), formatNumber(again, 17)],
@@ -62,13 +62,21 @@ function arithmetic(step, tree, value, rename) {
   return parts;
 }
 
-/** |stored − again| relative to max(|value|, Σ|terms|, largest |operand|). */
-function difference(tree, terms, value, again) {
-  if (Object.is(value, again) || (Number.isNaN(value) && Number.isNaN(again))) return 0;
-  const sizes = expressions.operands(tree).map(([step, at]) => Math.abs(valuesOf(step)[at])).filter(Number.isFinite);
-  const sum = terms.reduce((total, term) => total + Math.abs(term.value), 0);
-  const scale = Math.max(Math.abs(value), Number.isFinite(sum) ? sum : 0, ...sizes);
-  return Math.abs(value - again) / (scale || 1);
+// Operands this far beyond the result are a mask's fill, as in evaluate.py.
+const FILL = 1e6;
+
+/** |stored − again| relative to max(|value|, Σ|terms|, largest |operand|), as evaluate.py has it. */
+function difference(step, tree, value, again) {
+  if (value === again || (Number.isNaN(value) && Number.isNaN(again))) return 0;
+  const overflows = step.largest !== null && again * Math.sign(value) > step.largest;
+  if (Math.abs(value) === Infinity && overflows) return 0;
+  const gap = Math.abs(value - again);
+  if (gap < step.smallest) return 0;
+  if (!Number.isFinite(gap)) return Infinity;
+  const limit = FILL * Math.max(1, Math.abs(again));
+  const sizes = expressions.operands(tree).map(([at, cell]) => Math.abs(valuesOf(at)[cell])).filter((size) => size < limit);
+  const scale = sizes.reduce((a, b) => Math.max(a, b), Math.max(Math.abs(again), expressions.sumOfTerms(tree)));
+  return scale ? gap / scale : Infinity;
 }
 
 function termTable(terms, rename) {

@@ -253,6 +253,24 @@ class Expressions {
     return found;
   }
 
+  /** Σ|terms| of the sum that an expression is; factors and divisors reach every term. */
+  sumOfTerms(node) {
+    let size;
+    if (node.kind === "o" && (node.operator === "+" || node.operator === "-")) {
+      return this.sumOfTerms(node.left) + this.sumOfTerms(node.right);
+    } else if (node.kind === "o" && node.operator === "*") {
+      return this.sumOfTerms(node.left) * this.sumOfTerms(node.right);
+    } else if (node.kind === "o" && node.operator === "/") {
+      const divisor = Math.abs(this.evaluate(node.right));
+      return divisor ? this.sumOfTerms(node.left) / divisor : 0;
+    } else if (node.kind === "r" && node.reduction === "sum") {
+      size = this.gathered(node, {}).reduce((total, term) => total + Math.abs(term), 0);
+    } else {
+      size = Math.abs(this.evaluate(node));
+    }
+    return Number.isFinite(size) ? size : 0;
+  }
+
   /** The named parts (μ, σ², m), each after those it needs. */
   definitions(node) {
     const found = new Map();

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from glassformer.cancelling import stop_if_cancelled
+from glassformer.trace.evaluate import limits
 from glassformer.trace.labels import Head
 from glassformer.trace.precision import tolerance
 from glassformer.trace.render.addresses import Addresses, all_steps
@@ -211,6 +212,7 @@ def _branch(branch: Branch) -> dict[str, Any]:
 
 def _facts(step: Step) -> dict[str, Any]:
     scale = scale_of(step)
+    largest, smallest = limits(step.dtype)
     return {
         "name": step.name,
         "role": step.role,
@@ -219,6 +221,8 @@ def _facts(step: Step) -> dict[str, Any]:
         "shape": list(step.shape),
         "dtype": str(step.dtype).removeprefix("torch."),
         "tolerance": tolerance(step.dtype),
+        "largest": largest if math.isfinite(largest) else None,
+        "smallest": smallest,
         "labels": [None if texts is None else list(map(_label, texts)) for texts in step.labels],
         "place": source_place(step.line),
         "line": step.line.text if step.line is not None else "",

@@ -105,7 +105,7 @@ class _BlockWriter:
         if isinstance(expression, Number):
             return None
         stored = float(self._step.view.array.reshape(-1)[place])
-        difference = Evaluation(expression).relative_difference(stored)
+        difference = Evaluation(expression).relative_difference(stored, self._step.dtype)
         if relation(difference, self._step.dtype) == "≠":
             raise InexpressibleError(NOT_REPRODUCED)
         self._auxiliary.row = self._block.at(place)[0]
