@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -20,6 +21,7 @@ from glassformer.text import CharacterTokenizer, SubwordTokenizer, WordTokenizer
 
 BAD = [
     None, 5, -1, 2.5, "3", "", b"x", [], [None], {}, object(), float("nan"), 10**25, True, "a\0b",
+    10**400, -(10**400), np.float32(0.7),
 ]  # fmt: skip
 TOKENIZER = CharacterTokenizer.build(["you win or you die"])
 SIZES: dict[str, Any] = {"vocab_size": TOKENIZER.vocab_size, "d_model": 4, "n_heads": 2}
@@ -203,9 +205,9 @@ def spoilt(
                     function(**{**given, name: bad})
             except GlassformerError as error:
                 if "\n" in str(error):
-                    yield f"{name}={bad!r}: several lines: {error}"
+                    yield f"{name}={bad!r:.60}: several lines: {error}"
             except Exception as error:
-                yield f"{name}={bad!r}: {type(error).__name__}: {error}"
+                yield f"{name}={bad!r:.60}: {type(error).__name__}: {error}"
 
 
 @pytest.mark.usefixtures("as_users_run_it")
@@ -246,3 +248,11 @@ def test_the_lines_say_what_was_expected(tmp_path: Path) -> None:
     wrong = [["a"]]
     said = line(lambda: decoding.extend(SAVED.model, wrong, end=END), InputError)  # type: ignore[arg-type]
     assert said == "an id must be a whole number, got 'a'"
+
+
+def test_numbers_of_any_library_are_taken() -> None:
+    assert decoding.Sampling(temperature=np.float32(0.5)).temperature == 0.5  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"that a float can hold, got a number of more than 40"):
+        decoding.Beam(length_penalty=10**400)
+    with pytest.raises(ConfigError, match=r"at most 1,048,576, got a number of more than 40"):
+        CLASSIFIER.classify(["you"], batch_size=10**5000)

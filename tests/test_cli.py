@@ -282,7 +282,12 @@ def test_a_text_that_begins_with_a_dash_comes_after_two(
 
 @pytest.mark.parametrize(
     "arguments",
-    [("run", "toy", "-2+3"), ("trace", "toy", "-I am"), ("explain", "toy", "- x", "--at", "ids")],
+    [
+        ("run", "toy", "-2+3"),
+        ("run", "toy", "-happy"),
+        ("trace", "toy", "-I am"),
+        ("explain", "toy", "- x", "--at", "ids"),
+    ],
 )
 def test_a_text_that_is_taken_for_an_option_is_told_how_to_come(
     glassformer: Command, arguments: tuple[str, ...]

@@ -208,6 +208,29 @@ def test_what_cannot_be_written_is_an_os_error_that_names_it(name: str, tmp_path
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_pipe_or_a_folder_is_not_replaced_by_a_file(tmp_path: Path) -> None:
+    """Nor is a device: `-o /dev/null` as root would end the device."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    for name, reason in (("pipe", "not a regular file"), ("folder", "[Dd]irectory")):
+        with pytest.raises(OSError, match=reason) as caught:
+            write_whole(tmp_path / name, "a")
+        assert caught.value.filename == str(tmp_path / name)
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["folder", "pipe"]
+
+
+def test_a_mode_that_cannot_be_set_is_no_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    file = write_whole(tmp_path / "a", "old")
+    monkeypatch.setattr(Path, "chmod", refuse)
+    assert write_whole(file, "new").read_text("utf-8") == "new"
+
+
 def test_many_threads_may_write_one_file(tmp_path: Path) -> None:
     """The umask belongs to the process: nobody may change it, not even for a moment."""
     path, contents = tmp_path / "a", [letter * 1000 for letter in "abcdefgh"]

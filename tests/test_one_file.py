@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from glassformer import checkpoint
 from glassformer.errors import CheckpointError
+from tests.bounded import GIB, run_bounded
 from tests.nn.oracles import share
 
 VOCABULARY, WIDTH, HEADS, LAYERS, LENGTH = 11, 8, 2, 2, 7
@@ -165,7 +166,39 @@ def _many_of_one() -> dict[str, Tensor]:
     return state
 
 
+def _pickled(pickled: bytes) -> Callable[[Path], object]:
+    """A file as torch.save writes it, with another pickle in it."""
+
+    def write(path: Path) -> None:
+        torch.save({}, path)
+        with zipfile.ZipFile(path) as opened:
+            parts = {item.filename: opened.read(item) for item in opened.infolist()}
+        (name,) = (name for name in parts if name.endswith("data.pkl"))
+        with zipfile.ZipFile(path, "w") as opened:
+            for part, data in (parts | {name: pickled}).items():
+                opened.writestr(part, data)
+
+    return write
+
+
+def _with_another(path: Path, name: str) -> None:
+    torch.save({}, path)
+    with zipfile.ZipFile(path, "a") as opened:
+        opened.writestr(name, BOMB)
+
+
+DICT = b"ccollections\nOrderedDict\n"
+# bytearray(bytearray(2 * 10**9)), of a few hundred bytes
+BOMB = b"\x80\x02}X\x01\0\0\0ac__builtin__\nbytearray\nq\0h\0J\0\x94\x35\x77\x85R\x85Rs."
 BAD: dict[str, Callable[[Path], object]] = {
+    "two gigabytes": _pickled(BOMB),
+    "a name from the stack": _pickled(b"\x80\x04\x8c\x08builtins\x8c\x03set\x93."),
+    "an OrderedDict of another": _pickled(b"\x80\x02" + DICT + b"q\0)Rq\1h\0h\1\x85R."),
+    "many attributes": _pickled(b"\x80\x02" + DICT + b")R" + b"}b" * 17 + b"."),
+    "an endless pickle": _pickled(b"\x80\x02" + b"N0" * 2**21 + b"}."),
+    "two pickles": lambda p: _with_another(p, "ARCHIVE/DATA.PKL"),
+    "half a pickle": _pickled(b"\x80\x02}X\xff\0\0\0a"),
+    "no pickle": _pickled(b"\xff\xfe"),
     "nothing": lambda p: p.write_bytes(b""),
     "no zip": lambda p: p.write_bytes(b"\x80\x02}q\x00."),
     "a packed zip": _packed,
@@ -189,6 +222,25 @@ def test_a_bad_file_is_one_line_and_nothing_runs(name: str, tmp_path: Path) -> N
         checkpoint.load_mingpt(path, n_heads=HEADS)
     assert "\n" not in str(caught.value)
     assert [file.name for file in tmp_path.iterdir()] == ["model.pt"]
+
+
+_OPEN = """
+from glassformer import checkpoint
+from glassformer.errors import CheckpointError
+
+try:
+    checkpoint.load_mingpt(sys.argv[1], n_heads=2)
+except CheckpointError as error:
+    print(error)
+"""
+
+
+def test_a_file_of_a_few_bytes_takes_no_gigabytes(tmp_path: Path) -> None:
+    path = tmp_path / "model.pt"
+    _pickled(BOMB)(path)
+    ran = run_bounded(_OPEN, str(path))
+    assert "its pickle names '__builtin__.bytearray'" in ran.printed
+    assert ran.peak < GIB, f"{ran.peak:,} bytes"
 
 
 # --- llama2.c ---

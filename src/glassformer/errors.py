@@ -19,6 +19,7 @@ the built-in exception that a caller who does not know Glassformer would catch.
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from numbers import Real
 from operator import index
 
 __all__ = [
@@ -122,10 +123,23 @@ def expect(
         raise error(f"expected {what}, got {type(value).__name__}")
 
 
+def _shown(value: object) -> str:
+    """A value for a message; a number of many digits is not written out."""
+    if isinstance(value, int) and abs(value) >= 10**40:
+        return "a number of more than 40 digits"
+    return f"{value:,}" if type(value) is int else f"{value!r:.40}"
+
+
 def expect_number(value: object, name: str) -> None:
-    """Refuse in one line what is no number; ∞ is one, True is none."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ConfigError(f"{name} must be a number, got {value!r:.40}")
+    """Refuse in one line what is not a number of some library; ∞ is one, True is not."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise ConfigError(f"{name} must be a number, got {_shown(value)}")
+    try:
+        float(value)
+    except OverflowError:
+        raise ConfigError(
+            f"{name} must be a number that a float can hold, got {_shown(value)}"
+        ) from None
 
 
 def expect_whole(
@@ -141,9 +155,9 @@ def expect_whole(
     except TypeError:
         number = None
     if number is None:
-        raise error(f"{name} must be a whole number, got {value!r:.40}")
+        raise error(f"{name} must be a whole number, got {_shown(value)}")
     if least is not None and number < least:
-        raise error(f"{name} must be at least {least:,}, got {number:,}")
+        raise error(f"{name} must be at least {least:,}, got {_shown(number)}")
     if most is not None and number > most:
-        raise error(f"{name} must be at most {most:,}, got {number:,}")
+        raise error(f"{name} must be at most {most:,}, got {_shown(number)}")
     return number

@@ -207,12 +207,14 @@ def write_whole(path: str | os.PathLike[str], content: str | bytes) -> Path:
     # each writer, and a short one: the target's may be as long as the system allows.
     temporary = target.with_name(f".{secrets.token_hex(8)}{_TMP}")
     try:
+        mode = _mode_of(target)
         with temporary.open("xb") as opened:  # the mode is the one that the user's umask gives
             opened.write(data)
             opened.flush()
             os.fsync(opened.fileno())
-        with suppress(FileNotFoundError):
-            temporary.chmod(stat.S_IMODE(target.stat().st_mode))
+        if mode is not None:
+            with suppress(OSError):  # some file systems have no modes
+                temporary.chmod(mode)
         temporary.replace(target)
     except OSError as error:
         raise OSError(error.errno, error.strerror or str(error), str(target)) from None
@@ -222,6 +224,19 @@ def write_whole(path: str | os.PathLike[str], content: str | bytes) -> Path:
         with suppress(OSError, ValueError):  # renamed already, or never made
             temporary.unlink()
     return target
+
+
+def _mode_of(target: Path) -> int | None:
+    """The mode of the file that is to be replaced, None where there is none yet."""
+    try:
+        mode = target.stat().st_mode
+    except FileNotFoundError:
+        return None
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if not stat.S_ISREG(mode):  # a rename would put a file in the place of a device or a pipe
+        raise OSError(errno.EINVAL, "it is not a regular file")
+    return stat.S_IMODE(mode)
 
 
 def remove_half_written(folder: Path) -> None:

@@ -143,6 +143,12 @@ def test_a_file_in_gbk_is_named_with_the_line_and_the_cure(tmp_path: Path) -> No
     message = str(caught.value)
     for part in ("a.txt is not UTF-8", "line 2", "0xc2", "iconv -f gb18030"):
         assert part in message
+    with pytest.raises(DataError) as caught:
+        list(read_lines(file))
+    assert str(caught.value) == message
+    file.write_bytes("\ufeff一\n二\n".encode() + b"a\xff\nb\n")  # a mark is no part of a line
+    with pytest.raises(DataError, match="byte 0xff in line 3"):
+        read_text(file)
 
 
 @pytest.mark.parametrize("suffix", ["gz", "xz"])

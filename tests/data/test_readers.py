@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from benchmarks.movielens import ranked_right, read_from
-from glassformer.data import Chance, Order, corpora, find
+from glassformer.data import Chance, Order, corpora, find, reading
 from glassformer.data.imdb import Review, read_reviews, split_by_film, texts_for_pretraining
 from glassformer.data.parallel import (
     Pair,
@@ -20,7 +20,7 @@ from glassformer.data.parallel import (
 )
 from glassformer.data.plain import read_shakespeare, read_text_file, read_wikitext2
 from glassformer.data.ratings import read_genres, read_ratings, read_titles
-from glassformer.data.reading import MOST_LINE
+from glassformer.data.reading import MOST_LINE, stream_lines
 from glassformer.data.table import read_table, split_by_text
 from glassformer.errors import ConfigError, DataError
 from glassformer.training.problems import prepare
@@ -227,7 +227,35 @@ def test_a_line_without_end_is_refused_with_its_number(tmp_path: Path, name: str
     file = tmp_path / name
     file.write_bytes(gzip.compress(data, 1) if name == "a.gz" else data)
     with pytest.raises(DataError, match=r"line 2: longer than 16,777,216 bytes; break it"):
-        read_text_file(file, 0.1)
+        list(stream_lines(file))
+    splits = read_text_file(file, 0.5)  # a text need not have lines
+    assert splits.train + splits.valid == data.decode()
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.gz"])
+def test_a_text_without_end_is_refused(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = b"word " * 200
+    file = tmp_path / name
+    file.write_bytes(gzip.compress(data) if name == "a.gz" else data)
+    monkeypatch.setattr(reading, "MOST_TEXT", 1000)
+    assert read_text_file(file, 0.5).train
+    monkeypatch.setattr(reading, "MOST_TEXT", 999)
+    with pytest.raises(DataError, match=r"has more than 999 bytes of text; use a part of it"):
+        read_text_file(file, 0.5)
+
+
+def test_a_table_of_too_many_columns_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "wide.csv"
+    for n_more, is_taken in ((9_998, True), (9_999, False)):
+        names = ",".join(f"c{n}" for n in range(n_more))
+        file.write_text(f"text,label,{names}\na,b\nc,d\n", encoding="utf-8")
+        if is_taken:
+            assert read_table(file, "text", "label").texts == ["a", "c"]
+        else:
+            with pytest.raises(DataError, match=r"has 10,001 columns, expected 10,000 at most"):
+                read_table(file, "text", "label")
 
 
 _HUGE = """
@@ -258,6 +286,9 @@ refused("csv", cell)
 line = Path(sys.argv[1]) / "line.txt"
 with line.open("wb") as opened:
     opened.truncate(2**30)  # a line of zero bytes, which takes no place on the disk
+refused("pairs", line)
+with line.open("ab") as opened:
+    opened.truncate(2**31 + 1)
 refused("text", line)
 """
 
@@ -265,7 +296,7 @@ refused("text", line)
 @pytest.mark.slow
 def test_no_refusal_of_data_takes_a_gibibyte(tmp_path: Path) -> None:
     ran = run_bounded(_HUGE, str(tmp_path))
-    assert len(ran.printed.splitlines()) == 3
+    assert len(ran.printed.splitlines()) == 4
     assert ran.peak < GIB, f"{ran.peak:,} bytes"
 
 

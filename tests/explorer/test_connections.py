@@ -18,8 +18,11 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
+import torch
 from starlette.types import Receive, Scope, Send
 
+import glassformer
+from glassformer.cli import run
 from glassformer.explorer import connections
 from glassformer.explorer.connections import Limits
 from glassformer.explorer.serving import Serving, prepare
@@ -217,6 +220,27 @@ def test_those_who_are_being_answered_are_not_closed_for_new_ones(few: Limits) -
         assert [line.recv(12) for line in lines] == [b"HTTP/1.1 200"] * len(lines)
 
 
+def test_a_new_request_on_a_kept_connection_waits_from_its_own_beginning(few: Limits) -> None:
+    with served(Api()) as serving, ExitStack() as crowd:
+
+        def n_begun() -> int:
+            here = serving.server.server_state.connections
+            return sum(other._awaited == "head" for other in here)  # type: ignore[union-attr]
+
+        kept = crowd.enter_context(opened(serving.port, WHOLE))
+        assert kept.recv(1000).startswith(b"HTTP/1.1 200")
+        others = []
+        for n_others in range(1, few.most_of_one):
+            others.append(crowd.enter_context(opened(serving.port, HALF_HEAD)))
+            until(lambda n=n_others: n_begun() == n)  # type: ignore[misc]
+        kept.sendall(HALF_HEAD)
+        until(lambda: n_begun() == few.most_of_one)
+        crowd.enter_context(opened(serving.port, HALF_HEAD))
+        assert rest(others[0]) == b""  # it has waited for the longest
+        kept.sendall(b": 1\r\n\r\n")
+        assert kept.recv(12) == b"HTTP/1.1 200"
+
+
 def test_a_process_that_may_open_few_files_has_fewer_connections() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
@@ -268,6 +292,24 @@ def test_the_end_waits_for_nobody() -> None:
         serving.server.should_exit = True
         assert rest(late) == b""  # only `served` lets the work go on, after this
         until(lambda: n_open(serving) == 0)
+
+
+def test_what_ends_the_server_is_raised_to_whoever_waits_for_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(5, "the network is gone")
+
+    monkeypatch.setattr(connections.PromptServer, "run", fail)
+    serving = prepare(Api, port=0)
+    serving.start()
+    with pytest.raises(OSError, match="the network is gone"):
+        serving.wait()
+    serving.stop()
+    with pytest.raises(OSError, match="the network is gone"):
+        glassformer.explore(torch.nn.ReLU(), torch.ones(1), open_page=False, wait=True)
+    assert run(["explore", "--no-open", "--port", "0", "--model", "toy"]) == 1
+    assert "the network is gone" in capsys.readouterr().err
 
 
 STUCK = """

@@ -98,6 +98,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a kind that is a list": ({"decoder": {"type": ["Fuse"]}}, "unknown decoder"),
     "a sequence without steps": ({"decoder": {"type": "Sequence"}}, "unknown decoder"),
     "a step that is a text": ({"pre_tokenizer": "Whitespace"}, "unknown pre_tokenizer"),
+    "pieces of no length": (
+        {"pre_tokenizer": {"type": "FixedLength", "length": 0}},
+        "must be at least 1, got 0",
+    ),
     "endless words": (
         {"model": {"type": "WordPiece", "vocab": {}, "max_input_chars_per_word": 10**9}},
         "max_input_chars_per_word must be at most 10,000",
@@ -270,6 +274,8 @@ HOSTILE = [
     "(x+x+)+y", "(x*)*y", "(a|a)*b", "(a|ab)*c", "(?:a+){100,}b", "((a?)*)*b", "(?:a{1,9})+b",
     "a*a*b", "a+.{0,2000}b", r"(a)\1+b", r"(?<x>a)\k<x>", "(?R)", "(?~a)", "(?(1)a|b)", "a" * 2001,
     "(" * 30 + ")" * 30, "(a", "a)", "[a", "a{}", r"(?:a{2}+)+b", "a{2,}+{3,}b",
+    "(x|x){22}[yz]", "(?:a{1,3}){20}b", "(?:a?){30}a{30}", "a?" * 30 + "b", "(?:(?:a|a){4}){4}b",
+    "(a|a)" * 12 + "b", "(?:a(?:b|b)?){9}c", "(?#)a", "(?x)a", "(?x:a b)", "a(?i)b|c", "((?i)a|b)",
 ]  # fmt: skip
 
 

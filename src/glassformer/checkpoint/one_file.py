@@ -10,6 +10,8 @@ file names, and only because the caller named the file: no folder that is loaded
 
 import math
 import os
+import pickletools
+import re
 import struct
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
@@ -42,6 +44,14 @@ __all__ = ["load_llama2c", "load_mingpt", "load_nanogpt"]
 T = TypeVar("T")
 
 _MAGIC = 0x616B3432  # "ak42", of versions from 1 on
+
+_MOST_PICKLE = 4 * 2**20  # bytes; a tensor takes about 200 there, its numbers are elsewhere
+_MOST_BUILDS = 16  # a state dict has one, for its metadata
+# The only names in the pickle of plain tensors. torch's own reader allows more of them, such as
+# bytearray, which allocates as many bytes as it is told.
+_GLOBALS = re.compile(
+    r"collections OrderedDict|torch\._utils _rebuild_(?:tensor_v2|parameter)|torch \w+Storage"
+)
 
 
 def load_nanogpt(
@@ -152,9 +162,19 @@ def _load_tensors(path: Path) -> dict[str, Any]:
         with open_regular(path) as opened, zipfile.ZipFile(opened) as packed:
             # torch.save packs nothing; what is packed may be a thousand times as large as the file.
             as_is = all(item.compress_type == zipfile.ZIP_STORED for item in packed.infolist())
+            pickles = [  # torch looks names up whatever their case
+                item for item in packed.infolist() if item.filename.lower().endswith("data.pkl")
+            ]
+            if as_is and len(pickles) == 1:
+                with packed.open(pickles[0]) as pickled:
+                    _check_pickle(path, pickled.read(_MOST_PICKLE + 1))
+            else:
+                as_is = False
     except OSError as error:
+        if isinstance(error, GlassformerError):
+            raise
         raise CheckpointError(f"cannot read {path}: {error.strerror}") from None
-    except (zipfile.BadZipFile, ValueError, EOFError, NotImplementedError):
+    except (zipfile.BadZipFile, ValueError, EOFError, NotImplementedError, RuntimeError):
         as_is = False
     if not as_is:
         raise CheckpointError(f"{path} is damaged or not a file that torch.save wrote")
@@ -166,6 +186,36 @@ def _load_tensors(path: Path) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise CheckpointError(f"{path} holds no state dict but a {type(data).__name__}")
     return data
+
+
+def _check_pickle(path: Path, data: bytes) -> None:
+    """Refuse a pickle that names, copies or is more than plain tensors need.
+
+    Raises ValueError where it is no pickle.
+    """
+    wrong = f"{path} does not hold plain tensors: its pickle"
+    if len(data) > _MOST_PICKLE:
+        raise CheckpointError(f"{wrong} is larger than {_MOST_PICKLE:,} bytes")
+    dicts: set[object] = set()  # where the memo holds the class OrderedDict
+    is_dict, n_builds = False, 0
+    for operation, argument, _ in pickletools.genops(data):
+        name = operation.name
+        # torch makes every OrderedDict empty; one made from another would copy it.
+        if is_dict:
+            if name in ("BINPUT", "LONG_BINPUT"):
+                dicts.add(argument)
+                continue
+            if name != "EMPTY_TUPLE":
+                raise CheckpointError(f"{wrong} makes an OrderedDict of something")
+        if name == "GLOBAL" and not _GLOBALS.fullmatch(str(argument)):
+            raise CheckpointError(f"{wrong} names {str(argument).replace(' ', '.')!r:.60}")
+        if name in ("STACK_GLOBAL", "INST", "OBJ", "NEWOBJ", "NEWOBJ_EX", "EXT1", "EXT2", "EXT4"):
+            raise CheckpointError(f"{wrong} has {name}, which torch.save does not write")
+        n_builds += name == "BUILD"
+        if n_builds > _MOST_BUILDS:
+            raise CheckpointError(f"{wrong} sets attributes more than {_MOST_BUILDS} times")
+        is_dict = argument == "collections OrderedDict" and name == "GLOBAL"
+        is_dict = is_dict or (name in ("BINGET", "LONG_BINGET") and argument in dicts)
 
 
 def _read_header(path: Path, opened: BinaryIO) -> tuple[Llama2cHeader, int]:

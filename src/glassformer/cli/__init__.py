@@ -22,7 +22,7 @@ from glassformer.errors import ConfigError, GlassformerError, UnknownNameError, 
 __all__ = ["app", "run"]
 
 _NOTED = "glassformer-noted"  # how stdout treats what its encoding cannot hold
-_OPTION = re.compile(r"--?[a-zA-Z][\w.-]*(=|$)", re.ASCII)
+_OPTION = re.compile(r"(-[a-zA-Z]|--[a-zA-Z][\w.-]*)(=|$)", re.ASCII)
 
 app = App(
     name="glassformer",

@@ -13,7 +13,15 @@ from typing import IO
 
 from glassformer.errors import DataError
 
-__all__ = ["MOST_LINE", "UNREADABLE", "open_unpacked", "read_lines", "read_text", "stream_lines"]
+__all__ = [
+    "MOST_LINE",
+    "MOST_TEXT",
+    "UNREADABLE",
+    "open_unpacked",
+    "read_lines",
+    "read_text",
+    "stream_lines",
+]
 
 UNREADABLE = (OSError, EOFError, lzma.LZMAError, zlib.error)
 """What reading raises where a file cannot be read, or is damaged."""
@@ -21,11 +29,29 @@ UNREADABLE = (OSError, EOFError, lzma.LZMAError, zlib.error)
 
 MOST_LINE = 16 * 2**20
 """Bytes of a line: what has no end before is no text in lines, and would fill any memory."""
+MOST_TEXT = 2 * 2**30
+"""Bytes of a text that is read at once, unpacked: a packed file may be a thousand times smaller."""
+
+_BLOCK = 2**20
 
 
 def read_text(path: Path) -> str:
-    """The whole text of a file, line ends as they are written."""
-    return "".join(stream_lines(path))
+    """The whole text of a file of at most `MOST_TEXT` bytes, line ends as they are written."""
+    # A growing array of bytes, decoded once: a string per line would take 37 times the file's size.
+    data = bytearray()
+    try:
+        size = path.stat().st_size
+        with open_unpacked(path) as opened:
+            while size <= MOST_TEXT and (block := opened.read(_BLOCK)):
+                data += block
+                size = max(size, len(data))
+        if size > MOST_TEXT:
+            raise DataError(f"{path} has more than {MOST_TEXT:,} bytes of text; use a part of it")
+    except UNREADABLE as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"cannot read {path}: {error}") from error
+    return _decode(data, path)
 
 
 def read_lines(path: Path) -> Iterator[str]:
@@ -45,21 +71,23 @@ def stream_lines(path: Path) -> Iterator[str]:
                         f"{path}, line {number}: longer than {MOST_LINE:,} bytes; break it into "
                         "shorter lines"
                     )
-                yield decode(line, path, number)
+                yield _decode(line, path, number)
     except UNREADABLE as error:
         if isinstance(error, DataError):
             raise
         raise DataError(f"cannot read {path}: {error}") from error
 
 
-def decode(line: bytes, path: Path, number: int) -> str:
-    """UTF-8 (with or without a mark) to text; a message names the first byte that is not."""
+def _decode(data: bytes | bytearray, path: Path, number: int = 1) -> str:
+    """UTF-8 (with or without a mark) from line `number` on to text; a message names the line."""
     try:
-        return line.decode("utf-8-sig" if number == 1 else "utf-8")
+        return data.decode("utf-8-sig" if number == 1 else "utf-8")
     except UnicodeDecodeError as error:
+        given, at = error.object, error.start  # without the mark
+        line = given[given.rfind(b"\n", 0, at) + 1 :].partition(b"\n")[0]
         raise DataError(
-            f"{path} is not UTF-8: byte 0x{line[error.start]:02x} in line {number}; save it as "
-            f"UTF-8{_guess(line)}"
+            f"{path} is not UTF-8: byte 0x{given[at]:02x} in line "
+            f"{number + given.count(10, 0, at)}; save it as UTF-8{_guess(line)}"
         ) from None
 
 

@@ -14,6 +14,7 @@ from glassformer.errors import DataError, did_you_mean
 __all__ = ["Table", "read_table", "split_by_text"]
 
 _MOST_CELL = 2**20  # characters: some two hundred pages
+_MOST_COLUMNS = 10_000
 _MANY_CLASSES = 100
 _AFTER_CR = re.compile(r"(?<=\r)(?!\n)(?=.)", re.DOTALL)
 
@@ -35,6 +36,11 @@ def read_table(path: Path, text_column: str, label_column: str) -> Table:
     try:
         with _long_cells():
             names = list(rows.fieldnames or ())
+            if len(names) > _MOST_COLUMNS:
+                raise DataError(
+                    f"{path} has {len(names):,} columns, expected {_MOST_COLUMNS:,} at most; "
+                    "keep those of the texts and the classes"
+                )
             for column in (text_column, label_column):
                 _check_column(path, column, names)
             for row in rows:

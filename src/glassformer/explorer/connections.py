@@ -19,7 +19,7 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-__all__ = ["Connection", "Limits", "PatientServer"]
+__all__ = ["Connection", "Limits", "PromptServer"]
 
 HEAD_S = 10.0
 """From the start of a connection, or of a further request, to the end of the request's head."""
@@ -160,6 +160,8 @@ class Connection(H11Protocol):
     def _expect(self, awaited: str | None) -> None:
         if awaited == self._awaited:
             return
+        if self._awaited is None:  # a new request begins
+            self.waits_since = self.loop.time()
         self._awaited = awaited
         if self._deadline is not None:
             self._deadline.cancel()
@@ -209,7 +211,7 @@ class Connection(H11Protocol):
         leaves.transport.abort()
 
 
-class PatientServer(uvicorn.Server):
+class PromptServer(uvicorn.Server):
     """uvicorn's server, which ends in a moment whatever its clients do."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:

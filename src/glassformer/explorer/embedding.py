@@ -66,11 +66,13 @@ class Exploration:
         self.close()
 
     def wait(self) -> None:
-        """Stay until Ctrl+C, then close."""
+        """Stay until Ctrl+C, then close; what ended the server before is raised."""
         try:
             sys.stderr.write("Ctrl+C closes the page\n")
             self._serving.wait()
         except KeyboardInterrupt:
+            pass
+        finally:
             self.close()
 
 

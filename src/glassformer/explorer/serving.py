@@ -14,7 +14,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from glassformer.errors import ConfigError
-from glassformer.explorer.connections import Connection, Limits, PatientServer
+from glassformer.explorer.connections import Connection, Limits, PromptServer
 from glassformer.explorer.front import Front
 from glassformer.explorer.security import Access, Guard, is_loopback
 
@@ -33,16 +33,23 @@ class Serving:
     address: str
     """What to type into a browser, with the token where one is needed."""
     port: int
-    server: PatientServer
+    server: PromptServer
     _socket: socket.socket
 
     def __post_init__(self) -> None:
         # A daemon: a thread that computes for somebody must not keep the process from ending.
-        self._thread = threading.Thread(target=self.run, name="explorer", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="explorer", daemon=True)
+        self._failure: BaseException | None = None
 
     def run(self) -> None:
         """Answer in this thread, until stopped."""
         self.server.run(sockets=[self._socket])
+
+    def _run(self) -> None:
+        try:
+            self.run()
+        except BaseException as error:  # in a thread nobody else would see it; `wait` raises it
+            self._failure = error
 
     def start(self) -> None:
         """Answer in a thread of its own."""
@@ -54,9 +61,14 @@ class Serving:
         return self._thread.is_alive()
 
     def wait(self) -> None:
-        """Stay until it is stopped; Ctrl+C comes through at once, on Windows in a moment."""
+        """Stay until it is stopped; Ctrl+C comes through at once, on Windows in a moment.
+
+        What ended the server against its will is raised here.
+        """
         while self.is_running:
             self._thread.join(0.2)
+        if self._failure is not None:
+            raise self._failure
 
     def stop(self, seconds: float = 10.0) -> None:
         """Give the port back; what takes longer is left to itself."""
@@ -87,13 +99,14 @@ def prepare(
         app,
         http=partial(Connection, limits=limits),  # type: ignore[arg-type]  # makes such an object
         ws="none",
+        loop="asyncio",  # not uvloop where it happens to be installed: `connections` knows asyncio
         backlog=limits.backlog,
         log_level="warning",
         access_log=False,
         server_header=False,
         timeout_keep_alive=_KEPT_S,
     )
-    return Serving(_address(host, number, token), number, PatientServer(config), opened)
+    return Serving(_address(host, number, token), number, PromptServer(config), opened)
 
 
 def _address(host: str, port: int, token: str | None) -> str:

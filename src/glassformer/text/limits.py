@@ -27,6 +27,7 @@ _MOST_PATTERN = 2_000
 _MOST_REPLACED = 36  # bytes for one character: Unicode's longest compatibility form has 33
 _MOST_WORD = 10_000  # characters: WordPiece takes time with the square of a word's length
 _WIDE = 64  # repetitions from which on their number matters
+_MOST_WAYS = 1_000  # of finding the repeated groups of a pattern at one place
 
 _INSIDE = {
     "normalizer": "normalizers",
@@ -85,6 +86,10 @@ def limits_of(data: Mapping[str, Any]) -> Limits:
     patterns = [found for part in steps.values() for step in part if (found := _regex(step))]
     for pattern in patterns:
         check_pattern(pattern)
+    for step in steps["pre_tokenizer"]:
+        length = step.get("length", 1)
+        if step["type"] == "FixedLength" and (type(length) is not int or length < 1):
+            raise InputError(f"the length of FixedLength must be at least 1, got {length!r:.40}")
     model = data.get("model")
     longest_word = model.get("max_input_chars_per_word") if isinstance(model, Mapping) else None
     if isinstance(longest_word, int) and longest_word > _MOST_WORD:
@@ -193,7 +198,10 @@ def _regex(step: Mapping[str, Any]) -> str | None:
 _ESCAPE = re.compile(
     r"\\(?:[pP]\{\^?\w+\}|x\{[0-9a-fA-F]+\}|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)", re.S
 )
-_GROUP = re.compile(r"\((?:\?(?:[imxsadu-]*:|[imxsadu-]+\)|<?[=!]|>|<\w+>|#[^)]*\)))?")
+_GROUP = re.compile(r"\((?:\?(?:[imsadu-]*:|<?[=!]|>|<\w+>))?")
+# At the start alone: further on, a switch makes a group of all that follows it. Without x, which
+# would make the rest mean something else, as comments do.
+_SWITCH = re.compile(r"\(\?[imsadu-]+\)")
 _REPEAT = re.compile(r"[*+?]([?+]?)|\{(\d*)(,?)(\d*)\}\??")
 
 
@@ -234,7 +242,8 @@ def check_pattern(pattern: str) -> None:
     """
     if len(pattern) > _MOST_PATTERN:
         raise InputError(f"its pattern has {len(pattern):,} characters, expected a short one")
-    alternatives, end = _parse(pattern, 0, 0)
+    switch = _SWITCH.match(pattern)
+    alternatives, end = _parse(pattern, switch.end() if switch else 0, 0)
     if end != len(pattern):
         raise _refused(pattern, "has a bracket too many")
     for item in _all(alternatives):
@@ -244,6 +253,8 @@ def check_pattern(pattern: str) -> None:
             for inner in items
         ):
             raise _refused(pattern, "repeats what can be found in several ways")
+    if _n_narrow(alternatives) > _MOST_WAYS:
+        raise _refused(pattern, "repeats what can be found in several ways")
     if _n_ways(alternatives, can_fail=False) > 1:
         raise _refused(pattern, "has several wide repetitions in a row")
 
@@ -290,8 +301,6 @@ def _parse_item(pattern: str, at: int, depth: int) -> tuple[_Item, int]:
     group = _GROUP.match(pattern, at)
     if group is None or (group[0] == "(" and pattern[at + 1 : at + 2] in ("?", "*")):
         raise _refused(pattern, f"has a group {pattern[at : at + 4]!r} that is not known")
-    if group[0].endswith(")"):  # a switch or a comment: nothing to be found
-        return _Item(least=0, most=0), group.end()
     inside, at = _parse(pattern, group.end(), depth + 1)
     if at >= len(pattern):
         raise _refused(pattern, "lacks a bracket")
@@ -337,6 +346,28 @@ def _all(alternatives: list[list[_Item]]) -> Iterator[_Item]:
         for item in items:
             yield item
             yield from _all(item.alternatives)
+
+
+def _n_narrow(alternatives: list[list[_Item]]) -> float:
+    """The ways to find the narrow repetitions and the alternatives, all at one place.
+
+    Wide ones count once: there the length of the text decides, which `_n_ways` looks after.
+    """
+    total = 0.0
+    for items in alternatives:
+        ways = 1.0
+        for item in items:
+            inside = _n_narrow(item.alternatives) if item.alternatives else 1.0
+            if item.most > _WIDE:
+                ways *= inside
+                continue
+            if inside > 1:
+                ways *= min(inside, _MOST_WAYS + 1) ** max(1, int(item.most))
+            if item.gives_back:
+                ways *= item.most - item.least + 1
+            ways = min(ways, _MOST_WAYS + 1)
+        total += ways
+    return total
 
 
 def _n_ways(alternatives: list[list[_Item]], *, can_fail: bool) -> int:
