@@ -191,6 +191,7 @@ def test_the_largest_contribution_is_followed_to_the_input(visit: Visit) -> None
 
 def test_an_operand_panel_explains_its_own_cell(visit: Visit) -> None:
     page = visit(link("toy", TOY, SCORES, "0,0,1,2"))
+    expect_cell(page, recorded("toy", TOY)[SCORES][0, 0, 1, 2])  # the address's own card is there
     keys = recorded("toy", TOY)["encoder.blocks.0.attention.projected_keys"]
     grid(page, "projected_keys").get_by_role("gridcell", name="column 'not'").click()
     expect_cell(page, keys[0, 2, 0])

@@ -272,7 +272,7 @@ def test_what_is_no_example() -> None:
     for wrong in (None, 5, ["by-hand"]):
         with pytest.raises(ConfigError, match="expected the name or the file of an example, got"):
             load_example(wrong)  # type: ignore[arg-type]
-        with pytest.raises(ConfigError, match="expected an example"):
+        with pytest.raises(ConfigError, match="expected an Example"):
             audit(wrong)  # type: ignore[arg-type]
 
 

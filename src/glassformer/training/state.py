@@ -56,6 +56,13 @@ class State:
         }
 
 
+def _clear(*places: Path) -> None:
+    """Remove what stands in a state's place and is no file: a pipe must not stop a run."""
+    for place in places:
+        if place.exists() and not (place.is_file() or place.is_dir()):
+            place.unlink()
+
+
 def save_state(folder: Path, state: State, keep: int) -> None:
     """Write a state, then remove all but the newest `keep`.
 
@@ -71,6 +78,7 @@ def save_state(folder: Path, state: State, keep: int) -> None:
     name = f"{state.step:08d}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        _clear(folder / f"{name}.safetensors", folder / f"{name}.json")
         write_whole(folder / f"{name}.safetensors", data)
         write_whole(folder / f"{name}.json", json.dumps(facts, indent=1).encode())
     except OSError as error:
