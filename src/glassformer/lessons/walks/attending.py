@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from glassformer.lessons.walks.lesson import Formula, LessonStep, Paragraph, Part
-from glassformer.lessons.walks.naming import number
 from glassformer.lessons.walks.phrases import Speaker
 from glassformer.lessons.walks.steps import Facts, heat_map, role_step
+from glassformer.lessons.walks.textbook import number
 from glassformer.trace import Cell, Step, Trace
 
 __all__ = ["AttentionWalk", "feed_forward_step", "norm_step"]

@@ -193,7 +193,7 @@ def _embedding_steps(run: Trace, remarker: Remarker, say: Speaker) -> Iterator[L
     assert words is not None
     facts = {
         "row": say.quoted(words[_YOU]), "position": _YOU, "column": dimension + 1,
-        "value": formulas[-1].shown.value,
+        "value": formulas[-1].card.value,
     }  # fmt: skip
     parts: list[Part] = [
         Paragraph(say("positions", **facts)),

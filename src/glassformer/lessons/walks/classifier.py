@@ -20,9 +20,9 @@ from glassformer.lessons.walks.lesson import (
     Part,
     Table,
 )
-from glassformer.lessons.walks.naming import number
 from glassformer.lessons.walks.phrases import Phrases, Speaker
 from glassformer.lessons.walks.steps import heat_map, percent, role_step
+from glassformer.lessons.walks.textbook import number
 from glassformer.nn import Classifier, ModelConfig, presets
 from glassformer.nn.attention import set_attention
 from glassformer.nn.properties.studies.training import fit, seeded

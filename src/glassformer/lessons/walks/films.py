@@ -21,9 +21,9 @@ from glassformer.lessons.walks.lesson import (
     Part,
     Table,
 )
-from glassformer.lessons.walks.naming import number
 from glassformer.lessons.walks.phrases import Phrases, Speaker
 from glassformer.lessons.walks.steps import heat_map, percent
+from glassformer.lessons.walks.textbook import number
 from glassformer.nn.properties.studies import Tastes, learn_tastes
 from glassformer.nn.shapes import Float, Int, Tensor
 from glassformer.trace import Trace, trace

@@ -20,10 +20,10 @@ from glassformer.lessons.walks.lesson import (
     Part,
     Table,
 )
-from glassformer.lessons.walks.naming import number, place_labels
 from glassformer.lessons.walks.phrases import Phrases, Speaker
 from glassformer.lessons.walks.remarks import Remarker
 from glassformer.lessons.walks.steps import heat_map, percent
+from glassformer.lessons.walks.textbook import number, place_labels
 from glassformer.nn import build, presets
 from glassformer.nn.attention import MultiHeadAttention
 from glassformer.trace import Cell, Step, Trace, trace

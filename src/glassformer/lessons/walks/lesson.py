@@ -13,8 +13,10 @@ from typing import Any, TypeAlias
 from glassformer.lessons.auditing import Verdict
 from glassformer.lessons.example import Language
 from glassformer.lessons.walks.figures.canvas import Drawing
-from glassformer.lessons.walks.naming import Shown, is_turned, place_labels, shown_formula
+from glassformer.lessons.walks.textbook import is_turned, lesson_card, place_labels
 from glassformer.trace import Cell, Step, Trace
+from glassformer.trace.explanation import Card
+from glassformer.trace.formula import number as plain_number
 from glassformer.trace.render.colours import Scale, scale_of
 from glassformer.trace.render.matrices import Matrix, matrix
 
@@ -62,17 +64,30 @@ class Formula:
     cell: Cell
 
     @property
-    def shown(self) -> Shown:
+    def card(self) -> Card:
         """Names and numbers as a reader sees them."""
-        return shown_formula(self.cell)
+        return lesson_card(self.cell)
 
     def to_dict(self) -> dict[str, Any]:
         """As data; `step` and `index` say which cell of the trace it is."""
+        card = self.card
         return {
             "kind": "formula",
             "step": self.cell.step.name,
             "index": list(self.cell.index),
-            **self.shown.to_dict(),
+            "name": card.name,
+            "symbols": card.formula,
+            "numbers": card.numbers,
+            "value": card.value,
+            "where": [
+                {
+                    "symbol": d.symbol,
+                    "symbols": d.symbols,
+                    "numbers": d.numbers,
+                    "value": plain_number(d.value),
+                }
+                for d in card.definitions
+            ],
         }
 
 

@@ -8,9 +8,9 @@ import torch
 from torch import nn
 
 from glassformer.lessons.walks.lesson import Formula, LessonStep, Paragraph, Part, Remark, Table
-from glassformer.lessons.walks.naming import number
 from glassformer.lessons.walks.phrases import Speaker
 from glassformer.lessons.walks.steps import percent
+from glassformer.lessons.walks.textbook import number
 from glassformer.nn import Seq2Seq
 from glassformer.nn.shapes import Float, Int, Tensor
 from glassformer.trace import Cell, Trace

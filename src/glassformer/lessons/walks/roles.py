@@ -20,9 +20,9 @@ from glassformer.lessons.walks.lesson import (
     Part,
     Table,
 )
-from glassformer.lessons.walks.naming import cell_name, number
 from glassformer.lessons.walks.phrases import Phrases, Speaker
 from glassformer.lessons.walks.steps import heat_map
+from glassformer.lessons.walks.textbook import cell_name, number
 from glassformer.nn.attention import basic_self_attention
 from glassformer.trace import Step, Trace, trace
 

@@ -13,11 +13,11 @@ import torch.nn.functional as F
 from glassformer.lessons.example import Bilingual, Language
 from glassformer.lessons.walks.attending import AttentionWalk
 from glassformer.lessons.walks.lesson import Formula, Lesson, LessonStep, Paragraph, Part, Table
-from glassformer.lessons.walks.naming import number
 from glassformer.lessons.walks.phrases import Phrases, Speaker
 from glassformer.lessons.walks.predicting import Predictor, likeliest, prediction_steps
 from glassformer.lessons.walks.remarks import Remarker
 from glassformer.lessons.walks.steps import heat_map, percent, role_step
+from glassformer.lessons.walks.textbook import number
 from glassformer.nn import Seq2Seq, build, presets
 from glassformer.nn.attention import set_attention
 from glassformer.nn.properties.studies.training import one_thread

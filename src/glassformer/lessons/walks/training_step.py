@@ -10,9 +10,9 @@ from torch import nn
 
 from glassformer.lessons.example import Bilingual, Language
 from glassformer.lessons.walks.lesson import Formula, Lesson, LessonStep, Paragraph, Part
-from glassformer.lessons.walks.naming import number
 from glassformer.lessons.walks.phrases import Phrases, Speaker
 from glassformer.lessons.walks.steps import heat_map
+from glassformer.lessons.walks.textbook import number
 from glassformer.nn.config import FeedForwardConfig
 from glassformer.nn.layers import FeedForward
 from glassformer.nn.shapes import Float, Tensor

@@ -6,19 +6,16 @@ import math
 import re
 from collections.abc import Sequence
 
-from glassformer.trace import text
 from glassformer.trace.cells import Cell
-from glassformer.trace.render.cards import card, short_names
-from glassformer.trace.render.files import source_place
-from glassformer.trace.render.latex_math import (
-    MathWriter,
-    NumbersWriter,
+from glassformer.trace.explanation import Card
+from glassformer.trace.formula import (
+    MOST_TERMS,
     escaped,
-    math_name,
-    math_number,
-    math_relation,
-    math_symbol,
+    number_to_tex,
+    symbol_to_tex,
+    to_tex,
 )
+from glassformer.trace.render.files import source_place
 from glassformer.trace.render.matrices import Matrix, matrices, shape_text
 from glassformer.trace.render.words import Words, meaning, phrases_in, words_in
 from glassformer.trace.steps import Step
@@ -50,7 +47,7 @@ def latex_text(
     *,
     lang: str = "en",
     digits: int = 4,
-    terms: int = text.MOST_TERMS,
+    terms: int = MOST_TERMS,
     document: bool = True,
 ) -> str:
     """LaTeX of a cell, a step, a list of them, or every step of a trace.
@@ -76,34 +73,27 @@ def latex_text(
 
 def _cell(cell: Cell, words: Words, digits: int, terms: int) -> str:
     """Name, symbols, numbers, value; the named parts; both precisions; the source line."""
-    shown = card(cell, terms, digits, phrases_in(words))
-    inside = short_names(cell)
-    name = math_name(cell.name.removeprefix(inside))
-    value = math_number(cell.value, digits)
+    phrases = phrases_in(words)
+    shown = Card(cell, terms, digits, phrases)
+    value = number_to_tex(cell.value, digits)
     lines = [rf"\subsubsection*{{{escaped(cell.name)} $= {value}$}}"]
     if shown.expression is None:
         why = words["given"] if shown.is_given else words["no rule"].format(op=cell.step.op)
         lines.append(f"{escaped(words[cell.role])}. {escaped(why)}")
         return "\n\n".join(lines) + "\n"
-    symbols = MathWriter(lambda full: full.removeprefix(inside), words)
-    numbers = NumbersWriter(words, digits, terms)
-    sign = math_relation(shown.relation)
-    lines.append(_line(rf"{name} {sign} {symbols.write(shown.expression)}"))
-    if not shown.is_copy:
-        lines.append(
-            _line(rf"\phantom{{x}} {sign} {numbers.write(shown.expression)} {sign} {value}")
-        )
-    for part in shown.definitions:
-        symbol = math_symbol(part.symbol)
-        last = math_number(part.value, digits)
-        lines.append(_line(rf"{symbol} = {symbols.write(part.expression)}"))
-        lines.append(_line(rf"\phantom{{x}} = {numbers.write(part.expression)} = {last}"))
+    sign = {"≠": r"\neq"}.get(shown.relation, "=")
+    for place, equation in enumerate(shown.equations):
+        left, symbols, numbers, last = (to_tex(x, digits, phrases) for x in equation)
+        lines.append(_line(rf"{left} {sign} {symbols}"))
+        if place or not shown.is_copy:
+            lines.append(_line(rf"\phantom{{x}} {sign} {numbers} {sign} {last}"))
+        sign = "="
     dtype = str(cell.step.dtype).removeprefix("torch.")
     stored = escaped(words["stored"].format(dtype=dtype))
     facts = [
-        f"{stored}: ${math_number(cell.value, 9)}$",
-        f"{escaped(words['recomputed'])}: ${math_number(shown.recomputed, 12)}$",
-        f"{escaped(words['difference'])}: ${math_number(float(f'{shown.difference:.1e}'), 2)}$",
+        f"{stored}: ${number_to_tex(cell.value, 9)}$",
+        f"{escaped(words['recomputed'])}: ${number_to_tex(shown.recomputed, 12)}$",
+        f"{escaped(words['difference'])}: ${number_to_tex(float(f'{shown.difference:.1e}'), 2)}$",
     ]
     if shown.relation == "≠":
         facts.append(escaped(words["not reproduced"]))
@@ -156,7 +146,7 @@ def _matrix(shown: Matrix, words: Words, digits: int) -> str:
 
 
 def _numbers(shown: Matrix, row: int, digits: int) -> list[str]:
-    numbers = [math_number(float(x), digits) for x in shown.values[row, :MOST_COLUMNS]]
+    numbers = [number_to_tex(float(x), digits) for x in shown.values[row, :MOST_COLUMNS]]
     return numbers + ([r"\cdots"] if len(shown.columns) > MOST_COLUMNS else [])
 
 
@@ -165,16 +155,16 @@ def _brackets(shown: Matrix, digits: int) -> str:
     if len(shown.rows) > MOST_ROWS:
         rows.append(" & ".join([r"\vdots"] * len(_numbers(shown, 0, digits))))
     inside = " \\\\\n".join(rows)
-    body = _line(
-        f"{math_name(_whole_name(shown))} = \\begin{{pmatrix}}\n{inside}\n\\end{{pmatrix}}"
-    )
+    body = _line(f"{_symbol(shown)} = \\begin{{pmatrix}}\n{inside}\n\\end{{pmatrix}}")
     wide = len(shown.columns) > 6
     return rf"{{\footnotesize\setlength{{\arraycolsep}}{{2pt}}{body}}}" if wide else body
 
 
-def _whole_name(shown: Matrix) -> str:
-    module = f"{shown.step.module}." if shown.step.module else ""
-    return shown.name.removeprefix(module)
+def _symbol(shown: Matrix) -> str:
+    """What the matrix is called in formulas, with the places of its slice."""
+    names, axes = shown.step.trace.naming, shown.step.trace.naming.axes(shown.step)
+    at = [str(shown.lead[axis] + first) for axis, first in axes if axis < len(shown.lead)]
+    return symbol_to_tex(names.symbol(shown.step), ",".join(at))
 
 
 def _table(shown: Matrix, digits: int) -> str:
@@ -187,6 +177,6 @@ def _table(shown: Matrix, digits: int) -> str:
     if len(shown.rows) > MOST_ROWS:
         rows.append(" & ".join([r"$\vdots$"] * (len(heads) + 1)))
     inside = " \\\\\n".join([" & ".join(["", *heads]), *rows])
-    title = _line(math_name(_whole_name(shown)))
+    title = _line(_symbol(shown))
     body = f"\\begin{{tabular}}{{l{'r' * len(heads)}}}\n{inside}\n\\end{{tabular}}"
     return f"{title}\\quad {body}"

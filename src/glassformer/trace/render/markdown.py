@@ -6,17 +6,10 @@ import math
 import re
 from collections.abc import Sequence
 
-from glassformer.trace import text
 from glassformer.trace.cells import Cell
-from glassformer.trace.render.cards import Card, card, short_names
+from glassformer.trace.explanation import Card
+from glassformer.trace.formula import MOST_TERMS, text, to_tex
 from glassformer.trace.render.files import source_place
-from glassformer.trace.render.latex_math import (
-    MathWriter,
-    NumbersWriter,
-    math_name,
-    math_relation,
-    math_symbol,
-)
 from glassformer.trace.render.matrices import Matrix, matrices, shape_text
 from glassformer.trace.render.words import Words, meaning, note_in, phrases_in, words_in
 from glassformer.trace.steps import Step
@@ -33,7 +26,7 @@ def markdown_text(
     *,
     lang: str = "en",
     digits: int = 4,
-    terms: int = text.MOST_TERMS,
+    terms: int = MOST_TERMS,
     tex: bool = False,
 ) -> str:
     """Markdown of a cell, a step, a list of them, or every step of a trace.
@@ -56,7 +49,7 @@ def markdown_text(
 def index_text(trace: Trace, *, lang: str = "en", most: int = MOST_STEPS) -> str:
     """The notes of a trace and a table of its first steps, without their numbers."""
     words = words_in(lang)
-    return _Writer(words, 4, text.MOST_TERMS, tex=False).index(trace, most) + "\n"
+    return _Writer(words, 4, MOST_TERMS, tex=False).index(trace, most) + "\n"
 
 
 def _escaped(plain: str) -> str:
@@ -144,7 +137,7 @@ class _Writer:
     def cell(self, cell: Cell) -> str:
         """Formula in symbols and numbers, largest terms, both precisions, source line."""
         words = self._words
-        shown = card(cell, self._terms, self._digits, phrases_in(words))
+        shown = Card(cell, self._terms, self._digits, phrases_in(words))
         value = text.number(cell.value, self._digits)
         parts = [f"### {_code(cell.name)} = {value}"]
         if shown.expression is None:
@@ -169,7 +162,7 @@ class _Writer:
     def _formulas(self, shown: Card, value: str) -> str:
         if self._tex:
             return self._tex_formulas(shown, value)
-        name = shown.cell.name.removeprefix(short_names(shown.cell))
+        name = shown.name
         sign = shown.relation
         lines = [f"{name} {sign} {shown.formula}"]
         lines += [] if shown.is_copy else [f"  = {shown.numbers}", f"  {sign} {value}"]
@@ -179,18 +172,13 @@ class _Writer:
         return "```text\n" + "\n".join(lines) + "\n```"
 
     def _tex_formulas(self, shown: Card, value: str) -> str:
-        assert shown.expression is not None
-        inside = short_names(shown.cell)
-        symbols = MathWriter(lambda full: full.removeprefix(inside), self._words)
-        numbers = NumbersWriter(self._words, self._digits, self._terms)
-        name = math_name(shown.cell.name.removeprefix(inside))
-        sign = math_relation(shown.relation)
-        lines = [f"{name} {sign} {symbols.write(shown.expression)}"]
-        lines.append(f"{name} {sign} {numbers.write(shown.expression)} {sign} {value}")
-        for part in shown.definitions:
-            symbol = math_symbol(part.symbol)
-            lines.append(f"{symbol} = {symbols.write(part.expression)}")
-            lines.append(f"{symbol} = {numbers.write(part.expression)}")
+        phrases, sign = phrases_in(self._words), {"≠": r"\neq"}.get(shown.relation, "=")
+        lines: list[str] = []
+        for equation in shown.equations:
+            left, symbols, numbers, _ = (to_tex(x, self._digits, phrases) for x in equation)
+            end = f" {sign} {value}" if not lines else ""
+            lines += [f"{left} {sign} {symbols}", f"{left} {sign} {numbers}{end}"]
+            sign = "="
         return "\n\n".join(f"$$\n{line}\n$$" for line in lines)
 
     def _parts(self, shown: Card) -> str:

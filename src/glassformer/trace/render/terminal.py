@@ -11,9 +11,9 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from glassformer.trace import text
 from glassformer.trace.cells import Cell
-from glassformer.trace.render.cards import Card, card
+from glassformer.trace.explanation import Card
+from glassformer.trace.formula import MOST_TERMS, text
 from glassformer.trace.render.colours import (
     BLUE,
     ORANGE,
@@ -49,7 +49,7 @@ def terminal_text(
     colour: bool | None = None,
     at: Sequence[int] | None = None,
     digits: int = 4,
-    terms: int = text.MOST_TERMS,
+    terms: int = MOST_TERMS,
 ) -> str:
     """A trace as its tree, a step as a heat map (of the slice `at`), a cell as its card.
 
@@ -190,14 +190,14 @@ def _title(step: Step, words: Words) -> Text:
 
 
 def cell_card(
-    cell: Cell, words: Words, *, digits: int = 4, terms: int = text.MOST_TERMS
+    cell: Cell, words: Words, *, digits: int = 4, terms: int = MOST_TERMS
 ) -> RenderableType:
     """Formula in symbols and numbers, the largest terms, both precisions, the source line."""
     from rich.console import Group
     from rich.panel import Panel
     from rich.table import Table
 
-    shown = card(cell, terms, digits, phrases_in(words))
+    shown = Card(cell, terms, digits, phrases_in(words))
     title = _plain(f"{cell.name} = {text.number(cell.value, digits)}", "bold")
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="dim", no_wrap=True)
@@ -221,7 +221,9 @@ def _card_lines(shown: Card, words: Words, digits: int) -> list[tuple[str, Text]
         reason = words["given"] if shown.is_given else words["no rule"].format(op=cell.step.op)
         lines.append(("", _plain(reason, "italic")))
     else:
-        lines.append((words["in symbols"], _plain(shown.formula)))
+        lines.append(
+            (words["in symbols"], _plain(f"{shown.name} {shown.relation} {shown.formula}"))
+        )
         lines.append((words["in numbers"], _plain(f"{shown.numbers}")))
         for part in shown.definitions:
             number = text.number(part.value, digits)

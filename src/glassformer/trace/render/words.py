@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from glassformer.errors import UnknownNameError
 from glassformer.trace.explanation import NOT_REPRODUCED
+from glassformer.trace.formula import Phrases
 from glassformer.trace.labels import Head
 from glassformer.trace.notes import NOTES, Note
-from glassformer.trace.text import Phrases
 
 __all__ = ["LANGUAGES", "Words", "label_in", "meaning", "note_in", "phrases_in", "words_in"]
 
@@ -332,7 +332,7 @@ def label_in(words: Words, label: str) -> str:
 
 def phrases_in(words: Words) -> Phrases:
     """The words that stand inside formulas."""
-    return Phrases(others=words["others"], choice=words["choice"])
+    return Phrases(words["others"], words["choice"], words["otherwise"])
 
 
 def meaning(words: Words, name: str) -> str:

@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from glassformer.lessons.walks.figures.canvas import Box, Canvas, text_width
 from glassformer.lessons.walks.figures.style import Role
-from glassformer.trace import Step, text
+from glassformer.trace import Step
+from glassformer.trace.formula import text
 from glassformer.trace.render.colours import Scale, hex_colour, ink_on, scale_of
 from glassformer.trace.render.matrices import matrix
 

@@ -19,8 +19,8 @@ from glassformer.lessons.walks.figures.grids import (
 )
 from glassformer.lessons.walks.figures.style import Role
 from glassformer.lessons.walks.figures.words import FIGURE_WORDS
-from glassformer.lessons.walks.naming import shown_formula
 from glassformer.lessons.walks.phrases import Speaker
+from glassformer.lessons.walks.textbook import lesson_card
 from glassformer.trace import Cell, Trace
 
 __all__ = [
@@ -146,7 +146,7 @@ def projection_figure(run: Trace, kind: Kind, language: Language) -> Drawing:
 
 
 def _arithmetic(cell: Cell) -> str:
-    shown = shown_formula(cell)
+    shown = lesson_card(cell)
     return f"{shown.numbers} = {shown.value}".replace("-", "−")
 
 
@@ -171,7 +171,7 @@ def scores_figure(run: Trace, language: Language) -> Drawing:
             one = Numbers(scores.values[:1, row : row + 1], scores.scale)
             draw_grid(canvas, one, Place(517, y - 15), role="score")
             cell = run["scores"][0, 0, 0, row]
-            canvas.text(584, y, f"= {shown_formula(cell).numbers}", size=14, anchor="start")
+            canvas.text(584, y, f"= {lesson_card(cell).numbers}", size=14, anchor="start")
     return canvas.done()
 
 

@@ -19,10 +19,9 @@ from glassformer.lessons.walks.lesson import (
     Table,
 )
 from glassformer.lessons.walks.phrases import Speaker
-from glassformer.lessons.walks.rendering.cells import cell_text
-from glassformer.lessons.walks.rendering.mathml import formula_mathml
+from glassformer.lessons.walks.rendering.cells import cell_text, formula_mathml
 from glassformer.lessons.wording import MARKS
-from glassformer.trace import text
+from glassformer.trace.formula import text
 from glassformer.trace.render.colours import hex_colour, ink_on
 
 __all__ = ["to_html"]
@@ -77,7 +76,7 @@ def _part(part: Part, say: Speaker) -> str:
             lead = f"<b>{mark} {escape(say('in the text'))}</b>"
             return f'<p class="remark {verdict}">{lead} {escape(said)}</p>'
         case Formula():
-            return f'<div class="formula">{formula_mathml(part.cell, say)}</div>'
+            return f'<div class="formula">{formula_mathml(part, say)}</div>'
         case HeatMap():
             return _heat_map(part)
         case Table():

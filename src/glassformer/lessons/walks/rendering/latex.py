@@ -13,12 +13,10 @@ from glassformer.lessons.walks.lesson import (
     Remark,
     Table,
 )
-from glassformer.lessons.walks.naming import tex
 from glassformer.lessons.walks.phrases import Speaker
-from glassformer.lessons.walks.rendering.cells import cell_text
+from glassformer.lessons.walks.rendering.cells import cell_text, formula_tex
+from glassformer.trace.formula import escaped
 from glassformer.trace.render.colours import hex_colour, ink_on
-from glassformer.trace.render.latex_math import escaped
-from glassformer.trace.render.words import words_in
 
 __all__ = ["to_latex"]
 
@@ -67,8 +65,8 @@ def _part(part: PlainPart, say: Speaker) -> str:
             colour = _REMARK_COLOURS.get(verdict, "555555")
             lead = rf"\textbf{{\textcolor[HTML]{{{colour}}}{{{escaped(say('in the text'))}}}}}"
             return rf"\begin{{quote}}\small {lead}\quad {_prose(said)}\end{{quote}}"
-        case Formula(cell=cell):
-            return "\n\n".join(map(_formula_line, tex(cell, words_in(say.language)).lines))
+        case Formula():
+            return "\n\n".join(map(_formula_line, formula_tex(part, say.language)))
         case HeatMap():
             return _heat_map(part)
         case Table():

@@ -15,11 +15,9 @@ from glassformer.lessons.walks.lesson import (
     Remark,
     Table,
 )
-from glassformer.lessons.walks.naming import tex
 from glassformer.lessons.walks.phrases import Speaker
-from glassformer.lessons.walks.rendering.cells import cell_text
+from glassformer.lessons.walks.rendering.cells import cell_text, formula_tex
 from glassformer.lessons.wording import MARKS
-from glassformer.trace.render.words import words_in
 
 __all__ = ["to_markdown"]
 
@@ -50,8 +48,8 @@ def _part(part: PlainPart, say: Speaker) -> str:
             return _plain(said)
         case Remark(verdict=verdict, text=said):
             return f"> **{MARKS[verdict]} {_plain(say('in the text'))}** {_plain(said)}"
-        case Formula(cell=cell):
-            lines = tex(cell, words_in(say.language)).lines
+        case Formula():
+            lines = formula_tex(part, say.language)
             return "\n\n".join(f"$$\n{line}\n$$" for line in lines)
         case HeatMap():
             return _heat_map(part)
