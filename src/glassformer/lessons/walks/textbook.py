@@ -51,7 +51,7 @@ def step_title(step: Step) -> str:
     """`S (scores)`: the symbol, and the word where it tells more."""
     names = textbook(step.trace)
     symbol, word = str(names.symbol(step)), names.word(step)
-    plain = step.role == "parameter" or symbol == word or symbol.startswith(("∂", "new "))
+    plain = step.role == "parameter" or word in symbol or symbol.startswith(("∂", "new "))
     return symbol if plain else f"{symbol} ({word})"
 
 

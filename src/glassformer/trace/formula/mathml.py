@@ -86,9 +86,9 @@ class _MathmlPrinter(n.Printer):
             case n.Applied():
                 return self._call(formula)
             case n.BigSum(sign=sign, letters=letters, body=body):
-                below = f"<mi>{','.join(letters)}</mi>"
+                letter = f"<mi>{','.join(letters)}</mi>"
                 operator = "∑" if sign == "Σ" else "∏"
-                return f"<munder>{_sign(operator)}{below}</munder>{write(body, n.PRODUCT)}"
+                return f"<munder>{_sign(operator)}{letter}</munder>{write(body, n.PRODUCT)}"
             case n.TermList():
                 return self._terms(formula)
             case n.Cases(condition=condition, yes=yes, no=no):

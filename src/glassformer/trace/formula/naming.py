@@ -104,10 +104,12 @@ _WORDS = {
     "looked_up": Symbol("e"),
     "position_vectors": Symbol("e", "pos"),
 }
-_ATTENTION_WORDS = {
+_READ_AS = {
     "projected_queries": "queries",
     "projected_keys": "keys",
     "projected_values": "values",
+    "looked_up": "embedded",
+    "position_vectors": "positions",
 }
 _COPIES = frozenset(
     ["contiguous", "clone", "to", "_to_copy", "reshape", "copy", "view", "expand", "flatten",
@@ -163,9 +165,9 @@ class Names:
         return step.name.removeprefix(f"{step.module}.") if step.module else step.name
 
     def word(self, step: Step) -> str:
-        """Its variable: the last word of its name."""
+        """Its variable for readers: the last word of its name."""
         word = _word(step.name)
-        return _ATTENTION_WORDS.get(word, word)
+        return _READ_AS.get(word, word)
 
     def axes(self, step: Step) -> tuple[WrittenAxis, ...]:
         """The axes whose places are written, in the order in which they are."""
@@ -296,7 +298,7 @@ class Names:
         """By the parameter that goes in, or by the tensor that it copies."""
         word = _word(step.name)
         attends = step.expanded or "attention" in step.module or "attn" in step.module
-        if attends and (symbol := _STAGES.get(_ATTENTION_WORDS.get(word, word))) is not None:
+        if attends and (symbol := _STAGES.get(_READ_AS.get(word, word))) is not None:
             return symbol
         if step.op in _NORMS:
             return Symbol("N")
