@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
@@ -24,11 +24,10 @@ from glassformer.trace.formula import (
     Names,
     Phrases,
     Symbol,
+    SymbolWriter,
     cell_text,
     in_numbers,
-    in_symbols,
     leaf_of,
-    leaves_of,
     number,
     to_text,
 )
@@ -107,6 +106,7 @@ class Card:
         self._digits = digits
         self._phrases = phrases
         self.sight = (names or cell.step.trace.naming).sight(cell.step)
+        self._writer = SymbolWriter(self.sight)
         # μ is in every term of σ², and Z in several lines: once is enough.
         self._named: dict[int, Floats] = {}
 
@@ -129,7 +129,7 @@ class Card:
 
     def in_symbols(self, expression: e.Expression) -> Formula:
         """A part of the arithmetic in the symbols of this card."""
-        return in_symbols(expression, self.sight)
+        return self._writer.build(expression)
 
     def text(self, formula: Formula) -> str:
         """A formula of this card as plain text."""
@@ -180,14 +180,10 @@ class Card:
     @property
     def legend(self) -> dict[str, str]:
         """The symbols of the formula with the steps' names, where these tell more."""
-        trees = [self.tree, *(part.tree for part in self.definitions)]
-        module = self.cell.step.module
-        named = (
-            (str(leaf.symbol), self.sight.names.name(leaf.step, module))
-            for leaf in chain.from_iterable(map(leaves_of, trees))
-            if leaf.step is not None
-        )
-        return {symbol: name for symbol, name in named if symbol != name}
+        _, _ = self.tree, self.definitions  # what is written is what is explained
+        seen, name = self._writer.seen, self.sight.names.name
+        named = {str(sign): name(step, self.cell.step.module) for sign, step in seen.items()}
+        return {symbol: name for symbol, name in named.items() if symbol != name}
 
     # --- what it gives ---
 
@@ -279,6 +275,11 @@ class Card:
         return self.expression is None and not self.cell.step.is_opaque
 
     @property
+    def is_unwritten(self) -> bool:
+        """Whether nothing has been written there yet; arithmetic but for a copy's has a result."""
+        return (self.expression is None or self.is_copy) and self.cell.is_unwritten
+
+    @property
     def is_copy(self) -> bool:
         """Whether the cell is another cell, moved."""
         return isinstance(self.expression, e.Entry)
@@ -297,9 +298,9 @@ class Card:
 
 def explain(cell: Cell, depth: int, terms: int, digits: int) -> str:
     """The cell's arithmetic, then that of the operands shown, `depth` levels down."""
-    if cell.is_unwritten:
-        return f"{cell.name}: not yet written  ({cell.step.op})"
     card = Card(cell, terms, digits)
+    if card.is_unwritten:
+        return f"{cell.name}: not yet written  ({cell.step.op})"
     lines = _lines(card, terms, digits)
     if depth > 1:
         for operand in _shown_operands(card, terms):
@@ -392,10 +393,10 @@ def to_dict(cell: Cell, depth: int, most: int | None) -> dict[str, Any]:
     data["stage"] = step.stage
     data["expanded"] = step.expanded
     data["opaque"] = step.is_opaque
-    data["unwritten"] = cell.is_unwritten
+    card = Card(cell)
+    data["unwritten"] = card.is_unwritten
     if cell.source is not None:
         data["source"] = source_parts(cell.source)
-    card = Card(cell)
     data["symbol"] = card.name
     if card.expression is None:
         return data
@@ -447,28 +448,30 @@ def _each_once(cells: Iterable[Cell]) -> Iterator[Cell]:
 
 def expression_data(expression: e.Expression) -> dict[str, Any]:
     """The tree as nested dicts: each kind with its fields; cells by the step that wrote them."""
-    data: dict[str, Any] = {"kind": type(expression).__name__.lower()}
+    kind = type(expression).__name__.lower()
     if isinstance(expression, e.Entry):
-        return {**data, "cell": _address(expression)}
+        return {"kind": kind, "cell": _address(expression)}
     if isinstance(expression, e.Lookup):
         owner, _ = expression.view.owner((0,) * expression.view.ndim)
-        return {**data, "step": owner.name, "index": _plain(expression.index)}
-    for field in fields(expression):
-        key = "reduction" if field.name == "kind" else field.name
-        data[key] = _plain(getattr(expression, field.name))
-        if key == "axes":
-            data[key] = [{"letter": axis.letter, "size": axis.size} for axis in expression.axes]  # type: ignore[union-attr]
+        return {"kind": kind, "step": owner.name, "index": _plain(expression.index)}
+    data: dict[str, Any] = {"kind": kind}
+    for name in expression.__match_args__:
+        data["reduction" if name == "kind" else name] = _plain(getattr(expression, name))
+    if isinstance(expression, e.Reduce):
+        data["axes"] = [{"letter": axis.letter, "size": axis.size} for axis in expression.axes]
     return data
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, bool | int | float | str):
+        return value
     if isinstance(value, tuple):
         return [_plain(part) for part in value]
-    if isinstance(value, e.Expression):
-        return expression_data(value)
+    if isinstance(value, e.Axis):
+        return value.letter
     if isinstance(value, torch.dtype):
         return str(value).removeprefix("torch.")
-    return value.letter if isinstance(value, e.Axis) else value
+    return expression_data(value)
 
 
 def _address(entry: e.Entry) -> str:

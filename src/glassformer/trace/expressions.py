@@ -103,7 +103,7 @@ class Entry(_Node):
 
     def fixed(self, places: dict[str, int]) -> Entry:
         """Its own positions with letters replaced by values."""
-        return Entry(self.view, tuple(_fix_place(part, places) for part in self.index))
+        return Entry(self.view, tuple([_fix_place(part, places) for part in self.index]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -29,15 +29,27 @@ if TYPE_CHECKING:
 MOST_TERMS = 8
 
 
+ATOM = 9
+_WEAK, _COMPARISON, SUM, PRODUCT, POWER = 0, 1, 2, 3, 4
+"""How strongly the kinds of formulas hold together, where no layout sets them off."""
+_STRENGTH = {
+    **dict.fromkeys(("or", "xor", "and", "|", "&"), _WEAK),
+    **dict.fromkeys(("+", "−"), SUM),
+    **dict.fromkeys(("·", "×", "÷", "mod"), PRODUCT),
+}
+_SIGNS = {"-": "−", "*": "·", "//": "÷", "%": "mod"}
+_TIGHT = frozenset(["−", "÷", "mod"])
+
+
 @dataclass(frozen=True, slots=True)
 class Leaf:
     """A cell, or a row of cells along letters: `W_Q[1, k]`."""
 
+    strength: ClassVar[int] = ATOM
+
     symbol: Symbol
     places: tuple[Place | Formula, ...] = ()
     operand: e.Entry | e.Lookup | None = None
-    step: Step | None = None
-    """Whose cells these are; None of a named part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +60,13 @@ class Value:
     operand: e.Entry | e.Lookup | None = None
     is_constant: bool = False
 
+    @property
+    def strength(self) -> int:
+        """A negative number needs brackets; that of an operand after any operator."""
+        if isinstance(self.number, bool) or not self.number < 0:
+            return ATOM
+        return SUM if self.is_constant else _COMPARISON
+
 
 @dataclass(frozen=True, slots=True)
 class Infix:
@@ -57,10 +76,23 @@ class Infix:
     left: Formula
     right: Formula
 
+    @property
+    def strength(self) -> int:
+        """By its sign."""
+        return _STRENGTH.get(self.sign, _COMPARISON)
+
+    @property
+    def strength_right(self) -> int:
+        """What the right side needs to go without brackets: more, in a − (b − c)."""
+        own = self.strength
+        return own + (self.sign in _TIGHT or own == _COMPARISON)
+
 
 @dataclass(frozen=True, slots=True)
 class Fraction:
     """One part over another."""
+
+    strength: ClassVar[int] = PRODUCT
 
     above: Formula
     below: Formula
@@ -70,6 +102,8 @@ class Fraction:
 class Power:
     """A base with an exponent."""
 
+    strength: ClassVar[int] = POWER
+
     base: Formula
     exponent: Formula
 
@@ -78,6 +112,8 @@ class Power:
 class Minus:
     """The negative."""
 
+    strength: ClassVar[int] = SUM
+
     body: Formula
 
 
@@ -85,12 +121,16 @@ class Minus:
 class Root:
     """The square root."""
 
+    strength: ClassVar[int] = ATOM
+
     body: Formula
 
 
 @dataclass(frozen=True, slots=True)
 class Bars:
     """The absolute value."""
+
+    strength: ClassVar[int] = ATOM
 
     body: Formula
 
@@ -101,6 +141,8 @@ class Applied:
 
     `rank`: which of the largest or smallest it takes, counted from 1; 0 if it takes none.
     """
+
+    strength: ClassVar[int] = ATOM
 
     name: str
     arguments: tuple[Formula, ...]
@@ -113,6 +155,8 @@ class Applied:
 @dataclass(frozen=True, slots=True)
 class BigSum:
     """Σ, or Π, over letters."""
+
+    strength: ClassVar[int] = SUM
 
     sign: str
     letters: tuple[str, ...]
@@ -128,10 +172,17 @@ class TermList:
     others: int = 0
     rest: float | None = None
 
+    @property
+    def strength(self) -> int:
+        """That of a sum, unless it has one term."""
+        return SUM if self.sign == "Σ" and len(self.terms) + bool(self.others) > 1 else PRODUCT
+
 
 @dataclass(frozen=True, slots=True)
 class Cases:
     """One of two branches, by a condition."""
+
+    strength: ClassVar[int] = _WEAK
 
     condition: Formula
     yes: Formula
@@ -153,43 +204,6 @@ Formula = (
     | Cases
 )
 
-ATOM = 9
-_WEAK, _COMPARISON, SUM, PRODUCT, POWER = 0, 1, 2, 3, 4
-_STRENGTH = {
-    **dict.fromkeys(("or", "xor", "and", "|", "&"), _WEAK),
-    **dict.fromkeys(("+", "−"), SUM),
-    **dict.fromkeys(("·", "×", "÷", "mod"), PRODUCT),
-}
-_SIGNS = {"-": "−", "*": "·", "//": "÷", "%": "mod"}
-_TIGHT = frozenset(["−", "÷", "mod"])
-
-
-def strength(formula: Formula) -> int:
-    """How strongly a formula holds together, where no layout sets it off."""
-    match formula:
-        case Infix(sign=sign):
-            return _STRENGTH.get(sign, _COMPARISON)
-        case Fraction():
-            return PRODUCT
-        case Power():
-            return POWER
-        case Minus() | BigSum():
-            return SUM
-        case TermList(sign=sign, terms=terms, others=others):
-            return SUM if sign == "Σ" and len(terms) + bool(others) > 1 else PRODUCT
-        case Value(number=number, is_constant=is_constant):
-            negative = not isinstance(number, bool) and number < 0
-            return ATOM if not negative else SUM if is_constant else _COMPARISON
-        case Cases():
-            return _WEAK
-        case _:
-            return ATOM
-
-
-def is_tight(formula: Infix) -> bool:
-    """Whether the right side needs brackets where the left does not: a − (b − c)."""
-    return formula.sign in _TIGHT or strength(formula) == _COMPARISON
-
 
 class Printer(ABC):
     """What the printers share: brackets. `laid_out` are the kinds that need none."""
@@ -198,7 +212,7 @@ class Printer(ABC):
 
     def needs_brackets(self, formula: Formula, outer: int) -> bool:
         """Whether a formula binds weaker than what stands around it."""
-        return outer > 0 and strength(formula) < outer and not isinstance(formula, self.laid_out)
+        return formula.strength < outer and not isinstance(formula, self.laid_out)
 
     @abstractmethod
     def write(self, formula: Formula, outer: int = 0) -> Any:
@@ -206,8 +220,8 @@ class Printer(ABC):
 
     def sides(self, formula: Infix) -> tuple[Any, Any]:
         """Both sides of an operator, in brackets where they need them."""
-        own = strength(formula)
-        return self.write(formula.left, own), self.write(formula.right, own + is_tight(formula))
+        left = self.write(formula.left, formula.strength)
+        return left, self.write(formula.right, formula.strength_right)
 
 
 def summands(formula: Formula) -> Iterator[Formula]:
@@ -239,6 +253,7 @@ class _Builder(ABC):
     times = "·"
 
     def build(self, expression: e.Expression) -> Formula:
+        """The formula of an expression."""
         match expression:
             case e.Number(value=value):
                 return Value(value, is_constant=True)
@@ -277,11 +292,15 @@ class _Builder(ABC):
     def choose(self, choose: e.Choose) -> Formula: ...
 
 
-class _Symbols(_Builder):
+class SymbolWriter(_Builder):
+    """Makes formulas in symbols, and notes which symbols stand for which steps."""
+
     def __init__(self, sight: Sight) -> None:
         self._sight = sight
+        self.seen: dict[Symbol, Step] = {}
 
     def leaf(self, expression: e.Entry | e.Lookup | e.Named) -> Formula:
+        """A cell or row by its symbol and places."""
         if isinstance(expression, e.Named):
             return Leaf(Symbol(expression.symbol))
         names = self._sight.names
@@ -291,29 +310,37 @@ class _Symbols(_Builder):
                 place_of(part) if isinstance(part, int | e.Axis) else self.build(part)
                 for part in expression.index
             ]
+            symbol = self._symbol(owner)
             if len(parts) != len(owner.shape):  # looked up in another shape than was written
-                return Leaf(self._sight.symbol(owner), tuple(parts), expression, owner)
-            return self._written(expression, owner, parts)
+                return Leaf(symbol, tuple(parts), expression)
+            return Leaf(symbol, self._written(owner, parts), expression)
         owner, places = written_places(expression, names.find)
-        symbol = self._sight.symbol(owner)
+        symbol = self._symbol(owner)
         if places is None:
             window = tuple(map(place_of, expression.index))
-            return Leaf(Symbol(f"view({symbol})"), window, expression, owner)
-        if any(place.is_digit for place in places) and names.is_textbook:
+            return Leaf(Symbol(f"view({symbol})"), window, expression)
+        if names.is_textbook and any(place.is_digit for place in places):
             letter = next(place.letters[0] for place in places if place.is_digit)
-            return Leaf(Symbol("flattened"), (Place(0, (letter,)),), expression, owner)
-        return self._written(expression, owner, places)
+            return Leaf(Symbol("flattened"), (Place(0, (letter,)),), expression)
+        return Leaf(symbol, self._written(owner, places), expression)
+
+    def _symbol(self, step: Step) -> Symbol:
+        symbol = self._sight.symbol(step)
+        self.seen[symbol] = step
+        return symbol
 
     def _written(
-        self, operand: e.Entry | e.Lookup, owner: Step, places: Sequence[Place | Formula]
-    ) -> Leaf:
-        shown = (
-            part.counted_from(first) if isinstance(part := places[axis], Place) else part
+        self, owner: Step, places: Sequence[Place | Formula]
+    ) -> tuple[Place | Formula, ...]:
+        """The places on the axes that are written, counted as the names count."""
+        return tuple([
+            part.counted_from(first) if first and isinstance(part := places[axis], Place)
+            else places[axis]
             for axis, first in self._sight.names.axes(owner)
-        )
-        return Leaf(self._sight.symbol(owner), tuple(shown), operand, owner)
+        ])  # fmt: skip
 
     def reduce(self, reduce: e.Reduce) -> Formula:
+        """Σ over letters, or a function of a row."""
         letters = tuple(axis.letter for axis in reduce.axes)
         body = self.build(reduce.body)
         if reduce.kind in ("sum", "product"):
@@ -321,6 +348,7 @@ class _Symbols(_Builder):
         return Applied(reduce.kind, (body,), letters, _rank(reduce))
 
     def choose(self, choose: e.Choose) -> Formula:
+        """Both branches."""
         return Cases(self.build(choose.condition), self.build(choose.yes), self.build(choose.no))
 
 
@@ -330,28 +358,47 @@ class _Numbers(_Builder):
     def __init__(self, most: int, named: dict[int, Floats]) -> None:
         self._most = most
         self._named = named
+        self._at: dict[str, int] = {}
+        """The letters' values, inside a term."""
 
     def leaf(self, expression: e.Entry | e.Lookup | e.Named) -> Formula:
-        operand = None if isinstance(expression, e.Named) else expression
-        return Value(self._evaluate(expression), operand)
+        if isinstance(expression, e.Named):
+            return Value(self._evaluate(expression))
+        one = expression.fixed(self._at) if self._at else expression
+        if isinstance(one, e.Entry) and not any(isinstance(part, e.Axis) for part in one.index):
+            return Value(float(one.view.array[one.index]), one)  # type: ignore[index]
+        whole = e.fix(expression, self._at)
+        assert isinstance(whole, e.Entry | e.Lookup)
+        return Value(self._evaluate(whole), whole)
 
     def _evaluate(self, expression: e.Expression) -> float:
         return Evaluation(expression, named=self._named).value
 
     def choose(self, choose: e.Choose) -> Formula:
-        return self.build(choose.yes if self._evaluate(choose.condition) else choose.no)
+        taken = self._evaluate(e.fix(choose.condition, self._at))
+        return self.build(choose.yes if taken else choose.no)
 
     def reduce(self, reduce: e.Reduce) -> Formula:
+        around = self._at
+        if around:
+            fixed = e.fix(reduce, around)
+            assert isinstance(fixed, e.Reduce)
+            reduce = fixed
         values = gathered(reduce, self._named)
         shown = largest_terms(values, self._most, reduce.kind)
-        terms = tuple(self.build(reduce.term(place)) for place in shown)
+        terms: list[Formula] = []
+        for place in shown:
+            self._at = reduce.places(place)
+            terms.append(self.build(reduce.body))
+        self._at = around
         others = len(values) - len(shown)
         if reduce.kind not in ("sum", "product"):
-            return Applied(reduce.kind, terms, (), _rank(reduce), others)
+            return Applied(reduce.kind, tuple(terms), (), _rank(reduce), others)
+        sign = "Σ" if reduce.kind == "sum" else "Π"
         if reduce.kind == "product" or not others:
-            return TermList("Σ" if reduce.kind == "sum" else "Π", terms, others)
+            return TermList(sign, tuple(terms), others)
         with np.errstate(invalid="ignore"):  # ∞ − ∞ is NaN, and is shown as such
-            return TermList("Σ", terms, others, float(np.delete(values, shown).sum()))
+            return TermList(sign, tuple(terms), others, float(np.delete(values, shown).sum()))
 
 
 def _rank(reduce: e.Reduce) -> int:
@@ -361,14 +408,14 @@ def _rank(reduce: e.Reduce) -> int:
 
 def in_symbols(expression: e.Expression, sight: Sight) -> Formula:
     """The formula of an expression, its operands by their symbols."""
-    return _Symbols(sight).build(expression)
+    return SymbolWriter(sight).build(expression)
 
 
 def leaf_of(cell: Cell, sight: Sight) -> Leaf:
     """A cell by its symbol and its places: `Q[2, 1]`."""
     step, index = sight.names.seat(cell.step, cell.index)
     places = tuple(Place(index[axis] + first) for axis, first in sight.names.axes(step))
-    return Leaf(sight.symbol(step), places, None, step)
+    return Leaf(sight.symbol(step), places)
 
 
 def cell_text(cell: Cell, sight: Sight) -> str:
@@ -385,27 +432,11 @@ def in_numbers(
     return _Numbers(most, {} if named is None else named).build(expression)
 
 
-def leaves_of(formula: Formula) -> Iterator[Leaf]:
-    """The cells and rows that a formula names, in order."""
-    if isinstance(formula, Leaf):
-        yield formula
-    for part in _parts(formula):
-        yield from leaves_of(part)
-
-
-def _parts(formula: Formula) -> Iterator[Formula]:
-    for field in fields(formula):
-        value = getattr(formula, field.name)
-        for part in value if isinstance(value, tuple) else (value,):
-            if isinstance(part, Formula):
-                yield part
-
-
 def to_json(formula: Formula) -> dict[str, Any]:
     """The tree as plain data: its kind, and its parts by their names."""
     data: dict[str, Any] = {"kind": type(formula).__name__.lower()}
     for field in fields(formula):
-        if field.name not in ("operand", "step"):
+        if field.name != "operand":
             data[field.name] = _json(getattr(formula, field.name))
     return data
 

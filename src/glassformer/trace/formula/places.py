@@ -80,10 +80,10 @@ def written_places(entry: Entry, find: Find) -> tuple[Step, tuple[Place, ...] | 
 
 
 def _at(entry: Entry, places: dict[str, int]) -> Index:
-    return tuple(
+    return tuple([
         part.at(places.get(part.letter, 0)) if isinstance(part, Axis) else part
         for part in entry.index
-    )
+    ])  # fmt: skip
 
 
 def _one_axis_each(

@@ -83,7 +83,7 @@ class _TextPrinter(n.Printer):
                 self.write(body, n.PRODUCT)
             case n.Root(body=body):
                 self._say("√")
-                bare = isinstance(body, n.Value) and n.strength(body) == n.ATOM
+                bare = isinstance(body, n.Value) and body.strength == n.ATOM
                 self._listed("" if bare else "(", (body,), "" if bare else ")")
             case n.Bars(body=body):
                 self._listed("|", (body,), "|")
@@ -114,10 +114,9 @@ class _TextPrinter(n.Printer):
         return self._say("]")
 
     def _infix(self, sign: str, formula: n.Infix) -> None:
-        own = n.strength(formula)
-        self.write(formula.left, own)
+        self.write(formula.left, formula.strength)
         self._say(sign if sign == "·" else f" {sign} ")
-        self.write(formula.right, own + n.is_tight(formula))
+        self.write(formula.right, formula.strength_right)
 
     def _listed(
         self, opening: str, parts: tuple[n.Formula, ...], closing: str, joint: str = ", ",
