@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from glassformer.cancelling import stop_if_cancelled
 from glassformer.trace.evaluate import Evaluation
-from glassformer.trace.explanation import NOT_REPRODUCED
+from glassformer.trace.explanation import NOT_REPRODUCED, Card
 from glassformer.trace.expressions import Expression, Number, Scalar
 from glassformer.trace.precision import relation
 from glassformer.trace.render.addresses import Addresses, index_of
@@ -116,6 +116,7 @@ class _BlockWriter:
         words = self._setting.words
         operator = "" if step.op == step.role else step.op
         facts = [meaning(words, step.name), shape_text(step.shape), operator, words[step.role]]
+        facts.insert(0, self._in_symbols())
         if step.line is not None:
             facts.append(f"{source_place(step.line)}  {step.line.text}")
         self._sheet.write_string(top - 3, 0, step.name, formats.name)
@@ -126,6 +127,14 @@ class _BlockWriter:
             self._sheet.write_string(top - 1, LEFT + column, label, formats.column)
         for row, label in enumerate(row_labels(step, self._setting.words)):
             self._sheet.write_string(top + row, 0, label, formats.row)
+
+    def _in_symbols(self) -> str:
+        """What the step is called in formulas, with the formula of its first cell if it has one."""
+        step = self._step
+        card = Card(step[(0,) * len(step.shape)]) if step.view.numel else None
+        if card is None or card.expression is None:
+            return str(step.trace.naming.symbol(step))
+        return f"{card.name} {card.relation} {card.formula}"
 
     def _number(self, row: int, column: int, number: Scalar, format_: Any) -> None:
         if math.isnan(number):
