@@ -117,7 +117,7 @@ def in_text(text: str) -> Written:
 
 
 def in_tex(tex: str) -> Written:
-    name = r"\\mathrm\{[^}]*\}|\\(?:gamma|beta)\b|[A-Za-z]"
+    name = r"\\mathrm\{[^}]*\}|\\(?:gamma|beta)(?![A-Za-z])|[A-Za-z]"
     simple = rf"(?:{name})(?:_(?:[A-Za-z0-9]|\{{[^{{}}]*\}}|\{{\\mathrm\{{[^{{}}]*\}}\}}))?'*"
     pattern = rf"(?<![\\A-Za-z])(?:\(({simple})\)|((?:{name})'*))_\{{([^{{}}]*)\}}"
     return [
