@@ -30,7 +30,7 @@ MOST_BLOCKS = 64
 Range = tuple[int, int]
 
 
-class Block(NamedTuple):
+class CellBlock(NamedTuple):
     """A rectangle of cells, ends included, in a slice of a step or of an operand."""
 
     operand: int | None
@@ -107,13 +107,13 @@ def _looked_up(part: Expression, size: int, wrap: bool) -> int:
     return place + size if wrap and place < 0 else place
 
 
-def blocks_of(cell: Cell) -> list[Block]:
+def blocks_of(cell: Cell) -> list[CellBlock]:
     """The blocks that a cell's arithmetic reads, each once."""
     expression = cell.expression
     if expression is None:
         return []
     operands = cell.step.operands
-    found: dict[Block, None] = {}
+    found: dict[CellBlock, None] = {}
     for view, places in reads(expression):
         ranges = [(min(at[0], at[-1]), max(at[0], at[-1])) for at in places]
         for block in _blocks(view, ranges, operands):
@@ -123,7 +123,7 @@ def blocks_of(cell: Cell) -> list[Block]:
     return list(found)
 
 
-def _blocks(view: View, ranges: list[Range], operands: Sequence[Operand]) -> Iterator[Block]:
+def _blocks(view: View, ranges: list[Range], operands: Sequence[Operand]) -> Iterator[CellBlock]:
     """One block for each slice that the ranges reach."""
     place = next((k for k, operand in enumerate(operands) if operand.view is view), None)
     if place is None:  # a window that the rule made itself: by the step that wrote it
@@ -137,9 +137,9 @@ def _blocks(view: View, ranges: list[Range], operands: Sequence[Operand]) -> Ite
         yield _block(place, number, ranges, lead)
 
 
-def _block(operand: int | None, step: int | None, ranges: list[Range], lead: Index) -> Block:
+def _block(operand: int | None, step: int | None, ranges: list[Range], lead: Index) -> CellBlock:
     lead = lead or tuple(low for low, _ in ranges[:-2])
-    return Block(
+    return CellBlock(
         operand=operand,
         step=step,
         lead=lead,
@@ -148,9 +148,9 @@ def _block(operand: int | None, step: int | None, ranges: list[Range], lead: Ind
     )
 
 
-def blocks_of_mask(step: Step, mask: npt.NDArray[np.bool_]) -> list[Block]:
+def blocks_of_mask(step: Step, mask: npt.NDArray[np.bool_]) -> list[CellBlock]:
     """The cells of a step that are marked, as blocks: whole where they fill one, else by row."""
-    found: list[Block] = []
+    found: list[CellBlock] = []
     shape = mask.shape if mask.ndim > 1 else (1, *mask.shape) if mask.ndim else (1, 1)
     flat = mask.reshape(-1, *shape[-2:])
     for number in np.flatnonzero(flat.any(axis=(1, 2))):
