@@ -9,7 +9,7 @@ TO_USE := $(VENV)/.usable
 MAKEFLAGS += --jobs=2  # what does not wait for one another runs at once: pip and apt, mypy and npm
 
 .PHONY: help setup demo test matrix mutants campaign coverage browser check-slow check-gpu lint lint-web \
-	bench web constraints sbom audit-deps release-check clean
+	house bench web constraints sbom audit-deps release-check clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -78,6 +78,9 @@ lint: setup  ## ruff and mypy (strict, tests included)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+house: setup  ## how large the house is, and how far data walks in it; the first edition beside
+	$(BIN)/python -m benchmarks.house --beside benchmarks/house_before.json
 
 bench: setup  ## measure: parity with other implementations, speed beside torch.nn
 	$(BIN)/python benchmarks/parity.py
