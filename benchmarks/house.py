@@ -21,6 +21,7 @@ import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
+from typing import NamedTuple
 
 SOURCE = Path(__file__).parent.parent / "src" / "glassformer"
 
@@ -83,7 +84,7 @@ import contextlib, inspect, io, json, sys, threading
 from pathlib import Path
 
 SOURCE = {source!r}
-entered, deepest, n_hops = set(), 0, 0
+entered, deepest, n_hops = {}, 0, 0  # entered: a dict for its order
 model_file = None
 
 def profile(frame, event, arg):
@@ -91,7 +92,7 @@ def profile(frame, event, arg):
     code = frame.f_code
     if event != "call" or not code.co_filename.startswith(SOURCE): return
     if code.co_flags & inspect.CO_OPTIMIZED and not code.co_name.startswith("<"):  # a def
-        entered.add((code.co_filename, code.co_qualname))
+        entered[code.co_filename[len(SOURCE) + 1 :], code.co_qualname] = None
     depth, at = 0, frame
     while at is not None:
         depth += at.f_code.co_filename.startswith(SOURCE)
@@ -149,23 +150,37 @@ def scores(made):
 """
 
 _CODA = """
-files = {{file for file, _ in entered}}
-print(json.dumps({{"functions": len(entered), "files": len(files), "deepest": deepest,
-                  **({{"hops": n_hops}} if n_hops else {{}})}}))
+print(json.dumps({"entered": list(entered), "deepest": deepest, "hops": n_hops}))
 """
 
 
-def walk(code: str) -> dict[str, int]:
+class Walk(NamedTuple):
+    """What happened on a walk."""
+
+    entered: list[tuple[str, str]]
+    """Functions of ours as (file, name), in the order in which they were first entered."""
+    deepest: int
+    hops: int
+
+    @property
+    def figures(self) -> dict[str, int]:
+        """What the table shows."""
+        files = {file for file, _ in self.entered}
+        counts = {"functions": len(self.entered), "files": len(files), "deepest": self.deepest}
+        return counts | ({"hops": self.hops} if self.hops else {})
+
+
+def walk(name: str) -> Walk:
     """One walk in a process of its own."""
-    program = _PRELUDE.format(source=str(SOURCE)) + code + _CODA.format()
+    program = _PRELUDE.format(source=str(SOURCE)) + WALKS[name] + _CODA
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
             [sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, check=False
         )
     if done.returncode:
-        raise SystemExit(f"a walk failed:\n{done.stderr}")
-    figures: dict[str, int] = json.loads(done.stdout.splitlines()[-1])
-    return figures
+        raise SystemExit(f"the walk {name!r} failed:\n{done.stderr}")
+    found = json.loads(done.stdout.splitlines()[-1])
+    return Walk([(file, said) for file, said in found["entered"]], found["deepest"], found["hops"])
 
 
 def _is_face(node: ast.stmt) -> bool:
@@ -224,7 +239,7 @@ def main() -> None:
     options = parser.parse_args()
     figures: dict[str, dict[str, object]] = {
         "sizes": sizes(),
-        "walks": {name: walk(code) for name, code in WALKS.items()},
+        "walks": {name: walk(name).figures for name in WALKS},
     }
     if options.json:
         options.json.write_text(json.dumps(figures, indent=2, ensure_ascii=False) + "\n")

@@ -265,7 +265,7 @@ def hostile_files(
         "n_embd": WIDTH,
         "block_size": LENGTH,
     }
-    arguments |= {"vocab_size": VOCABULARY, "bias": True, "dropout": 0.0}
+    arguments |= {"block_size": LENGTH, "vocab_size": VOCABULARY, "bias": True, "dropout": 0.0}
     whole = folder / "whole.pt"
     model = GPT(bias=True, tied=True, gelu="none")
     torch.save({"model": model.state_dict(), "model_args": arguments}, whole)
