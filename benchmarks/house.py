@@ -172,7 +172,7 @@ class Walk(NamedTuple):
 
 def walk(name: str) -> Walk:
     """One walk in a process of its own."""
-    program = _PRELUDE.format(source=str(SOURCE)) + WALKS[name] + _CODA
+    program = _PRELUDE.replace("{source!r}", repr(str(SOURCE))) + WALKS[name] + _CODA
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
             [sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, check=False
