@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from glassformer.trace.calls import Call
-from glassformer.trace.memory import Index, View
+from glassformer.trace.cell_block import Places
+from glassformer.trace.memory import View
 from glassformer.trace.names import join
 from glassformer.trace.recorder import Found
 from glassformer.trace.steps import Role
@@ -59,7 +60,7 @@ class Recording:
     outputs: dict[str, View]
     labels: Labels
     notes: list[str] = field(default_factory=list)
-    pins: dict[tuple[int, int], set[Index]] = field(default_factory=dict)
+    pins: dict[tuple[int, int], Places] = field(default_factory=dict)
     """The cells that an edit set, by call and output: their values follow from no operand."""
 
     def emptied(self) -> Recording:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
 from glassformer.errors import TraceError, UnknownNameError
 from glassformer.trace import rules
 from glassformer.trace.calls import Call, Operator
 from glassformer.trace.cells import Cell
-from glassformer.trace.expressions import Scalar
 from glassformer.trace.labels import AxisLabels, check_labels, find_labels
 from glassformer.trace.memory import Index, View
 from glassformer.trace.names import Names, join, name_calls
@@ -23,9 +22,6 @@ if TYPE_CHECKING:
     from glassformer.trace.verification import Report
 
 __all__ = ["Branch", "Trace"]
-
-# A cell, or a step's name with an index. (A type variable, since a mapping's key type is exact.)
-Where = TypeVar("Where", bound=Cell | tuple[str, int | tuple[int, ...]])
 
 
 @dataclass(slots=True)
@@ -176,8 +172,14 @@ class Trace:
 
         return verify(self, sample, seed)
 
-    def edit(self, edits: Mapping[Where, Scalar]) -> Trace:
-        """A new trace in which these cells have other values and all that follows is recomputed."""
+    def edit(self, edits: Mapping[Any, Any]) -> Trace:
+        """A new trace in which these cells have other values and all that follows is recomputed.
+
+        What is set: a cell, a part `t[name][0, :, 2]`, the name of a step (all of it), or
+        `(name, index)`, where a short index means all of the axes that it does not name. To what: a
+        number, a tensor that fits or broadcasts, or a function of the present numbers:
+        `t.edit({"weights": {(0, 1): lambda head: head.flip(-1)}})`.
+        """
         from glassformer.trace.replay import edit
 
         return edit(self, edits)
