@@ -364,8 +364,8 @@ def _moves_along(loop: list[tuple[Step, int]]) -> bool:
 
 
 def _read(step: Step) -> list[View]:
-    """The tensors that a step was made from."""
-    return step.call.inputs() if step.call is not None else []
+    """The tensors that a step was made from; an empty one (a cache at its start) holds nothing."""
+    return [view for view in step.call.inputs() if view.numel] if step.call is not None else []
 
 
 def _factors(product: Step) -> list[View]:
