@@ -6,23 +6,15 @@ from functools import cache
 
 from glassformer.trace.calls import Operator
 from glassformer.trace.rules import (
-    activations,
     complex_numbers,
-    compound,
-    convolution,
-    creation,
-    elementwise,
-    gradients,
+    formulas,
     indexing,
     layout,
-    linear_maps,
-    loss,
     normalisation,
-    pooling,
     products,
     reductions,
     scattering,
-    selection,
+    windows,
 )
 from glassformer.trace.rules.registry import (
     Rule,
@@ -46,23 +38,15 @@ __all__ = [
 ]
 
 FAMILIES = (
-    activations,
     complex_numbers,
-    compound,
-    convolution,
-    creation,
-    elementwise,
-    gradients,
+    formulas,
     indexing,
     layout,
-    linear_maps,
-    loss,
     normalisation,
-    pooling,
     products,
     reductions,
     scattering,
-    selection,
+    windows,
 )
 
 

@@ -28,8 +28,6 @@ from glassformer.trace.rules.operands import broadcast, cell
 from glassformer.trace.rules.products import factors
 from glassformer.trace.rules.registry import complex_rule
 
-__all__: list[str] = []
-
 _Pair = tuple[Expression, Expression | None]
 
 

@@ -15,22 +15,6 @@ from glassformer.trace.calls import Call, Operator
 from glassformer.trace.expressions import Expression
 from glassformer.trace.memory import Index
 
-__all__ = [
-    "Build",
-    "Rule",
-    "complex_rule",
-    "find",
-    "given",
-    "is_given",
-    "is_unwritten",
-    "mechanism",
-    "of_call",
-    "rule",
-    "rules",
-    "swapped",
-    "unwritten",
-]
-
 Build = Callable[[Call, Index], Expression | None]
 """The arithmetic of a cell; None where the operator writes nothing there."""
 _Build = TypeVar("_Build", bound=Build)
