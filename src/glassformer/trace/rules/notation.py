@@ -23,7 +23,7 @@ import math
 import operator
 import re
 from collections.abc import Callable
-from typing import cast
+from typing import Any
 
 from glassformer.trace.calls import Call
 from glassformer.trace.evaluate import FUNCTIONS, evaluate
@@ -38,15 +38,16 @@ from glassformer.trace.expressions import (
     Operation,
     Operator,
     Scalar,
-    multiply,
 )
 from glassformer.trace.memory import View
 from glassformer.trace.rules.operands import broadcast
 
-Part = Expression | str | bool | None
-"""A piece of a formula; texts, truths and None are settings, which make no cell."""
-_Parts = dict[str, Part]
-_Write = Callable[[_Parts], Part]
+# A part is an expression, or a setting of which no cell is made: a text, a truth, None. It is left
+# untyped, since rules run for each cell that is looked at.
+_Parts = dict[str, Any]
+_Write = Callable[[_Parts], Any]
+_NUMBERS = (bool, int, float)
+_SETTINGS = frozenset([Number, str, type(None)])
 
 _SPELLINGS = str.maketrans(
     {"·": "*", "−": "-", "²": "**2", "³": "**3", "≤": "<=", "≥": ">=", "≠": "!=", "∞": "inf"}
@@ -74,20 +75,28 @@ class Formula:
 
     def __call__(self, call: Call, index: tuple[int | Axis, ...]) -> Expression:
         """The formula of one cell, its names being the call's arguments."""
-        parser, bound = self._parsed(), call.bound
+        parser, bound = self._parser or self._parsed(), call.bound
         parts: _Parts = {}
         for name in parser.names:
             value = bound.get(name)
-            parts[name] = broadcast(value, index) if isinstance(value, View) else _lifted(value)
-        return parser.write(parts)
+            if type(value) is View:
+                parts[name] = broadcast(value, index)
+            else:
+                parts[name] = Number(value) if isinstance(value, _NUMBERS) else value
+        made: Expression = parser.write(parts)
+        return made
 
     def of(self, **parts: Expression | Scalar | None) -> Expression:
         """The formula of these parts."""
-        return self._parsed().write({name: _lifted(part) for name, part in parts.items()})
+        parser, lifted = self._parser or self._parsed(), dict[str, Any](parts)
+        for name, part in parts.items():
+            if isinstance(part, _NUMBERS):
+                lifted[name] = Number(part)
+        made: Expression = parser.write(lifted)
+        return made
 
     def _parsed(self) -> _Parser:
-        if self._parser is None:
-            self._parser = _Parser(self.text)
+        self._parser = _Parser(self.text)
         return self._parser
 
 
@@ -102,29 +111,25 @@ class _Parser:
     def __init__(self, text: str) -> None:
         self.names: list[str] = []
         """The arguments that it reads."""
-        self._lets: list[tuple[str, _Write]] = []
+        self._lets: dict[str, _Write] = {}
         spelt = re.sub(r"√(\w+)", r"sqrt(\1)", text).replace("√", "sqrt")
         *lets, last = ast.parse(spelt.translate(_SPELLINGS)).body
         for let in lets:
             assert isinstance(let, ast.Assign) and isinstance(let.targets[0], ast.Name), text
-            self._lets.append((let.targets[0].id, self._read(let.value)))
+            symbol = let.targets[0].id
+            self._lets[symbol] = _let(symbol, self._read(let.value))
         assert isinstance(last, ast.Expr), text
-        self._last = self._read(last.value)
-
-    def write(self, parts: _Parts) -> Expression:
-        """The expression of these parts."""
-        for symbol, body in self._lets:
-            part = cast(Expression, body(parts))
-            # A cell or a number has a name of its own.
-            parts[symbol] = part if isinstance(part, Entry | Number) else Named(symbol, part)
-        return cast(Expression, self._last(parts))
+        self.write = self._read(last.value)
 
     def _read(self, node: ast.expr) -> _Write:
         match node:
             case ast.Name(id=name):
                 return self._name(name)
-            case ast.Constant(value=value):
-                return _constant(cast(Scalar | str | None, value))
+            case ast.Constant(value=str() | None as value):
+                return lambda _: value
+            case ast.Constant(value=bool() | int() | float() as value):
+                number = Number(value)
+                return lambda _: number
             case ast.BinOp(left=left, op=sign, right=right):
                 return _arithmetic(sign, self._read(left), self._read(right))
             case ast.BoolOp(op=sign, values=[left, right]):
@@ -145,33 +150,39 @@ class _Parser:
 
     def _name(self, name: str) -> _Write:
         if name in _CONSTANTS:
-            return _constant(_CONSTANTS[name].value)
-        if name not in self.names and all(name != symbol for symbol, _ in self._lets):
+            constant = _CONSTANTS[name]
+            return lambda _: constant
+        if name in self._lets:
+            return self._lets[name]
+        if name not in self.names:
             self.names.append(name)
         return operator.itemgetter(name)
 
 
-def _lifted(value: Expression | Scalar | str | None) -> Part:
-    return Number(value) if isinstance(value, bool | int | float) else value
+def _let(symbol: str, body: _Write) -> _Write:
+    def write(parts: _Parts) -> Any:
+        if symbol not in parts:
+            part = body(parts)
+            # A cell or a number has a name of its own.
+            parts[symbol] = part if type(part) in (Entry, Number) else Named(symbol, part)
+        return parts[symbol]
 
-
-def _constant(value: Scalar | str | None) -> _Write:
-    part = _lifted(value)
-    return lambda _: part
+    return write
 
 
 def _arithmetic(node: ast.AST, first: _Write, second: _Write) -> _Write:
     sign, on_numbers = _ARITHMETIC[type(node)]
 
-    def write(parts: _Parts) -> Part:
+    def write(parts: _Parts) -> Any:
         left, right = first(parts), second(parts)
         if left is None or right is None:
             return right if left is None else left
-        if isinstance(left, Number) and isinstance(right, Number) and on_numbers is not None:
-            return Number(on_numbers(left.value, right.value))
-        if sign == "*":
-            return multiply(cast(Expression, left), cast(Expression, right))
-        return Operation(sign, cast(Expression, left), cast(Expression, right))
+        if type(left) is Number:
+            if type(right) is Number and on_numbers is not None:
+                return Number(on_numbers(left.value, right.value))
+            if sign == "*" and left.value == 1:
+                return right
+        return Operation(sign, left, right)
 
     return write
 
@@ -179,46 +190,40 @@ def _arithmetic(node: ast.AST, first: _Write, second: _Write) -> _Write:
 def _comparison(node: ast.AST, first: _Write, second: _Write) -> _Write:
     sign, on_settings = _COMPARISONS[type(node)]
 
-    def write(parts: _Parts) -> Part:
+    def write(parts: _Parts) -> Any:
         left, right = first(parts), second(parts)
-        if _is_setting(left) and _is_setting(right):
-            one, other = (
-                part.value if isinstance(part, Number) else part for part in (left, right)
-            )
-            return on_settings(one, other)
-        return Operation(sign, cast(Expression, left), cast(Expression, right))
+        if type(left) in _SETTINGS and type(right) in _SETTINGS:
+            return on_settings(getattr(left, "value", left), getattr(right, "value", right))
+        return Operation(sign, left, right)
 
     return write
 
 
-def _is_setting(part: Part) -> bool:
-    return part is None or isinstance(part, Number | str | bool)
-
-
 def _minus(body: _Write) -> _Write:
-    def write(parts: _Parts) -> Part:
-        part = cast(Expression, body(parts))
-        return Number(-part.value) if isinstance(part, Number) else Function("neg", (part,))
+    def write(parts: _Parts) -> Any:
+        part = body(parts)
+        return Number(-part.value) if type(part) is Number else Function("neg", (part,))
 
     return write
 
 
 def _function(name: str, bodies: list[_Write]) -> _Write:
-    def write(parts: _Parts) -> Part:
-        arguments = [cast(Expression | None, body(parts)) for body in bodies]
-        given = tuple(argument for argument in arguments if argument is not None)
-        return given[0] if len(given) < len(arguments) else Function(name, given)
+    def write(parts: _Parts) -> Any:
+        arguments = tuple([body(parts) for body in bodies])
+        for argument in arguments:
+            if argument is None:  # one of the two that `max` and `min` have
+                return next(other for other in arguments if other is not None)
+        return Function(name, arguments)
 
     return write
 
 
 def _choice(test: _Write, yes: _Write, no: _Write) -> _Write:
-    def write(parts: _Parts) -> Part:
+    def write(parts: _Parts) -> Any:
         condition = test(parts)
-        if isinstance(condition, bool):
+        if type(condition) is bool:
             return (yes if condition else no)(parts)
-        branches = cast(tuple[Expression, Expression], (yes(parts), no(parts)))
-        return Choose(cast(Expression, condition), *branches)
+        return Choose(condition, yes(parts), no(parts))
 
     return write
 
@@ -226,7 +231,7 @@ def _choice(test: _Write, yes: _Write, no: _Write) -> _Write:
 def _unless(test: _Write, yes: _Write, no: _Write) -> _Write:
     written = _choice(test, yes, no)
 
-    def write(parts: _Parts) -> Part:
-        return written(parts) if evaluate(cast(Expression, test(parts))) else no(parts)
+    def write(parts: _Parts) -> Any:
+        return written(parts) if evaluate(test(parts)) else no(parts)
 
     return write

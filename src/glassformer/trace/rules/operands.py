@@ -32,14 +32,11 @@ def broadcast(operand: View | Scalar, index: tuple[int | Axis, ...]) -> Expressi
     """The operand's cell for an output cell, its shape broadcast as torch does."""
     if not isinstance(operand, View):
         return Number(operand)
-    skipped = len(index) - operand.ndim
-    return Entry(
-        operand,
-        tuple(
-            0 if size == 1 else place
-            for size, place in zip(operand.shape, index[skipped:], strict=True)
-        ),
-    )
+    shape = operand.shape
+    places = index[len(index) - len(shape) :]
+    if 1 in shape:
+        places = tuple([0 if size == 1 else at for size, at in zip(shape, places, strict=True)])
+    return Entry(operand, places)
 
 
 def cell(view: View, *index: int | Axis) -> Entry:

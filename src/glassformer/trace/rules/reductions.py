@@ -236,10 +236,12 @@ def norm(call: Call, index: Index) -> Expression:
     order = call.bound.get("ord", call.bound.get("p", 2))
     order = 2.0 if order is None else float(order)
     size = Function("abs", (cells,))
-    if math.isinf(order):
-        return Reduce("max" if order > 0 else "min", size, axes) if axes else size
     if order == 0:
         return total(Operation("≠", cells, Number(0)), *axes)
+    if not axes:
+        return size
+    if math.isinf(order):
+        return Reduce("max" if order > 0 else "min", size, axes)
     if order == 1:
         return total(size, *axes)
     if order == 2:
