@@ -263,7 +263,7 @@ class _Moves:
         return view, tuple(int(part) for part in at)
 
 
-def _moved(output: int) -> Build:
+def moved(output: int) -> Build:
     """The cell that the operator moved here, or 0 where it moved none."""
 
     def build(call: Call, index: Index) -> Expression:
@@ -296,7 +296,7 @@ MOVES = """
 """
 """Operators that give each cell of theirs from one cell of an operand, or 0."""
 
-mechanism(_moved, *MOVES.split())
+mechanism(moved, *MOVES.split())
 
 
 @rule("tril", "triu")
