@@ -129,3 +129,44 @@ def test_sampling_an_image_or_a_volume(mode: str, padding: str, aligned: bool, a
     assert report.ok, str(report)
     assert report.opaque == []
     torch.testing.assert_close(traced.outputs["output"].value, sample(x, grid))
+
+
+@pytest.mark.parametrize(("padding", "last"), [(-1, False), (1, False), (-1, True)])
+def test_the_largest_of_a_bag_says_whose_row_it_is(padding: int, last: bool) -> None:
+    """All four outputs are the kernel's, an empty bag among them."""
+    torch.manual_seed(0)
+    weight, starts = torch.randn(4, 3), torch.tensor([0, 2, 2, 5] if last else [0, 2, 2])
+
+    def bag() -> tuple[Tensor, ...]:
+        made: tuple[Tensor, ...] = torch.ops.aten._embedding_bag(
+            weight, IDS, starts, False, 2, False, None, last, padding
+        )
+        return made
+
+    for ours, expected in zip(trace(bag).outputs.values(), bag(), strict=True):
+        assert torch.equal(ours.value, expected)
+
+
+TURNS = torch.complex(torch.linspace(-2, 2, 6), torch.linspace(3, 0, 6)).reshape(2, 3)
+MATRIX, OFFSET = TURNS.repeat(2, 1) * (1 + 2j), TURNS.flatten()[:4]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda: F.linear(TURNS, MATRIX, OFFSET),
+        lambda: torch.einsum("ij,kj->ik", TURNS, MATRIX),
+        lambda: TURNS.sum(1) + TURNS.sum() + TURNS.mean(0, keepdim=True)[0, :2],
+        lambda: F.silu(TURNS) + TURNS.reciprocal() + (1 - TURNS),
+        lambda: torch.cat([TURNS, MATRIX])[torch.tensor([0, 4, 2])],
+    ],
+    ids=["linear", "einsum", "sum", "silu", "moves"],
+)
+def test_complex_numbers_are_written_out_where_only_real_ones_have_a_rule(
+    function: Callable[[], Tensor],
+) -> None:
+    traced = trace(function)
+    report = traced.verify()
+    assert report.ok, str(report)
+    assert report.opaque == []
+    torch.testing.assert_close(traced.outputs["output"].value, torch.view_as_real(function()))

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from glassformer.errors import TraceError
 from glassformer.nn import build, presets
 from glassformer.trace import Trace, trace
-from glassformer.trace.training import trace_training_step
-from glassformer.trace.training.derivatives import Forward, Gradients, registry
+from glassformer.trace.training import derivatives, trace_training_step
+from glassformer.trace.training.derivatives import Forward, Gradients
 
 X = torch.linspace(-2, 2, 24).reshape(2, 3, 4).sin()
 
@@ -274,6 +274,6 @@ def test_a_wrong_derivative_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     def forgets_the_slope(_forward: Forward, g: Tensor) -> Gradients:
         yield "self", g
 
-    monkeypatch.setitem(registry._DERIVATIVES, "relu", forgets_the_slope)
+    monkeypatch.setitem(derivatives._DERIVATIVES, "relu", forgets_the_slope)
     with pytest.raises(TraceError, match="differs from autograd's"):
         traced_and_gradients(Map(torch.relu), X, loss=lambda y: y.sum())

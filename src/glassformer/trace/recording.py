@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from glassformer.trace.calls import Call
 from glassformer.trace.cell_block import Places
@@ -62,6 +62,8 @@ class Recording:
     notes: list[str] = field(default_factory=list)
     pins: dict[tuple[int, int], Places] = field(default_factory=dict)
     """The cells that an edit set, by call and output: their values follow from no operand."""
+    ran: frozenset[type[nn.Module]] = frozenset()
+    """The classes of the modules that ran."""
 
     def emptied(self) -> Recording:
         """What remains when its numbers are let go."""

@@ -15,7 +15,7 @@ from glassformer.errors import TraceError
 from glassformer.trace import rules
 from glassformer.trace.cell_block import CellBlock, Flat, select
 from glassformer.trace.memory import Index, View
-from glassformer.trace.rules.overflow import held
+from glassformer.trace.rules.operands import held
 
 if TYPE_CHECKING:
     from glassformer.trace.calls import Call

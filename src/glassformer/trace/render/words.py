@@ -271,9 +271,9 @@ _CHINESE = {
     ),
     "note: evaluation": "模块处于训练模式，追踪时使用评估模式",
     "note: fast path": (
-        "{name} 的 {all} 个单元格中有 {count} 个与模块在评估模式、不求梯度时的结果不同，"
+        "{name} 的 {all} 个单元格中有 {count} 个与 torch 在评估模式、不求梯度时的结果不同，"
         "位于 {places}（最大相差 {gap}，在 {worst}）：此时 torch 走快速路径，填充位置上留下 0；"
-        "追踪显示的是求梯度时所走的路径"
+        "关闭快速路径后两者一致"
     ),
     "note: other numbers": (
         "{name} 的 {all} 个单元格中有 {count} 个与不追踪时的结果不同，位于 {places}"

@@ -6,6 +6,8 @@ complex numbers without changing them are views, for the most part, and need no 
 
 from __future__ import annotations
 
+import math
+
 from glassformer.trace.calls import Call
 from glassformer.trace.expressions import (
     Axis,
@@ -23,12 +25,10 @@ from glassformer.trace.expressions import (
     total,
 )
 from glassformer.trace.memory import Index, View
-from glassformer.trace.rules.layout import copy, pad, reshape
-from glassformer.trace.rules.operands import broadcast, cell
+from glassformer.trace.rules.layout import copy, moved, pad, reshape
+from glassformer.trace.rules.operands import broadcast, cell, row
 from glassformer.trace.rules.products import factors
 from glassformer.trace.rules.registry import complex_rule
-
-__all__: list[str] = []
 
 _Pair = tuple[Expression, Expression | None]
 
@@ -159,6 +159,7 @@ def cast(call: Call, index: Index) -> Expression:
 complex_rule("clone", "contiguous")(copy)
 complex_rule("reshape", "flatten")(reshape)
 complex_rule("constant_pad_nd")(pad)
+complex_rule("cat", "concat", "index", "index_select", "gather")(moved(0))
 
 
 def _parts(view: View, *index: int | Axis) -> _Pair:
@@ -179,3 +180,13 @@ def product(call: Call, index: Index) -> Expression:
     if call.operator.name == "vdot" and imaginary is not None:
         imaginary = Function("neg", (imaginary,))
     return total(_times((real, imaginary), other, part), k)
+
+
+@complex_rule("sum", "mean")
+def complex_sum(call: Call, index: Index) -> Expression:
+    """Each part on its own."""
+    x = call.view("self")
+    entry, axes = row(x, index, call.axes("dim", x.ndim - 1), call.flag("keepdim"))
+    summed = total(entry, *axes)
+    count = math.prod(axis.size for axis in axes)
+    return divide(summed, count) if call.operator.name == "mean" and axes else summed

@@ -15,8 +15,6 @@ from torch import Tensor, nn
 from glassformer.errors import TraceError
 from glassformer.trace.notes import Note
 
-__all__ = ["Agreement"]
-
 # What rounding in another order may change, relative to the largest number of the tensor.
 _GRADIENT = 1e-4
 _WEIGHT = 1e-6

@@ -22,13 +22,9 @@ from glassformer.trace.recording import Labels, Program, Recording, Source
 from glassformer.trace.switches import differentiable, recording
 from glassformer.trace.trace import Trace
 from glassformer.trace.training.agreement import Agreement
-from glassformer.trace.training.backward import Backward
-from glassformer.trace.training.forward import ForwardPass
-from glassformer.trace.training.recorder import TrainingRecorder
-from glassformer.trace.training.scribe import Scribe
-from glassformer.trace.training.update import Updates
-
-__all__ = ["trace_training_step"]
+from glassformer.trace.training.backward import Backward, ForwardPass
+from glassformer.trace.training.optimisers import Updates
+from glassformer.trace.training.scribe import Scribe, TrainingRecorder
 
 Loss = Callable[[Any], Tensor]
 
