@@ -11,7 +11,7 @@ from glassformer.lessons.auditing import CATALOGUE, Change, Scene, Slip, run
 from glassformer.lessons.formulas import Node, Numbers, evaluate, exactly, parse, show
 from glassformer.lessons.formulas.evaluate import Evaluator, Work, WorkSpentError
 from glassformer.lessons.formulas.functions import write_out
-from glassformer.lessons.formulas.tree import Name, Number, replace_all, walk
+from glassformer.lessons.formulas.terms import Name, Number, replace_all, walk
 from glassformer.lessons.report import to_markdown
 
 X = [[1, 2], [3, -5]]

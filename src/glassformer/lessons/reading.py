@@ -13,7 +13,7 @@ from glassformer.lessons.example import Bilingual, Digits, Example, Quotation, S
 from glassformer.lessons.formulas import FUNCTIONS, Words, names_of, parse
 from glassformer.lessons.formulas.evaluate import Work
 from glassformer.lessons.formulas.functions import NAMES, written_out
-from glassformer.lessons.formulas.tree import Call, Node, walk
+from glassformer.lessons.formulas.terms import Call, Node, walk
 from glassformer.lessons.formulas.values import MOST_CHARACTERS, MOST_NUMBERS
 from glassformer.lessons.notation import Notation
 from glassformer.lessons.printed import read_digits

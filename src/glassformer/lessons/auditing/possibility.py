@@ -23,7 +23,7 @@ from glassformer.lessons.auditing.search import Committed, Explanation
 from glassformer.lessons.example import Bilingual, Digits, Step
 from glassformer.lessons.formulas import FormulaError
 from glassformer.lessons.formulas.evaluate import Work, WorkSpentError
-from glassformer.lessons.formulas.tree import (
+from glassformer.lessons.formulas.terms import (
     Binary,
     Call,
     Index,

@@ -24,7 +24,7 @@ from glassformer.lessons.formulas import FormulaError
 from glassformer.lessons.formulas.affine import closer
 from glassformer.lessons.formulas.evaluate import Evaluator, Work, WorkSpentError
 from glassformer.lessons.formulas.functions import round_half_up, write_out
-from glassformer.lessons.formulas.tree import (
+from glassformer.lessons.formulas.terms import (
     Call,
     Name,
     Node,

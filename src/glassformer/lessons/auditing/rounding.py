@@ -17,7 +17,7 @@ from glassformer.lessons.auditing.slips.printing import rounded_before_use
 from glassformer.lessons.example import Digits, Step
 from glassformer.lessons.formulas import FormulaError
 from glassformer.lessons.formulas.evaluate import Work, WorkSpentError
-from glassformer.lessons.formulas.tree import Node
+from glassformer.lessons.formulas.terms import Node
 from glassformer.lessons.formulas.values import Numbers, Value
 
 __all__ = ["rounding_behind"]

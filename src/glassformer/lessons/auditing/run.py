@@ -21,7 +21,7 @@ from glassformer.lessons.auditing.slips import CATALOGUE, Slip
 from glassformer.lessons.example import Bilingual, Digits, Example, Quotation, Step
 from glassformer.lessons.formulas import FormulaError
 from glassformer.lessons.formulas.evaluate import Work
-from glassformer.lessons.formulas.tree import Name, Partly, walk
+from glassformer.lessons.formulas.terms import Name, Partly, walk
 from glassformer.lessons.formulas.values import Numbers, Value, Words
 
 __all__ = ["audit"]

@@ -23,7 +23,7 @@ from glassformer.lessons.auditing.slips.slip import Change, Scene, Slip
 from glassformer.lessons.example import Bilingual, Digits, Step
 from glassformer.lessons.formulas import FormulaError
 from glassformer.lessons.formulas.evaluate import Work, WorkSpentError
-from glassformer.lessons.formulas.tree import Node, walk
+from glassformer.lessons.formulas.terms import Node, walk
 from glassformer.lessons.formulas.values import Array, Numbers, Value, Words
 
 __all__ = ["Committed", "Explanation", "Search"]

@@ -10,9 +10,9 @@ Python. This package knows neither examples nor audits.
 
 from glassformer.lessons.formulas.evaluate import evaluate
 from glassformer.lessons.formulas.functions import FUNCTIONS
-from glassformer.lessons.formulas.parser import parse
-from glassformer.lessons.formulas.tokens import FormulaError
-from glassformer.lessons.formulas.tree import Node, names_of, show
+from glassformer.lessons.formulas.grammar import parse
+from glassformer.lessons.formulas.terms import FormulaError
+from glassformer.lessons.formulas.terms import Node, names_of, show
 from glassformer.lessons.formulas.values import Mask, Numbers, Value, Words, exactly
 
 __all__ = [

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.lessons.formulas.evaluate import Work, WorkSpentError
-from glassformer.lessons.formulas.tree import (
+from glassformer.lessons.formulas.terms import (
     Binary,
     Call,
     Index,

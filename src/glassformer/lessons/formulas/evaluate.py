@@ -19,8 +19,8 @@ from glassformer.lessons.formulas.functions import (
     written_out,
 )
 from glassformer.lessons.formulas.shaping import move, stacked
-from glassformer.lessons.formulas.tokens import FormulaError
-from glassformer.lessons.formulas.tree import (
+from glassformer.lessons.formulas.terms import FormulaError
+from glassformer.lessons.formulas.terms import (
     Binary,
     Call,
     Index,

@@ -15,8 +15,8 @@ from typing import Any, Literal
 import numpy as np
 
 from glassformer.lessons.formulas import intervals, reductions, shaping, wordwork
-from glassformer.lessons.formulas.tokens import FormulaError
-from glassformer.lessons.formulas.tree import (
+from glassformer.lessons.formulas.terms import FormulaError
+from glassformer.lessons.formulas.terms import (
     Binary,
     Call,
     Index,

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from glassformer.lessons.formulas.tokens import FormulaError
+from glassformer.lessons.formulas.terms import FormulaError
 from glassformer.lessons.formulas.values import (
     MOST_NUMBERS,
     Array,

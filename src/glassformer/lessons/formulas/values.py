@@ -15,7 +15,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from glassformer.lessons.formulas.tokens import FormulaError
+from glassformer.lessons.formulas.terms import FormulaError
 
 __all__ = [
     "MOST_AXES",

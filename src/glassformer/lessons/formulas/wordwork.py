@@ -4,7 +4,7 @@ import numpy as np
 
 from glassformer.errors import did_you_mean
 from glassformer.lessons.formulas.shaping import move
-from glassformer.lessons.formulas.tokens import FormulaError
+from glassformer.lessons.formulas.terms import FormulaError
 from glassformer.lessons.formulas.values import Numbers, Value, Words, check_size, exactly
 from glassformer.text import split_words
 

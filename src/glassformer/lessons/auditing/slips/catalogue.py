@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from glassformer.lessons.auditing.slips import formulas, masks, matrices, printing
 from glassformer.lessons.auditing.slips.slip import Change, Rule, Scene, Slip, anywhere
 from glassformer.lessons.example import Bilingual
-from glassformer.lessons.formulas.tree import Node
+from glassformer.lessons.formulas.terms import Node
 
 __all__ = ["CATALOGUE", "ROUNDING"]
 

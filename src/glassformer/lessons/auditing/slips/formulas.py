@@ -6,7 +6,7 @@ import numpy as np
 
 from glassformer.lessons.auditing.slips.slip import Change, Part, Rule, Scene
 from glassformer.lessons.example import Bilingual
-from glassformer.lessons.formulas.tree import (
+from glassformer.lessons.formulas.terms import (
     Binary,
     Call,
     Node,

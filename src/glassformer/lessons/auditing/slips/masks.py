@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from glassformer.lessons.auditing.slips.slip import Part, Scene
 from glassformer.lessons.example import Bilingual
-from glassformer.lessons.formulas.tree import Call, Node, Partly, call
+from glassformer.lessons.formulas.terms import Call, Node, Partly, call
 
 __all__ = ["mask_after_softmax", "mask_by_zero", "no_mask", "other_triangle"]
 

@@ -8,7 +8,7 @@ import numpy as np
 from glassformer.lessons.auditing.slips.slip import Change, Part, Scene, take_rows
 from glassformer.lessons.example import Bilingual, Digits
 from glassformer.lessons.formulas.functions import REDUCTIONS
-from glassformer.lessons.formulas.tree import (
+from glassformer.lessons.formulas.terms import (
     Binary,
     Call,
     Index,

@@ -15,7 +15,7 @@ import numpy as np
 
 from glassformer.lessons.example import Bilingual, Digits, Language, Step
 from glassformer.lessons.formulas import FormulaError
-from glassformer.lessons.formulas.tree import (
+from glassformer.lessons.formulas.terms import (
     Call,
     Listing,
     Name,
