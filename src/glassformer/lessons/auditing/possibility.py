@@ -17,12 +17,12 @@ from fractions import Fraction
 
 import numpy as np
 
-from glassformer.lessons.auditing.compare import Cells
-from glassformer.lessons.auditing.recompute import FromPrint
-from glassformer.lessons.auditing.search import Committed, Explanation
+from glassformer.lessons.auditing.recomputation import FromPrint
+from glassformer.lessons.auditing.verdicts import Cells, Committed, Explanation
 from glassformer.lessons.example import Bilingual, Digits, Step
 from glassformer.lessons.formulas import FormulaError
-from glassformer.lessons.formulas.evaluate import Work, WorkSpentError
+from glassformer.lessons.formulas.bounds import Array, Numbers, Words
+from glassformer.lessons.formulas.evaluator import Work, WorkSpentError
 from glassformer.lessons.formulas.terms import (
     Binary,
     Call,
@@ -35,9 +35,6 @@ from glassformer.lessons.formulas.terms import (
     Text,
     walk,
 )
-from glassformer.lessons.formulas.values import Array, Numbers, Words
-
-__all__ = ["Impossible", "impossible"]
 
 _ROOM = 1e-9  # for the rounding of float64 itself, in numbers of the size of one
 # Work in numbers computed: for a fraction in exact elimination, and for a pair of rows.

@@ -20,7 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.lessons.formulas.evaluate import Work, WorkSpentError
+from glassformer.lessons.formulas.bounds import Array, Mask, Numbers, Value
+from glassformer.lessons.formulas.evaluator import Work, WorkSpentError
 from glassformer.lessons.formulas.terms import (
     Binary,
     Call,
@@ -34,9 +35,6 @@ from glassformer.lessons.formulas.terms import (
     Slice,
     upwards,
 )
-from glassformer.lessons.formulas.values import Array, Mask, Numbers, Value
-
-__all__ = ["closer"]
 
 _EACH = 1000  # work for a node, which takes several times that of plain bounds
 _MOST_DOUBTS = 600

@@ -48,7 +48,7 @@ _CLOSING = {"(": ")", "[": "]"}
 _ENDS_VALUE = (")", "]", ".T")
 
 # A formula may come from a stranger: its length, its numbers, its brackets and its operators are
-# counted before Python sees it, so that no stack of the parser can overflow on any version.
+# counted before Python sees it, so that no stack of its parser can overflow on any version.
 _MOST_CHARACTERS = 10_000
 _MOST_DIGITS = 100  # of one number; float64 holds 17
 _MOST_OPERATORS = 1_000
@@ -65,9 +65,16 @@ class _Token:
 
 def parse(formula: str) -> Node:
     """The graph of a formula; raises `FormulaError` with the column of the first mistake."""
-    tokens = list(_tokens(formula))
-    _check_nesting(tokens, len(formula) + 1)
-    return _Reader(tokens, len(formula) + 1).read()
+    tokens, end = list(_tokens(formula)), len(formula) + 1
+    made: Node | None = None
+    # A sum is put together here, term by term: to Python, one of n terms is n levels deep.
+    for sign, term in _check(tokens, end):
+        node = _Reader(term, end).read()
+        made = (
+            node if made is None or sign is None else Binary(sign.python, made, node, sign.column)
+        )
+    assert made is not None
+    return made
 
 
 def _tokens(formula: str) -> Iterator[_Token]:
@@ -97,8 +104,12 @@ def _tokens(formula: str) -> Iterator[_Token]:
             count += 1
 
 
-def _check_nesting(tokens: list[_Token], end: int) -> None:
-    """Brackets that fit together, an operator between values, and neither too many nor too deep."""
+def _check(tokens: list[_Token], end: int) -> list[tuple[_Token | None, list[_Token]]]:
+    """The terms of the formula, each with the sign before it.
+
+    Brackets fit together, an operator stands between values, and nothing is too deep for Python.
+    """
+    terms: list[tuple[_Token | None, list[_Token]]] = [(None, [])]
     open_: list[str] = []
     operators = signs = 0
     after_value = False
@@ -106,7 +117,15 @@ def _check_nesting(tokens: list[_Token], end: int) -> None:
         sign, is_value = token.python, token.kind != "sign"
         if is_value and after_value:
             closing = repr(open_[-1]) if open_ else "the end of the formula"
-            raise FormulaError(f"expected an operator or {closing}, got {token.text!r}", token.column)
+            raise FormulaError(
+                f"expected an operator or {closing}, got {token.text!r}", token.column
+            )
+        if sign in ("+", "-") and after_value and not open_:
+            terms.append((token, []))
+            operators = signs = 0
+            after_value = False
+            continue
+        terms[-1][1].append(token)
         after_value = is_value or sign in _ENDS_VALUE
         signs = signs + 1 if sign in ("-", "**") else 0 if is_value else signs
         operators += not is_value and sign not in "()[],:="
@@ -118,10 +137,11 @@ def _check_nesting(tokens: list[_Token], end: int) -> None:
             raise FormulaError(f"nested deeper than {_DEEPEST} levels", token.column)
         if operators > _MOST_OPERATORS:
             raise FormulaError(
-                f"expected at most {_MOST_OPERATORS} operators in a formula", token.column
+                f"expected at most {_MOST_OPERATORS} operators in a term", token.column
             )
     if open_:
         raise FormulaError(f"expected {open_[-1]!r}, got the end of the formula", end)
+    return terms
 
 
 class _Reader:
@@ -157,6 +177,10 @@ class _Reader:
         if place == len(self._tokens):
             return FormulaError(f"expected {expected}, got the end of the formula", self._end)
         token = self._tokens[place]
+        if token.kind != "sign":  # Python points at the beginning of what it cannot read
+            return FormulaError(
+                f"expected a formula, got none from {token.text!r} on", token.column
+            )
         return FormulaError(f"expected {expected}, got {token.text!r}", token.column)
 
     def _place(self, offset: int) -> int:

@@ -23,6 +23,7 @@ import numpy as np
 
 from glassformer.errors import ConfigError
 
+
 class FormulaError(ConfigError):
     """A formula that cannot be read or computed; says at which column, if it is known."""
 

@@ -18,12 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.errors import ConfigError
-from glassformer.lessons.auditing.compare import Cells, Comparison, compare, overlap
+from glassformer.lessons.auditing.verdicts import Cells, Comparison, compare, overlap
 from glassformer.lessons.example import Digits, Example, Step
 from glassformer.lessons.formulas import FormulaError
 from glassformer.lessons.formulas.affine import closer
-from glassformer.lessons.formulas.evaluate import Evaluator, Work, WorkSpentError
-from glassformer.lessons.formulas.functions import round_half_up, write_out
+from glassformer.lessons.formulas.bounds import Array, Numbers, Value, Words, exactly
+from glassformer.lessons.formulas.evaluator import Evaluator, Work, WorkSpentError
+from glassformer.lessons.formulas.library import round_half_up, write_out
 from glassformer.lessons.formulas.terms import (
     Call,
     Name,
@@ -33,9 +34,6 @@ from glassformer.lessons.formulas.terms import (
     names_of,
     replace_each,
 )
-from glassformer.lessons.formulas.values import Array, Numbers, Value, Words, exactly
-
-__all__ = ["EndToEnd", "FromPrint", "Rewritten", "right_values"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,21 +10,24 @@ from itertools import combinations
 import numpy as np
 
 from glassformer.errors import expect
-from glassformer.lessons.auditing.compare import Comparison, compare
 from glassformer.lessons.auditing.possibility import Impossible, impossible
 from glassformer.lessons.auditing.quotation import judge_quotation
-from glassformer.lessons.auditing.recompute import EndToEnd, FromPrint
-from glassformer.lessons.auditing.results import Audit, StepResult
-from glassformer.lessons.auditing.rounding import rounding_behind
-from glassformer.lessons.auditing.search import Explanation, Search
-from glassformer.lessons.auditing.slips import CATALOGUE, Slip
+from glassformer.lessons.auditing.recomputation import EndToEnd, FromPrint
+from glassformer.lessons.auditing.search import Search, rounding_behind
+from glassformer.lessons.auditing.slip import Slip
+from glassformer.lessons.auditing.slip_catalogue import CATALOGUE
+from glassformer.lessons.auditing.verdicts import (
+    Audit,
+    Comparison,
+    Explanation,
+    StepResult,
+    compare,
+)
 from glassformer.lessons.example import Bilingual, Digits, Example, Quotation, Step
 from glassformer.lessons.formulas import FormulaError
-from glassformer.lessons.formulas.evaluate import Work
+from glassformer.lessons.formulas.bounds import Numbers, Value, Words
+from glassformer.lessons.formulas.evaluator import Work
 from glassformer.lessons.formulas.terms import Name, Partly, walk
-from glassformer.lessons.formulas.values import Numbers, Value, Words
-
-__all__ = ["audit"]
 
 _NOT_PRINTED = Bilingual("not printed", "文中没有给出数值")
 _NO_NUMBER = Bilingual(
