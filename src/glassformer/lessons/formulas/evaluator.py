@@ -69,15 +69,21 @@ class WorkSpentError(Exception):
 
 @dataclass
 class Work:
-    """How much may still be computed, in numbers; counted, not timed: the same on any machine."""
+    """How much may still be computed, in numbers; counted, not timed: the same on any machine.
+
+    What is done counts for the `whole` as well, of which this is a part.
+    """
 
     left: int = _MOST_WORK
+    whole: Work | None = None
 
     def take(self, numbers: int) -> None:
         """Count so many numbers; raises `WorkSpentError` where they are too many."""
         self.left -= numbers
         if self.left < 0:
             raise WorkSpentError
+        if self.whole is not None:
+            self.whole.take(numbers)
 
 
 def evaluate(node: Node, values: Mapping[str, Value], lay_over: LayOver | None = None) -> Value:
