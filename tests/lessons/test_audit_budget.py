@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from glassformer.lessons import Bilingual, audit, read_example
-from glassformer.lessons.auditing import CATALOGUE, Change, Scene, Slip, run
+from glassformer.lessons.auditing import CATALOGUE, Change, Scene, Slip, judgement
 from glassformer.lessons.formulas import Node, Numbers, evaluate, exactly, parse, show
-from glassformer.lessons.formulas.evaluate import Evaluator, Work, WorkSpentError
-from glassformer.lessons.formulas.functions import write_out
-from glassformer.lessons.formulas.tree import Name, Number, replace_all, walk
+from glassformer.lessons.formulas.evaluator import Evaluator, Work, WorkSpentError
+from glassformer.lessons.formulas.library import write_out
+from glassformer.lessons.formulas.terms import Name, Number, replace_all, walk
 from glassformer.lessons.report import to_markdown
 
 X = [[1, 2], [3, -5]]
@@ -88,7 +88,7 @@ def test_a_long_chain_of_unprinted_sums_is_judged(
     right = [[2**length * number if number > 0 else number for number in row] for row in X]
     text = chain(length, right) if length < 40 else chain(length, [[None, None], [None, -5]])
     assert audit(read_example(text, "t", "t"))["y"].verdict == "agrees"
-    monkeypatch.setattr(run, "MOST_WORK", 300_000)
+    monkeypatch.setattr(judgement, "MOST_WORK", 300_000)
     wrong = audit(read_example(chain(length, [[7, 7], [7, 7]]), "t", "t"))["y"]
     assert wrong.verdict == "wrong"
 
@@ -97,7 +97,7 @@ def test_a_long_chain_of_unprinted_sums_is_judged(
 def test_nested_normalisation_with_wrong_digits_is_judged(
     depth: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run, "MOST_WORK", 300_000)
+    monkeypatch.setattr(judgement, "MOST_WORK", 300_000)
     steps = [
         {"id": "x", "printed": X},
         {"id": "y", "formula": nested(depth), "printed": [[3, 4], [3, 4]], "decimals": 0},
@@ -109,7 +109,7 @@ def test_a_search_that_is_not_finished_says_so(monkeypatch: pytest.MonkeyPatch) 
     example = read_example(chain(4, [[700, 711], [723, 741]]), "t", "t")
     whole = audit(example)["y"]
     assert (whole.slip("en"), whole.note) == ("no known slip", None)
-    monkeypatch.setattr(run, "MOST_WORK", 20_000)
+    monkeypatch.setattr(judgement, "MOST_WORK", 20_000)
     found = audit(example)
     data = found["y"].to_dict("en")
     assert (data["verdict"], data["slip"]) == ("wrong", None)
@@ -124,7 +124,7 @@ def test_one_hard_step_leaves_work_for_the_others(monkeypatch: pytest.MonkeyPatc
     steps = json.loads(chain(8, [[700, 711], [723, 741]]))["steps"]
     by_number = [[1, 4], [9, 25]]
     steps.append({"id": "z", "formula": "s0 @ s0", "printed": by_number, "decimals": 0})
-    monkeypatch.setattr(run, "MOST_WORK", 1_000_000)
+    monkeypatch.setattr(judgement, "MOST_WORK", 1_000_000)
     found = audit(read_example(json.dumps({"steps": steps}), "t", "t"))
     assert found["y"].note is not None
     assert ("elementwise",) in [part.kinds for part in found["z"].explanations]

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from glassformer.lessons.formulas import Node, Numbers, evaluate, exactly, parse
 from glassformer.lessons.formulas.affine import Affine, _inverse, closer
-from glassformer.lessons.formulas.evaluate import Evaluator, Work
-from glassformer.lessons.formulas.functions import write_out
+from glassformer.lessons.formulas.evaluator import Evaluator, Work
+from glassformer.lessons.formulas.library import write_out
 
 FORMULAS = [
     "x + y", "x - y", "x * y", "x / y", "x @ y", "x ^ 2", "x ^ 3", "abs(x) ^ y", "-x", "abs(x)",

@@ -20,7 +20,7 @@ from glassformer.lessons.formulas import (
     parse,
     show,
 )
-from glassformer.lessons.formulas.tree import Binary, Call, Index, Name, Negative, Node, Number
+from glassformer.lessons.formulas.terms import Binary, Call, Index, Name, Negative, Node, Number
 from glassformer.nn import attend_written
 from glassformer.nn.positions import sinusoidal_table
 

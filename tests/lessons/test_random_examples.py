@@ -8,7 +8,7 @@ import pytest
 
 from glassformer.errors import ConfigError
 from glassformer.lessons import audit, read_example
-from glassformer.lessons.formulas.functions import FUNCTIONS, NAMES
+from glassformer.lessons.formulas.library import FUNCTIONS, NAMES
 from glassformer.lessons.report import to_html, to_markdown
 
 GIVEN: list[dict[str, Any]] = [

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from glassformer.lessons.auditing.compare import Cells
-from glassformer.lessons.auditing.results import Audit, StepResult, Verdict
+from glassformer.lessons.auditing.verdicts import Audit, Cells, StepResult, Verdict
 from glassformer.lessons.example import Digits, Language
-from glassformer.lessons.formulas.values import Numbers, Words
+from glassformer.lessons.formulas.bounds import Numbers, Words
 from glassformer.lessons.wording import VERDICT_NAMES, WORDS
 
 __all__ = ["Cell", "Grid", "Row", "counted", "grids", "rows"]

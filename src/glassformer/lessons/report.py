@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from glassformer.lessons.auditing.results import Audit, Verdict
+from glassformer.lessons.auditing.verdicts import Audit, Verdict
 from glassformer.lessons.example import Language
 from glassformer.lessons.findings import Cell, Grid, counted, grids, rows
 from glassformer.lessons.prose import Prose

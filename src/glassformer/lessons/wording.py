@@ -1,6 +1,6 @@
 """What the reports say, in both languages."""
 
-from glassformer.lessons.auditing.results import Verdict
+from glassformer.lessons.auditing.verdicts import Verdict
 from glassformer.lessons.example import Bilingual
 
 __all__ = ["MARKS", "VERDICT_MEANINGS", "VERDICT_NAMES", "WORDS"]

@@ -10,10 +10,17 @@ end to end), `slips/` (the catalogue), `search` (which slip it was), `diagnosis`
 (what else can be said), `run` (the verdicts), `results` (what is handed back).
 """
 
-from glassformer.lessons.auditing.results import VERDICTS, Audit, StepResult, Verdict
-from glassformer.lessons.auditing.run import audit
-from glassformer.lessons.auditing.search import Committed, Explanation
-from glassformer.lessons.auditing.slips import CATALOGUE, Change, Scene, Slip, anywhere
+from glassformer.lessons.auditing.judgement import audit
+from glassformer.lessons.auditing.slip import Change, Scene, Slip, anywhere
+from glassformer.lessons.auditing.slip_catalogue import CATALOGUE
+from glassformer.lessons.auditing.verdicts import (
+    VERDICTS,
+    Audit,
+    Committed,
+    Explanation,
+    StepResult,
+    Verdict,
+)
 
 __all__ = [
     "CATALOGUE",

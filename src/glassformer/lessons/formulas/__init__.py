@@ -8,12 +8,11 @@ Read `tree` and `parser` (what can be written), `values` and `intervals` (number
 Python. This package knows neither examples nor audits.
 """
 
-from glassformer.lessons.formulas.evaluate import evaluate
-from glassformer.lessons.formulas.functions import FUNCTIONS
-from glassformer.lessons.formulas.parser import parse
-from glassformer.lessons.formulas.tokens import FormulaError
-from glassformer.lessons.formulas.tree import Node, names_of, show
-from glassformer.lessons.formulas.values import Mask, Numbers, Value, Words, exactly
+from glassformer.lessons.formulas.bounds import Mask, Numbers, Value, Words, exactly
+from glassformer.lessons.formulas.evaluator import evaluate
+from glassformer.lessons.formulas.grammar import parse
+from glassformer.lessons.formulas.library import FUNCTIONS
+from glassformer.lessons.formulas.terms import FormulaError, Node, names_of, show
 
 __all__ = [
     "FUNCTIONS",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import torch
 
 from glassformer.lessons.example import Bilingual, Digits, Example, Language
-from glassformer.lessons.formulas.values import Words
+from glassformer.lessons.formulas.bounds import Words
 from glassformer.lessons.reading import load_example
 from glassformer.lessons.walks.attending import AttentionWalk, feed_forward_step, norm_step
 from glassformer.lessons.walks.by_hand_model import (

@@ -15,7 +15,8 @@ import numpy as np
 
 from glassformer.lessons.example import Bilingual, Digits, Language, Step
 from glassformer.lessons.formulas import FormulaError
-from glassformer.lessons.formulas.tree import (
+from glassformer.lessons.formulas.bounds import Array, Numbers, Value, Words
+from glassformer.lessons.formulas.terms import (
     Call,
     Listing,
     Name,
@@ -27,10 +28,6 @@ from glassformer.lessons.formulas.tree import (
     show,
     walk,
 )
-from glassformer.lessons.formulas.values import Array, Numbers, Value, Words
-
-__all__ = ["Change", "Part", "Rule", "Scene", "Slip", "anywhere", "take_rows"]
-
 
 _SIZES = ("rows", "columns", "count")
 _LARGEST_SIZE = 100_000

@@ -1,14 +1,17 @@
 """Slips with whole matrices: the wrong axis, the wrong way round, the wrong one, the wrong row."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from itertools import permutations
 
 import numpy as np
 
-from glassformer.lessons.auditing.slips.slip import Change, Part, Scene, take_rows
+from glassformer.lessons.auditing.slip import Change, Part, Scene, take_rows
 from glassformer.lessons.example import Bilingual, Digits
-from glassformer.lessons.formulas.functions import REDUCTIONS
-from glassformer.lessons.formulas.tree import (
+from glassformer.lessons.formulas.bounds import Numbers
+from glassformer.lessons.formulas.library import REDUCTIONS
+from glassformer.lessons.formulas.terms import (
     Binary,
     Call,
     Index,
@@ -20,25 +23,6 @@ from glassformer.lessons.formulas.tree import (
     Slice,
     call,
 )
-from glassformer.lessons.formulas.values import Numbers
-
-__all__ = [
-    "another_matrix",
-    "another_operand",
-    "another_slice",
-    "factor_left_out",
-    "factors_exchanged",
-    "joined_otherwise",
-    "number_by_number",
-    "product_missed",
-    "result_transposed",
-    "rows_exchanged",
-    "rows_mixed",
-    "term_left_out",
-    "term_twice",
-    "transposed",
-    "wrong_axis",
-]
 
 _NAMES = {
     "std": Bilingual("standard deviation", "标准差"),

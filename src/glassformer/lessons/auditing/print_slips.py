@@ -1,14 +1,17 @@
 """Slips between computing and printing: rounding, cutting off, copying, losing a token."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
 
-from glassformer.lessons.auditing.slips.slip import Change, Part, Scene, take_rows
+from glassformer.lessons.auditing.slip import Change, Part, Scene, take_rows
 from glassformer.lessons.example import Bilingual, Digits
-from glassformer.lessons.formulas.functions import round_half_up
-from glassformer.lessons.formulas.tree import (
+from glassformer.lessons.formulas.bounds import Array, Numbers, Words
+from glassformer.lessons.formulas.library import round_half_up
+from glassformer.lessons.formulas.terms import (
     Binary,
     Call,
     Known,
@@ -21,17 +24,6 @@ from glassformer.lessons.formulas.tree import (
     Text,
     call,
 )
-from glassformer.lessons.formulas.values import Array, Numbers, Words
-
-__all__ = [
-    "cut_off",
-    "digits_exchanged",
-    "fitted_to_one",
-    "point_moved",
-    "rounded_before_use",
-    "sign_lost",
-    "token_dropped",
-]
 
 _ROUNDED_CALLS = {"softmax", "mean", "std", "var", "sum", "geometric_mean"}
 

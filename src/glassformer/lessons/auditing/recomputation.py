@@ -18,13 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.errors import ConfigError
-from glassformer.lessons.auditing.compare import Cells, Comparison, compare, overlap
+from glassformer.lessons.auditing.verdicts import Cells, Comparison, compare, overlap
 from glassformer.lessons.example import Digits, Example, Step
 from glassformer.lessons.formulas import FormulaError
 from glassformer.lessons.formulas.affine import closer
-from glassformer.lessons.formulas.evaluate import Evaluator, Work, WorkSpentError
-from glassformer.lessons.formulas.functions import round_half_up, write_out
-from glassformer.lessons.formulas.tree import (
+from glassformer.lessons.formulas.bounds import Array, Numbers, Value, Words, exactly
+from glassformer.lessons.formulas.evaluator import Evaluator, Work, WorkSpentError
+from glassformer.lessons.formulas.library import round_half_up, write_out
+from glassformer.lessons.formulas.terms import (
     Call,
     Name,
     Node,
@@ -33,9 +34,6 @@ from glassformer.lessons.formulas.tree import (
     names_of,
     replace_each,
 )
-from glassformer.lessons.formulas.values import Array, Numbers, Value, Words, exactly
-
-__all__ = ["EndToEnd", "FromPrint", "Rewritten", "right_values"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,19 +57,20 @@ class FromPrint:
     give, and `misfits` says why the printed ones give nothing.
     """
 
-    def __init__(self, example: Example) -> None:
+    def __init__(self, example: Example, whole: Work | None = None) -> None:
         self.example = example
+        self._whole = whole
         self.computed: dict[str, Value] = {}
         self.used: dict[str, Value] = {}
         self.faces: dict[str, Value] = {}
         self.trees: dict[str, Node] = {}
         self.misfits: dict[str, FormulaError] = {}
         self._wrong: Mapping[str, Comparison] = {}
-        self._closer = Work()
+        self._closer = Work(whole=whole)
         self._mistaken: set[str] = set()
         self._below: set[str] = set()
-        self._bounds = Evaluator(self.used, self._lay_over, Work())
-        self._face_values = Evaluator(self.faces, self._lay_over, Work())
+        self._bounds = Evaluator(self.used, self._lay_over, Work(whole=whole))
+        self._face_values = Evaluator(self.faces, self._lay_over, Work(whole=whole))
         for step in example.in_order():
             self._take(step)
 
@@ -104,7 +103,8 @@ class FromPrint:
             if self._mistaken & self.example.ancestors(step) and not isinstance(
                 error, _TooMuchError
             ):
-                value = right_values(self.example, self.faces, until=step).get(step.id)
+                right = right_values(self.example, self.faces, Work(whole=self._whole), until=step)
+                value = right.get(step.id)
             if value is None:
                 raise _located(self.example, step, error) from error
             self.misfits[step.id] = error
@@ -245,14 +245,16 @@ def _leave_room(softmax: Call, digits: Digits, low: np.ndarray, high: np.ndarray
 class EndToEnd:
     """The right value of every step, and the one that rounding at each printed step would give."""
 
-    def __init__(self, example: Example, from_print: FromPrint) -> None:
-        self.exact = right_values(example, from_print.faces)
-        self.rounded = right_values(example, from_print.faces, rounded=True)
+    def __init__(self, example: Example, from_print: FromPrint, whole: Work | None = None) -> None:
+        faces = from_print.faces
+        self.exact = right_values(example, faces, Work(whole=whole))
+        self.rounded = right_values(example, faces, Work(whole=whole), rounded=True)
 
 
 def right_values(
     example: Example,
     faces: Mapping[str, Value],
+    work: Work,
     *,
     rounded: bool = False,
     until: Step | None = None,
@@ -262,7 +264,6 @@ def right_values(
     `rounded` rounds each as it is printed.
     """
     values: dict[str, Value] = {}
-    work = Work()
     for step in example.in_order():
         value = _from_values(step, values, work)
         if value is None:

@@ -10,21 +10,24 @@ from itertools import combinations
 import numpy as np
 
 from glassformer.errors import expect
-from glassformer.lessons.auditing.compare import Comparison, compare
 from glassformer.lessons.auditing.possibility import Impossible, impossible
 from glassformer.lessons.auditing.quotation import judge_quotation
-from glassformer.lessons.auditing.recompute import EndToEnd, FromPrint
-from glassformer.lessons.auditing.results import Audit, StepResult
-from glassformer.lessons.auditing.rounding import rounding_behind
-from glassformer.lessons.auditing.search import Explanation, Search
-from glassformer.lessons.auditing.slips import CATALOGUE, Slip
+from glassformer.lessons.auditing.recomputation import EndToEnd, FromPrint
+from glassformer.lessons.auditing.search import Search, rounding_behind
+from glassformer.lessons.auditing.slip import Slip
+from glassformer.lessons.auditing.slip_catalogue import CATALOGUE
+from glassformer.lessons.auditing.verdicts import (
+    Audit,
+    Comparison,
+    Explanation,
+    StepResult,
+    compare,
+)
 from glassformer.lessons.example import Bilingual, Digits, Example, Quotation, Step
 from glassformer.lessons.formulas import FormulaError
-from glassformer.lessons.formulas.evaluate import Work
-from glassformer.lessons.formulas.tree import Name, Partly, walk
-from glassformer.lessons.formulas.values import Numbers, Value, Words
-
-__all__ = ["audit"]
+from glassformer.lessons.formulas.bounds import Numbers, Value, Words
+from glassformer.lessons.formulas.evaluator import Work
+from glassformer.lessons.formulas.terms import Name, Partly, walk
 
 _NOT_PRINTED = Bilingual("not printed", "文中没有给出数值")
 _NO_NUMBER = Bilingual(
@@ -38,7 +41,8 @@ _MISFITS = Bilingual(
 )
 _NOT_SEARCHED = Bilingual("cause not searched further", "未继续查找原因")
 
-# How much is computed to explain what is wrong in one example, in numbers: a second or two.
+# How much is computed for one example in all, and of that to explain what is wrong, in numbers.
+MOST_IN_ALL = 40_000_000
 MOST_WORK = 12_000_000
 _MOST_MISPRINTS = 4  # wrong inputs of one step of which every choice is tried
 
@@ -57,13 +61,17 @@ class _Judge:
     def __init__(self, example: Example, slips: Sequence[Slip]) -> None:
         self._example = example
         self._slips = slips
-        self._from_print = FromPrint(example)
-        self._chains = EndToEnd(example, self._from_print)
+        self._whole = Work(MOST_IN_ALL)
+        self._from_print = FromPrint(example, self._whole)
+        self._chains = EndToEnd(example, self._from_print, self._whole)
         self._wrong: dict[str, Comparison] = {}
-        self._remarks = Work(MOST_WORK)
-        self._misprints = Work()  # verdicts hang on it, causes do not
-        self._quotations = Work(MOST_WORK)
-        self._marks = Work(MOST_WORK)
+        self._remarks = self._part(MOST_WORK)
+        self._misprints = Work(whole=self._whole)  # verdicts hang on it, causes do not
+        self._quotations = self._part(MOST_WORK)
+        self._marks = self._part(MOST_WORK)
+
+    def _part(self, numbers: int) -> Work:
+        return Work(numbers, self._whole)
 
     def judge(self, step: Step) -> StepResult:
         """The verdict on a step, once those before it are judged."""
@@ -177,7 +185,7 @@ class _Judge:
             waiting = [id_ for id_ in searches if not explanations.get(id_)]
             for done, id_ in enumerate(waiting):
                 share = left // (len(waiting) - done)
-                work = Work(share)
+                work = self._part(share)
                 explanations[id_] = stage(searches[id_], work)
                 left -= share - max(work.left, 0)
         return {

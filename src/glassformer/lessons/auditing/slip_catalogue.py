@@ -4,14 +4,16 @@ Where two explain the printed digits equally well, both are named; where one kin
 rewritings that do, the first is. Names are those a reader of the article would use.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 
-from glassformer.lessons.auditing.slips import formulas, masks, matrices, printing
-from glassformer.lessons.auditing.slips.slip import Change, Rule, Scene, Slip, anywhere
+from glassformer.lessons.auditing import formula_slips as formulas
+from glassformer.lessons.auditing import matrix_slips as matrices
+from glassformer.lessons.auditing import print_slips as printing
+from glassformer.lessons.auditing.slip import Change, Rule, Scene, Slip, anywhere
 from glassformer.lessons.example import Bilingual
-from glassformer.lessons.formulas.tree import Node
-
-__all__ = ["CATALOGUE", "ROUNDING"]
+from glassformer.lessons.formulas.terms import Node
 
 _SIZES = ("rows", "columns", "count")  # which matrix it is makes no difference to its size
 
@@ -79,16 +81,22 @@ CATALOGUE: tuple[Slip, ...] = (
         "zero_mask",
         "masked by zero instead of minus infinity",
         "掩码用 0 代替了负无穷",
-        masks.mask_by_zero,
+        formulas.mask_by_zero,
     ),
     _part(
-        "late_mask", "masked after the softmax", "softmax 之后才加掩码", masks.mask_after_softmax
+        "late_mask",
+        "masked after the softmax",
+        "softmax 之后才加掩码",
+        formulas.mask_after_softmax,
     ),
-    _part("triangle", "mask the wrong way round", "掩码方向相反", masks.other_triangle),
-    _part("no_mask", "mask forgotten", "遗漏掩码", masks.no_mask),
+    _part("triangle", "mask the wrong way round", "掩码方向相反", formulas.other_triangle),
+    _part("no_mask", "mask forgotten", "遗漏掩码", formulas.no_mask),
     _part("sine", "sine and cosine confused", "正弦与余弦混淆", formulas.sine_for_cosine),
     _whole(
-        "sine", "sine and cosine exchanged", "正弦与余弦互换", formulas.sine_and_cosine_exchanged
+        "sine",
+        "sine and cosine exchanged",
+        "正弦与余弦互换",
+        formulas.sine_and_cosine_exchanged,
     ),
     _part("index", "exponent of the wrong index", "指数用错了下标", formulas.wrong_index),
     _whole("token", "a token dropped", "漏掉了词元", printing.token_dropped),
@@ -109,7 +117,11 @@ CATALOGUE: tuple[Slip, ...] = (
     _whole("term", "a term left out", "漏加", matrices.product_missed(twice=False), _ONE_OF_MANY),
     _part("twice", "a term added twice", "重复相加", matrices.term_twice),
     _whole(
-        "twice", "a term added twice", "重复相加", matrices.product_missed(twice=True), _ONE_OF_MANY
+        "twice",
+        "a term added twice",
+        "重复相加",
+        matrices.product_missed(twice=True),
+        _ONE_OF_MANY,
     ),
     _part("sign", "plus and minus confused", "加减号混淆", formulas.wrong_sign),
     _part(

@@ -14,11 +14,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from glassformer.lessons.formulas import intervals, reductions, shaping, wordwork
-from glassformer.lessons.formulas.tokens import FormulaError
-from glassformer.lessons.formulas.tree import (
+from glassformer.lessons.formulas import bounds, operations
+from glassformer.lessons.formulas.bounds import Array, Numbers, Value
+from glassformer.lessons.formulas.terms import (
     Binary,
     Call,
+    FormulaError,
     Index,
     Negative,
     Node,
@@ -27,18 +28,6 @@ from glassformer.lessons.formulas.tree import (
     call,
     rebuild,
 )
-from glassformer.lessons.formulas.values import Array, Numbers, Value
-
-__all__ = [
-    "FUNCTIONS",
-    "NAMES",
-    "REDUCTIONS",
-    "Function",
-    "Parameter",
-    "round_half_up",
-    "write_out",
-    "written_out",
-]
 
 Kind = Literal["numbers", "whole", "words", "mask", "any"]
 
@@ -68,7 +57,7 @@ def _one(function: Callable[[Numbers], Numbers], meaning: str) -> Function:
 
 
 def _rising(function: Callable[[Array], Array], meaning: str) -> Function:
-    return _one(lambda x: intervals.rising(function, x), meaning)
+    return _one(lambda x: bounds.rising(function, x), meaning)
 
 
 def _along(function: Callable[[Numbers, int], Numbers], meaning: str) -> Function:
@@ -84,8 +73,8 @@ def _reduction(function: Callable[..., Numbers], meaning: str, *, sample: bool =
         def reduce(part: Numbers, at: int) -> Numbers:
             return function(part, at, missing) if sample else function(part, at)
 
-        result = reductions.pooled(reduce, x) if rows == 2 else reduce(x, axis)
-        return shaping.expand(result, axis) if keep else result
+        result = operations.pooled(reduce, x) if rows == 2 else reduce(x, axis)
+        return operations.expand(result, axis) if keep else result
 
     parameters: tuple[Parameter, ...] = (
         Parameter("x", "numbers"),
@@ -115,7 +104,7 @@ def _digits(function: Callable[[Array, int], Array], meaning: str) -> Function:
     parameters = (Parameter("x", "numbers"), places)
 
     def apply(x: Numbers, decimals: int) -> Numbers:
-        return intervals.rising(lambda part: function(part, decimals), x)
+        return bounds.rising(lambda part: function(part, decimals), x)
 
     return Function(parameters, apply, meaning)
 
@@ -141,72 +130,73 @@ def _of(function: Callable[..., Value], meaning: str, *parameters: tuple[Any, ..
 _X, _N = ("x", "numbers"), ("n", "whole")
 
 REDUCTIONS: Mapping[str, Function] = {
-    "sum": _reduction(reductions.total, "the sum along an axis"),
-    "mean": _reduction(reductions.mean, "the arithmetic mean"),
-    "geometric_mean": _reduction(reductions.geometric_mean, "the n-th root of the product"),
-    "std": _reduction(reductions.deviation, "the standard deviation; sample=1: n − 1", sample=True),
-    "var": _reduction(reductions.variance, "the variance; sample=1: n − 1", sample=True),
-    "max": _reduction(reductions.largest, "the greatest number"),
-    "min": _reduction(reductions.smallest, "the least number"),
+    "sum": _reduction(operations.total, "the sum along an axis"),
+    "mean": _reduction(operations.mean, "the arithmetic mean"),
+    "geometric_mean": _reduction(operations.geometric_mean, "the n-th root of the product"),
+    "std": _reduction(operations.deviation, "the standard deviation; sample=1: n − 1", sample=True),
+    "var": _reduction(operations.variance, "the variance; sample=1: n − 1", sample=True),
+    "max": _reduction(operations.largest, "the greatest number"),
+    "min": _reduction(operations.smallest, "the least number"),
 }
 
 FUNCTIONS: Mapping[str, Function] = {
     **REDUCTIONS,
-    "softmax": _along(reductions.softmax, "e^x divided by its sum along an axis"),
-    "log_softmax": _along(reductions.log_softmax, "the logarithm of the softmax"),
-    "proportion": _along(reductions.proportion, "x divided by its sum along an axis"),
-    "argmax": _along(reductions.argmax, "where the greatest number is, from 0"),
+    "softmax": _along(operations.softmax, "e^x divided by its sum along an axis"),
+    "log_softmax": _along(operations.log_softmax, "the logarithm of the softmax"),
+    "proportion": _along(operations.proportion, "x divided by its sum along an axis"),
+    "argmax": _along(operations.argmax, "where the greatest number is, from 0"),
     "exp": _rising(np.exp, "e to the power of x"),
-    "log": _one(lambda x: intervals.rising_from_zero(np.log, x), "the natural logarithm"),
-    "sqrt": _one(lambda x: intervals.rising_from_zero(np.sqrt, x), "the square root"),
+    "log": _one(lambda x: bounds.rising_from_zero(np.log, x), "the natural logarithm"),
+    "sqrt": _one(lambda x: bounds.rising_from_zero(np.sqrt, x), "the square root"),
     "tanh": _rising(np.tanh, "the hyperbolic tangent"),
     "sigmoid": _rising(lambda x: 1 / (1 + np.exp(-x)), "1 / (1 + e^−x)"),
     "relu": _rising(_relu, "x where it is positive, 0 elsewhere"),
-    "silu": _one(lambda x: intervals.dipping(_silu, -1.2784645427610738, x), "x · sigmoid(x)"),
-    "gelu": _one(lambda x: intervals.dipping(_gelu, -0.7517915246935645, x), "x · Φ(x)"),
+    "silu": _one(lambda x: bounds.dipping(_silu, -1.2784645427610738, x), "x · sigmoid(x)"),
+    "gelu": _one(lambda x: bounds.dipping(_gelu, -0.7517915246935645, x), "x · Φ(x)"),
     "floor": _rising(np.floor, "the next whole number below"),
-    "abs": _one(intervals.absolute, "the size without the sign"),
-    "sin": _one(intervals.sine, "the sine"),
-    "cos": _one(intervals.cosine, "the cosine"),
+    "abs": _one(bounds.absolute, "the size without the sign"),
+    "sin": _one(bounds.sine, "the sine"),
+    "cos": _one(bounds.cosine, "the cosine"),
     "round": _digits(round_half_up, "to so many decimals"),
     "truncate": _digits(_truncate, "cut off after so many decimals"),
-    "transpose": _of(shaping.transpose, "rows become columns", _X),
-    "flatten": _of(shaping.flatten, "all numbers in one row", _X),
+    "transpose": _of(operations.transpose, "rows become columns", _X),
+    "flatten": _of(operations.flatten, "all numbers in one row", _X),
     "concat": _of(
-        shaping.concat, "side by side, or below each other with axis=0",
+        operations.concat, "side by side, or below each other with axis=0",
         ("parts", "numbers", None, True), ("axis", "whole", -1),
     ),
-    "stack": _of(shaping.stack, "vectors as columns", ("parts", "numbers", None, True)),
-    "rows": _of(shaping.row_count, "how many rows", _X),
-    "columns": _of(shaping.column_count, "how many columns", _X),
+    "stack": _of(operations.stack, "vectors as columns", ("parts", "numbers", None, True)),
+    "rows": _of(operations.row_count, "how many rows", _X),
+    "columns": _of(operations.column_count, "how many columns", _X),
     "range": _of(
-        shaping.whole_numbers, "0, 1, … n − 1; or from a start", _N, ("stop", "whole", -1)
+        operations.whole_numbers, "0, 1, … n − 1; or from a start", _N, ("stop", "whole", -1)
     ),
-    "identity": _of(shaping.identity, "ones on the diagonal", _N),
-    "even": _of(shaping.even, "a mask: true at even numbers", _X),
-    "causal": _of(shaping.causal, "the mask that hides what comes later", _N),
-    "opposite": _of(shaping.opposite, "the mask turned round", ("allowed", "mask")),
+    "identity": _of(operations.identity, "ones on the diagonal", _N),
+    "even": _of(operations.even, "a mask: true at even numbers", _X),
+    "causal": _of(operations.causal, "the mask that hides what comes later", _N),
+    "opposite": _of(operations.opposite, "the mask turned round", ("allowed", "mask")),
     "where": _of(
-        shaping.where, "the first where the mask is true, else the second",
+        operations.where, "the first where the mask is true, else the second",
         ("allowed", "mask"), ("yes", "numbers"), ("no", "numbers"),
     ),
     "mask": _of(
-        shaping.mask, "−∞ wherever the mask is not true", ("scores", "numbers"), ("allowed", "mask")
+        operations.mask, "−∞ wherever the mask is not true",
+        ("scores", "numbers"), ("allowed", "mask"),
     ),
     "embedding": _of(
-        shaping.embedding, "the rows of a table", ("ids", "numbers"), ("table", "numbers")
+        operations.embedding, "the rows of a table", ("ids", "numbers"), ("table", "numbers")
     ),
-    "words": _of(wordwork.words, "a text split into its words", ("text", "words")),
-    "split": _of(wordwork.words, "the same as words", ("text", "words")),
-    "lower": _of(wordwork.lower, "in small letters", ("items", "words")),
-    "set": _of(wordwork.distinct, "each word once", ("items", "words")),
-    "count": _of(wordwork.count, "how many words, or rows", ("items", "any")),
+    "words": _of(operations.words, "a text split into its words", ("text", "words")),
+    "split": _of(operations.words, "the same as words", ("text", "words")),
+    "lower": _of(operations.lower, "in small letters", ("items", "words")),
+    "set": _of(operations.distinct, "each word once", ("items", "words")),
+    "count": _of(operations.count, "how many words, or rows", ("items", "any")),
     "lookup": _of(
-        wordwork.lookup, "the numbers that stand beside words",
+        operations.lookup, "the numbers that stand beside words",
         ("items", "words"), ("keys", "words"), ("numbers", "numbers"),
     ),
     "pick": _of(
-        wordwork.pick, "the word at a place, from 0", ("items", "words"), ("at", "numbers")
+        operations.pick, "the word at a place, from 0", ("items", "words"), ("at", "numbers")
     ),
 }  # fmt: skip
 

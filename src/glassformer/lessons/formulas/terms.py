@@ -21,29 +21,16 @@ from typing import TypeAlias
 
 import numpy as np
 
-__all__ = [
-    "Binary",
-    "Call",
-    "Index",
-    "Known",
-    "Listing",
-    "Name",
-    "Negative",
-    "Node",
-    "Number",
-    "Partly",
-    "Slice",
-    "Text",
-    "call",
-    "children",
-    "names_of",
-    "rebuild",
-    "replace_all",
-    "replace_each",
-    "show",
-    "upwards",
-    "walk",
-]
+from glassformer.errors import ConfigError
+
+
+class FormulaError(ConfigError):
+    """A formula that cannot be read or computed; says at which column, if it is known."""
+
+    def __init__(self, message: str, column: int = 0) -> None:
+        message = message if len(message) <= 300 else f"{message[:300]}…"
+        super().__init__(f"column {column}: {message}" if column else message)
+        self.column = column
 
 
 def _column() -> int:

@@ -1,37 +1,23 @@
-"""Slips inside a formula: the wrong divisor, mean, deviation, function or index."""
+"""Slips inside a formula: the wrong divisor, mean, deviation, function, index or mask."""
+
+from __future__ import annotations
 
 from collections.abc import Iterator
 
 import numpy as np
 
-from glassformer.lessons.auditing.slips.slip import Change, Part, Rule, Scene
+from glassformer.lessons.auditing.slip import Change, Part, Rule, Scene
 from glassformer.lessons.example import Bilingual
-from glassformer.lessons.formulas.tree import (
+from glassformer.lessons.formulas.terms import (
     Binary,
     Call,
     Node,
     Number,
+    Partly,
     call,
     replace_each,
     walk,
 )
-
-__all__ = [
-    "activation_left_out",
-    "another_activation",
-    "another_base",
-    "another_reduction",
-    "from_one",
-    "geometric_mean",
-    "no_exponential",
-    "root_left_out",
-    "sample_deviation",
-    "sine_and_cosine_exchanged",
-    "sine_for_cosine",
-    "wrong_divisor",
-    "wrong_index",
-    "wrong_sign",
-]
 
 
 def wrong_divisor(node: Node, scene: Scene) -> Iterator[Part]:
@@ -228,3 +214,45 @@ def from_one(node: Node, scene: Scene) -> Iterator[Part]:
     if isinstance(node, Call) and node.function == "range" and node.keyword("stop") is None:
         detail = scene.tell("{x} counted from 1", "{x} 从 1 开始计数", x=node)
         yield Binary("+", node, Number(1.0)), detail
+
+
+def mask_by_zero(node: Node, scene: Scene) -> Iterator[Part]:
+    """0 where −∞ belongs: e^0 is 1, so the hidden position still gets its weight."""
+    del scene
+    if isinstance(node, Call) and node.function == "mask":
+        scores, allowed = node.arguments
+        detail = Bilingual("hidden scores are 0, not −∞", "被掩盖的分数写成 0，应为 −∞")
+        yield call("where", allowed, scores, 0.0), detail
+
+
+def no_mask(node: Node, scene: Scene) -> Iterator[Part]:
+    """The scores as if nothing were hidden."""
+    if isinstance(node, Call) and node.function == "mask":
+        scores = node.arguments[0]
+        yield scores, scene.tell("{x} unmasked", "{x} 没有加掩码", x=scores)
+
+
+def mask_after_softmax(node: Node, scene: Scene) -> Iterator[Part]:
+    """Hidden weights made 0 once the softmax is done: the others no longer add up to one."""
+    del scene
+    if not isinstance(node, Call) or node.function != "softmax":
+        return
+    masked = node.arguments[0]
+    if isinstance(masked, Partly):
+        masked = masked.body
+    if isinstance(masked, Call) and masked.function == "mask":
+        scores, allowed = masked.arguments
+        weights = Call("softmax", (scores,), node.keywords, node.column)
+        detail = Bilingual(
+            "hidden weights set to 0 after the softmax: a row no longer adds up to 1",
+            "先做 softmax，再把被掩盖的权重置 0，每行之和不再是 1",
+        )
+        yield call("where", allowed, weights, 0.0), detail
+
+
+def other_triangle(node: Node, scene: Scene) -> Iterator[Part]:
+    """The past hidden and the future seen."""
+    del scene
+    if isinstance(node, Call) and node.function == "causal":
+        detail = Bilingual("the past is hidden, the future is seen", "掩盖了过去，却看到了未来")
+        yield call("opposite", node), detail

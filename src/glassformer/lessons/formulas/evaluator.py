@@ -10,31 +10,8 @@ from typing import cast
 import numpy as np
 
 from glassformer.errors import did_you_mean
-from glassformer.lessons.formulas import intervals
-from glassformer.lessons.formulas.functions import (
-    FUNCTIONS,
-    NAMES,
-    Function,
-    Parameter,
-    written_out,
-)
-from glassformer.lessons.formulas.shaping import move, stacked
-from glassformer.lessons.formulas.tokens import FormulaError
-from glassformer.lessons.formulas.tree import (
-    Binary,
-    Call,
-    Index,
-    Known,
-    Listing,
-    Name,
-    Negative,
-    Node,
-    Number,
-    Partly,
-    Slice,
-    Text,
-)
-from glassformer.lessons.formulas.values import (
+from glassformer.lessons.formulas import bounds
+from glassformer.lessons.formulas.bounds import (
     MOST_AXES,
     MOST_CHARACTERS,
     Mask,
@@ -46,18 +23,39 @@ from glassformer.lessons.formulas.values import (
     exactly,
     shape_of,
 )
-
-__all__ = ["Evaluator", "LayOver", "Work", "WorkSpentError", "evaluate"]
+from glassformer.lessons.formulas.library import (
+    FUNCTIONS,
+    NAMES,
+    Function,
+    Parameter,
+    written_out,
+)
+from glassformer.lessons.formulas.operations import move, stacked
+from glassformer.lessons.formulas.terms import (
+    Binary,
+    Call,
+    FormulaError,
+    Index,
+    Known,
+    Listing,
+    Name,
+    Negative,
+    Node,
+    Number,
+    Partly,
+    Slice,
+    Text,
+)
 
 LayOver = Callable[[str, Value], Value]
 """Puts what is printed of a step over what its formula gives."""
 
 _ELEMENTWISE = {
-    "+": intervals.add,
-    "-": intervals.subtract,
-    "*": intervals.multiply,
-    "/": intervals.divide,
-    "^": intervals.power,
+    "+": bounds.add,
+    "-": bounds.subtract,
+    "*": bounds.multiply,
+    "/": bounds.divide,
+    "^": bounds.power,
 }
 
 _EACH = 300  # work for a node, whatever its size: about the time of so many numbers
@@ -71,15 +69,21 @@ class WorkSpentError(Exception):
 
 @dataclass
 class Work:
-    """How much may still be computed, in numbers; counted, not timed: the same on any machine."""
+    """How much may still be computed, in numbers; counted, not timed: the same on any machine.
+
+    What is done counts for the `whole` as well, of which this is a part.
+    """
 
     left: int = _MOST_WORK
+    whole: Work | None = None
 
     def take(self, numbers: int) -> None:
         """Count so many numbers; raises `WorkSpentError` where they are too many."""
         self.left -= numbers
         if self.left < 0:
             raise WorkSpentError
+        if self.whole is not None:
+            self.whole.take(numbers)
 
 
 def evaluate(node: Node, values: Mapping[str, Value], lay_over: LayOver | None = None) -> Value:
@@ -182,7 +186,7 @@ class Evaluator:
                 inside = self._at(body)
                 return inside if self._lay_over is None else self._lay_over(name, inside)
             case Negative(body=body, column=column):
-                return intervals.negative(self._numbers(body, column, "after '-'"))
+                return bounds.negative(self._numbers(body, column, "after '-'"))
             case Binary():
                 return self._binary(node, work)
             case Index():
@@ -207,7 +211,7 @@ class Evaluator:
             check_size((*rows, *columns))
             products = math.prod((*rows, *columns)) * right.shape[0]
             work.take(products // (1000 if left.exact and right.exact else 10))
-            return intervals.matmul(left, right)
+            return bounds.matmul(left, right)
         try:
             shape = np.broadcast_shapes(left.shape, right.shape)
         except ValueError as error:
