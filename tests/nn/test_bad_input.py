@@ -190,7 +190,7 @@ def test_people_and_films_that_nobody_knows() -> None:
 
 def test_a_token_mask_of_another_length() -> None:
     four = torch.ones(2, 4, dtype=torch.bool)
-    refuses(ShapeError, lambda: gpt2()(ids(2, 3), four), "one entry a position", "(2, 3)", "(2, 4)")
+    refuses(ShapeError, lambda: gpt2()(ids(2, 3), four), "one entry per position", "(2, 3)", "(2, 4)")
     refuses(ShapeError, lambda: build(tiny("classifier"))(ids(2, 3), four), "(2, 3)", "(2, 4)")
     refuses(
         ShapeError,

@@ -5,7 +5,7 @@ Knows dataclasses and their annotations, and nothing of models.
 
 import math
 from dataclasses import fields, is_dataclass
-from typing import Any, Literal, TypeVar, get_args, get_type_hints
+from typing import Any, Literal, Self, TypeVar, get_args, get_type_hints
 
 from glassformer.errors import ConfigError, UnknownNameError
 
@@ -24,6 +24,18 @@ class Checked:
                 raise ConfigError(
                     f"{type(self).__name__}.{name} must be {_in_words(hint)}, got {value!r}"
                 )
+
+    @classmethod
+    def of(cls, config: Self | None, settings: dict[str, Any]) -> Self:
+        """A config that was given, or one made of settings given by name; never both."""
+        if config is None:
+            for name in settings:
+                known_field(cls, name)
+            return cls(**settings)
+        if settings or not isinstance(config, cls):
+            got = "both" if settings else f"{config!r:.60}"
+            raise ConfigError(f"expected {cls.__name__}(…) or its settings by name, got {got}")
+        return config
 
     def _require(self, holds: bool, message: str) -> None:
         if not holds:
