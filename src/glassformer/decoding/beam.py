@@ -161,9 +161,7 @@ class _Shortlist(NamedTuple):
 class _Search:
     """The state of a search: a row of the arrays for each sequence that is still in the batch."""
 
-    def __init__(
-        self, stepper: Stepper, beam: Beam, stop: Stop, ledger: bool, rank: Rank
-    ) -> None:
+    def __init__(self, stepper: Stepper, beam: Beam, stop: Stop, ledger: bool, rank: Rank) -> None:
         self.stepper, self.beam, self.stop, self.rank = stepper, beam, stop, rank
         self.logits = stepper.start()
         n_sequences = self.logits.size(0)
@@ -178,7 +176,9 @@ class _Search:
         self.is_done = np.zeros(n_sequences, dtype=np.bool_)
         self.history = BackPointers(n_sequences)
         self.completed: list[Completed] = []
-        self.best_scores = np.full((n_sequences, beam.n_best), -np.inf)  # of all sequences, ascending
+        self.best_scores = np.full(
+            (n_sequences, beam.n_best), -np.inf
+        )  # of all sequences, ascending
         self.accounts: list[list[LedgerStep]] | None = (
             [[] for _ in range(n_sequences)] if ledger else None
         )

@@ -135,9 +135,7 @@ class ModelStepper:
 class PrefixStepper:
     """A `Stepper` over a baseline, which has no cache: it reads every prefix from its beginning."""
 
-    def __init__(
-        self, model: Translator, prefixes: Sequence[Ids], sources: Sequence[Ids]
-    ) -> None:
+    def __init__(self, model: Translator, prefixes: Sequence[Ids], sources: Sequence[Ids]) -> None:
         _check(prefixes, "prefix")
         _check(sources, "source")
         device = next(model.parameters()).device
@@ -271,9 +269,7 @@ def pad(
     lengths = [len(ids) for ids in batch]
     longest = max(lengths)
     gaps = [[0] * (longest - length) for length in lengths]
-    rows = [
-        [*gap, *ids] if left else [*ids, *gap] for ids, gap in zip(batch, gaps, strict=True)
-    ]
+    rows = [[*gap, *ids] if left else [*ids, *gap] for ids, gap in zip(batch, gaps, strict=True)]
     padded = torch.tensor(rows, dtype=torch.long, device=device)
     if min(lengths) == longest:
         return padded, None

@@ -14,6 +14,7 @@ from glassformer.errors import InputError, ShapeError
 from glassformer.nn.attention import DecodingCache, KeyValueCache, MultiHeadAttention
 from glassformer.nn.attention.masks import check_mask, padding_mask
 from glassformer.nn.config import ModelConfig, Sizes
+from glassformer.nn.config.checking import config_of
 from glassformer.nn.layers import FeedForward, TokenEmbedding, make_norm
 from glassformer.nn.positions import (
     LearnedPositions,
@@ -29,8 +30,8 @@ __all__ = ["Block", "Stack"]
 class Block(nn.Module):
     """Self-attention, cross-attention if asked for, feed-forward; each with residual and norm.
 
-        Block(d_model=64, n_heads=4)
-        Block(presets.gpt2(), causal=True)
+    Block(d_model=64, n_heads=4)
+    Block(presets.gpt2(), causal=True)
     """
 
     def __init__(
@@ -42,7 +43,7 @@ class Block(nn.Module):
         **sizes: Unpack[Sizes],
     ) -> None:
         super().__init__()
-        config = ModelConfig.of(config, {})
+        config = config_of(ModelConfig, config, {})
         config = config.sized(**sizes) if sizes else config
         d_model = config.d_model
         self.causal = causal

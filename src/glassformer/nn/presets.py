@@ -7,7 +7,7 @@ arguments are sizes, so that a test or a laptop can shrink it: `gpt2(d_model=64,
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, Protocol, Unpack
+from typing import Any, Protocol, Unpack, runtime_checkable
 
 from glassformer.errors import UnknownNameError
 from glassformer.nn.config import (
@@ -36,6 +36,7 @@ __all__ = [
 ]
 
 
+@runtime_checkable
 class Preset(Protocol):
     """A config at its own sizes, or at those given."""
 
@@ -170,9 +171,7 @@ def illustrated() -> ModelConfig:
     return ModelConfig(
         architecture="attention",
         d_model=4,
-        attention=AttentionConfig(
-            n_heads=1, d_head=3, d_value=3, divisor="none", output_map=False
-        ),
+        attention=AttentionConfig(n_heads=1, d_head=3, d_value=3, divisor="none", output_map=False),
     )
 
 

@@ -86,7 +86,8 @@ class Buffers:
         keys, values = like[0].read()
         # Zeros: a masked position has weight 0, but 0 times a stray NaN would still be NaN.
         self.keys, self.values = (
-            x.new_zeros(len(like), n_sequences, x.size(1), n_keys, x.size(3)) for x in (keys, values)
+            x.new_zeros(len(like), n_sequences, x.size(1), n_keys, x.size(3))
+            for x in (keys, values)
         )
 
     def fill(self, caches: Sequence[KeyValueCache]) -> None:
@@ -136,7 +137,9 @@ class Workspace:
         with torch.inference_mode(False):  # tensors that any mode may change
             self.own = Buffers(like.self_attention, size.n_sequences, size.n_keys)
             self.source = (
-                Buffers(like.cross_attention, size.n_sequences, size.n_source) if size.n_source else None
+                Buffers(like.cross_attention, size.n_sequences, size.n_source)
+                if size.n_source
+                else None
             )
             self.source_is_token = self.own.keys.new_ones((size.n_sequences, size.n_source)).bool()
         self._forget()
@@ -187,7 +190,9 @@ class Workspace:
         n_sequences, _, n_source, _ = cache.cross_attention[0].read()[0].shape
         self.source_is_token[:n_sequences] = False
         self.source_is_token[:n_sequences, :n_source] = True if is_token is None else is_token
-        self.source_is_token[n_sequences:] = True  # rows that only fill up the batch must not give NaN
+        self.source_is_token[n_sequences:] = (
+            True  # rows that only fill up the batch must not give NaN
+        )
 
     def select(self, rows: Int[Tensor, " M"], shape: Shape) -> None:
         """Continue with these sequences only, in steps of this shape."""
@@ -210,7 +215,9 @@ class Workspace:
 
     def source_in(self, shape: Shape) -> Bool[Tensor, "B S"] | None:
         """Where the source of each sequence has tokens."""
-        return self.source_is_token[: shape.n_sequences, : shape.n_source] if shape.n_source else None
+        return (
+            self.source_is_token[: shape.n_sequences, : shape.n_source] if shape.n_source else None
+        )
 
     def has_room_for(self, shape: Shape) -> bool:
         """Whether batches of this size fit."""
@@ -222,7 +229,9 @@ class Workspace:
         )
 
     def _cache(self, shape: Shape) -> DecodingCache:
-        source = [] if self.source is None else self.source.caches(shape.n_sequences, shape.n_source)
+        source = (
+            [] if self.source is None else self.source.caches(shape.n_sequences, shape.n_source)
+        )
         own = self.own.caches(shape.n_sequences, shape.n_keys)
         return DecodingCache(own, source or [KeyValueCache() for _ in own])
 

@@ -26,6 +26,7 @@ from glassformer.nn.attention.functions import (
     attend_written,
 )
 from glassformer.nn.config import AttentionConfig
+from glassformer.nn.config.checking import config_of
 from glassformer.nn.positions import Rotation, rotate
 from glassformer.nn.shapes import Bool, Float, Tensor
 
@@ -60,7 +61,7 @@ class MultiHeadAttention(nn.Module):
 
     def __init__(self, d_model: int, config: AttentionConfig | None = None, **settings: Any):
         super().__init__()
-        self.config = config = AttentionConfig.of(config, settings)
+        self.config = config = config_of(AttentionConfig, config, settings)
         self.d_model = d_model
         self.n_heads = config.n_heads
         self.n_kv_heads = config.n_kv_heads or config.n_heads

@@ -195,7 +195,9 @@ class ModelConfig(Checked):
         resized = self.with_(**changes)
         if heads_follow:
             kv_heads = resized.attention.n_kv_heads or 1
-            fitting = [n for n in range(kv_heads, n_heads + 1, kv_heads) if resized.d_model % n == 0]
+            fitting = [
+                n for n in range(kv_heads, n_heads + 1, kv_heads) if resized.d_model % n == 0
+            ]
             resized = resized.with_(attention__n_heads=max(fitting, default=kv_heads))
         times, rest = divmod(self.feed_forward.d_ff, self.d_model)
         if "d_ff" not in sizes and not rest:
