@@ -19,6 +19,7 @@ PACKAGE = Path(__file__).parent.parent / "src" / "glassformer"
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "cancelling": set(),
+    "cpu": set(),
     "cuda_graphs": set(),
     "files": set(),
     "lazy": set(),
@@ -29,9 +30,9 @@ ALLOWED: dict[str, set[str]] = {
     "data": {"text"},
     "checkpoint": {"nn", "text"},
     "decoding": {"cuda_graphs", "modes", "nn"},
-    "tasks": {"checkpoint", "text", "decoding", "modes", "nn"},
+    "tasks": {"checkpoint", "cpu", "text", "decoding", "modes", "nn"},
     "passes": {"checkpoint", "text", "decoding", "nn"},
-    "training": {"cuda_graphs", "modes", "nn", "text", "data", "decoding", "checkpoint"},
+    "training": {"cpu", "cuda_graphs", "modes", "nn", "text", "data", "decoding", "checkpoint"},
     "lessons": {"nn", "text", "trace", "tasks", "training"},
     "export": {"nn", "text", "checkpoint", "decoding", "modes"},
     "explorer": {"trace", "lessons", "tasks", "passes", "checkpoint", "decoding", "text"},
@@ -48,6 +49,7 @@ ALLOWED: dict[str, set[str]] = {
 LIGHT_ROOMS = {
     "errors",
     "cancelling",
+    "cpu",
     "cuda_graphs",
     "files",
     "lazy",

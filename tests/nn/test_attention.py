@@ -16,7 +16,7 @@ from glassformer.nn import (
     basic_self_attention,
 )
 from glassformer.nn.attention import additive_scores, basic_self_attention_loop, softmax_over_keys
-from glassformer.nn.attention.products import attend_by_products
+from glassformer.decoding.fast.product_attention import attend_by_products
 from tests.nn.oracles import (
     FLOAT32_SHARE,
     FLOAT64_SHARE,

@@ -18,7 +18,7 @@ from torch import nn
 from glassformer.errors import ConfigError
 from glassformer.nn.devices import as_device
 from glassformer.nn.layers import TokenEmbedding
-from glassformer.nn.processor import multiplies_bfloat16, multiplies_int8
+from glassformer.cpu import multiplies_bfloat16, multiplies_int8
 from glassformer.nn.shapes import Float, Int, Tensor
 
 __all__ = [

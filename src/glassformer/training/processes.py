@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from glassformer.errors import ConfigError
-from glassformer.nn.processor import multiplies_bfloat16
+from glassformer.cpu import multiplies_bfloat16
 from glassformer.training.sharding import shard
 
 __all__ = ["Processes", "choose_device", "precision"]

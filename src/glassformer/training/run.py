@@ -20,6 +20,7 @@ from glassformer.decoding import Beam
 from glassformer.errors import ConfigError, GlassformerError, TrainingError, expect
 from glassformer.files import as_path, write_whole
 from glassformer.nn import count_parameters
+from glassformer.nn.baselines import KINDS
 from glassformer.text import Tokenizer
 from glassformer.training.before import check_unchanged, start_from, with_first_in_place
 from glassformer.training.card import model_card
@@ -27,7 +28,6 @@ from glassformer.training.config import RunConfig
 from glassformer.training.folder import RunFolder
 from glassformer.training.interruption import Interruption, listen
 from glassformer.training.loop import Trainer
-from glassformer.training.others import KINDS
 from glassformer.training.problems import Problem, prepare
 from glassformer.training.processes import Processes, choose_device
 from glassformer.training.progress import Reporter
@@ -282,7 +282,7 @@ def _finish(
 
 
 def _save(trainer: Trainer, model: nn.Module, facts: dict[str, Any]) -> None:
-    """A model folder; of what no other part can use (others.KINDS), the weights alone."""
+    """A model folder; of what no other part can use (nn.baselines), the weights alone."""
     problem = trainer.problem
     if trainer.config.kind not in ("transformer", "factors"):
         tensors = {name: p.detach().cpu().contiguous() for name, p in model.named_parameters()}

@@ -7,8 +7,8 @@ from torch import nn
 from glassformer.decoding import Beam, Greedy, Search
 from glassformer.decoding import translate as translate_ids
 from glassformer.nn import Seq2Seq
+from glassformer.nn.baselines import Translator
 from glassformer.text import Tokenizer
-from glassformer.training.others.translator import Translator, translate_others
 
 __all__ = ["GREEDY", "translate"]
 
@@ -29,14 +29,9 @@ def translate(
     start, end = tokenizer.special.start, tokenizer.special.end
     assert start is not None
     sources = tokenizer.encode_batch(texts, end=True, max_len=max_len)
-    if isinstance(model, Translator):
-        decoded = translate_others(
-            model, sources, start=start, end=end, beam=beam, batch_size=_AT_ONCE
-        )
-    else:
-        assert isinstance(model, Seq2Seq)
-        search: Search = Greedy() if beam.size == 1 else beam
-        decoded = translate_ids(
-            model, sources, start=start, end=end, search=search, batch_size=_AT_ONCE
-        )
+    assert isinstance(model, Seq2Seq | Translator)
+    search: Search = Greedy() if beam.size == 1 else beam
+    decoded = translate_ids(
+        model, sources, start=start, end=end, search=search, batch_size=_AT_ONCE
+    )
     return [tokenizer.decode(result.best.tokens) for result in decoded]

@@ -13,9 +13,9 @@ from torch.nn.parallel import DistributedDataParallel
 
 from glassformer.cuda_graphs import CudaRecorder, Recorder
 from glassformer.data import Batch, Update
-from glassformer.nn import join_projections
 from glassformer.training.acceleration import Acceleration, accelerated, attention_kernels
 from glassformer.training.config import RunConfig
+from glassformer.training.fast.joined_projections import join_projections
 from glassformer.training.loss import Measure, model_loss
 from glassformer.training.optimiser import Optimiser
 from glassformer.training.processes import Processes, precision

@@ -4,32 +4,34 @@ import pytest
 import torch
 from torch import Tensor
 
-from glassformer.decoding import candidates
-from glassformer.decoding.candidates import best_continuations, log_probabilities_of
+from glassformer.decoding import beam
+from glassformer.decoding.fast import top_k
+from glassformer.decoding.fast.top_k import best_continuations
+from glassformer.decoding.greedy import log_probabilities_of
 
 CLOSE = 1e-12  # of sums of log-probabilities between −30 and 0, in float64
 
 
-def random_logits(n_texts: int, n_rivals: int, vocab_size: int) -> tuple[Tensor, Tensor]:
-    generator = torch.Generator().manual_seed(vocab_size + n_rivals)
-    logits = torch.randn(n_texts, n_rivals, vocab_size, generator=generator, dtype=torch.float64)
-    return 3 * logits, -5 * torch.rand(n_texts, n_rivals, generator=generator).double()
+def random_logits(n_texts: int, n_beams: int, vocab_size: int) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(vocab_size + n_beams)
+    logits = torch.randn(n_texts, n_beams, vocab_size, generator=generator, dtype=torch.float64)
+    return 3 * logits, -5 * torch.rand(n_texts, n_beams, generator=generator).double()
 
 
 @pytest.fixture(params=["as on a CPU", "as on a GPU"])
 def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both ways to prepare the chunks, whatever this machine has."""
     if request.param == "as on a GPU":
-        monkeypatch.setattr(candidates, "_some_rows_at_a_time", candidates._all_at_once)
+        monkeypatch.setattr(top_k, "_some_rows_at_a_time", top_k._all_at_once)
 
 
 @pytest.mark.usefixtures("device")
 @pytest.mark.parametrize("vocab_size", [11, 2047, 4096, 5000, 6000, 8191])
-@pytest.mark.parametrize(("n_texts", "n_rivals", "n"), [(1, 1, 1), (3, 4, 8), (11, 4, 8)])
+@pytest.mark.parametrize(("n_texts", "n_beams", "n"), [(1, 1, 1), (3, 4, 8), (11, 4, 8)])
 def test_the_best_are_those_of_one_top_k(
-    vocab_size: int, n_texts: int, n_rivals: int, n: int
+    vocab_size: int, n_texts: int, n_beams: int, n: int
 ) -> None:
-    logits, totals = random_logits(n_texts, n_rivals, vocab_size)
+    logits, totals = random_logits(n_texts, n_beams, vocab_size)
     found = best_continuations(logits, totals, n)
     log_probabilities = logits.log_softmax(-1)
     sums = (totals.unsqueeze(-1) + log_probabilities).flatten(1)
@@ -38,6 +40,8 @@ def test_the_best_are_those_of_one_top_k(
     assert (found.totals - best.values).abs().max() <= CLOSE
     chosen = log_probabilities.flatten(1).gather(1, best.indices)
     assert (found.log_probabilities - chosen).abs().max() <= CLOSE
+    plain = beam.best_continuations(logits, totals, n)
+    assert found.tokens.equal(plain.tokens) and found.parents.equal(plain.parents)
 
 
 @pytest.mark.usefixtures("device")

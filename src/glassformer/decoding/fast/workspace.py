@@ -1,9 +1,10 @@
 """Memory that stays from batch to batch, and the CUDA graphs that were recorded over it.
 
 A graph reads and writes the same memory at every replay. So the keys and values of all layers lie
-in rooms that are never moved, a step's inputs are copied into tensors that stay, and shapes are
+in buffers that are never moved, a step's inputs are copied into tensors that stay, and shapes are
 rounded up, so that few graphs serve all batches. Knows nothing of how tokens are chosen.
-Dims: L layers, B texts, R rivals, K positions, S source positions, G heads, E width, V vocabulary.
+Dims: L layers, B sequences, R beams, K positions, S source positions, G heads, E width,
+V vocabulary.
 """
 
 import warnings
@@ -19,29 +20,28 @@ import torch
 from torch import nn
 
 from glassformer.cuda_graphs import Recorder
+from glassformer.decoding.fast.shared_cache import SlotCache
 from glassformer.nn import DecodingCache, MultiHeadAttention
 from glassformer.nn.attention import KeyValueCache
 from glassformer.nn.shapes import Bool, Float, Int, Tensor
-
-__all__ = ["Shape", "StepInputs", "StepOutputs", "Workspace", "give_back", "release", "take"]
 
 _WORTH_RECORDING = 3  # steps of one shape: a graph costs about as much as ten of them
 _MOST_RECORDINGS = 32  # each keeps the logits of its shape
 
 
 class Shape(NamedTuple):
-    """The sizes of a step; of those of a workspace, the largest that it has room for."""
+    """The sizes of a step; of those of a workspace, the largest that fit."""
 
-    n_texts: int
-    n_rivals: int
+    n_sequences: int
+    n_beams: int
     n_keys: int
     n_source: int
     """0: there is no source."""
 
     @property
     def n_cells(self) -> int:
-        """Positions of all texts, the source's included."""
-        return self.n_texts * (self.n_keys + self.n_source)
+        """Positions of all sequences, the source's included."""
+        return self.n_sequences * (self.n_keys + self.n_source)
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class StepInputs:
     tokens: Int[Tensor, "B R"]
     parents: Int[Tensor, "B R"]
     past: Bool[Tensor, "B R K"]
-    """Which positions each rival of the step before looks back to."""
+    """Which positions each beam of the step before looks back to."""
     lengths: Int[Tensor, " B"]
 
     def copied(self) -> "StepInputs":
@@ -75,37 +75,38 @@ Step = Callable[[StepInputs, DecodingCache], StepOutputs]
 """One step of a model: whatever it changes, it may change twice."""
 
 
-class Rooms:
+class Buffers:
     """Keys and values of the same attention in all layers.
 
-    All positions of a head lie side by side: a product reads them where they are, and writing one
-    position of every head is slower, but there is only one to write.
+    All positions of a head lie side by side: a product reads them in place. Writing one position
+    of every head is slower, but there is only one to write.
     """
 
-    def __init__(self, like: Sequence[KeyValueCache], n_texts: int, n_keys: int) -> None:
+    def __init__(self, like: Sequence[KeyValueCache], n_sequences: int, n_keys: int) -> None:
         keys, values = like[0].read()
-        # Zeros: what a mask hides has weight 0, but 0 times a stray NaN would still be NaN.
+        # Zeros: a masked position has weight 0, but 0 times a stray NaN would still be NaN.
         self.keys, self.values = (
-            x.new_zeros(len(like), n_texts, x.size(1), n_keys, x.size(3)) for x in (keys, values)
+            x.new_zeros(len(like), n_sequences, x.size(1), n_keys, x.size(3))
+            for x in (keys, values)
         )
 
     def fill(self, caches: Sequence[KeyValueCache]) -> None:
         """Take over what is cached of another batch, and nothing else."""
         for layer, cache in enumerate(caches):
-            for room, cached in zip((self.keys, self.values), cache.read(), strict=True):
-                n_texts, _, n_keys, _ = cached.shape
-                room[layer].zero_()
-                room[layer, :n_texts, :, :n_keys] = cached
+            for buffer, cached in zip((self.keys, self.values), cache.read(), strict=True):
+                n_sequences, _, n_keys, _ = cached.shape
+                buffer[layer].zero_()
+                buffer[layer, :n_sequences, :, :n_keys] = cached
 
     def select(self, rows: Int[Tensor, " M"], n_keys: int) -> None:
-        """Move the first positions of these texts to the front, in this order."""
-        for room in (self.keys[..., :n_keys, :], self.values[..., :n_keys, :]):
-            room[:, : len(rows)] = room.index_select(1, rows)
+        """Move the first positions of these sequences to the front, in this order."""
+        for buffer in (self.keys[..., :n_keys, :], self.values[..., :n_keys, :]):
+            buffer[:, : len(rows)] = buffer.index_select(1, rows)
 
-    def caches(self, n_texts: int, n_keys: int) -> list[KeyValueCache]:
-        """A cache for each layer over the first texts and positions."""
+    def caches(self, n_sequences: int, n_keys: int) -> list[KeyValueCache]:
+        """A cache per layer over the first sequences and positions."""
         return [
-            KeyValueCache.over(keys[:n_texts, :, :n_keys], values[:n_texts, :, :n_keys])
+            SlotCache.over(keys[:n_sequences, :, :n_keys], values[:n_sequences, :, :n_keys])
             for keys, values in zip(self.keys, self.values, strict=True)
         ]
 
@@ -118,7 +119,7 @@ class _Recording:
 
 
 class Workspace:
-    """Rooms for batches up to a size, and what was recorded over them."""
+    """Buffers for batches up to a size, and the graphs recorded over them."""
 
     def __init__(
         self,
@@ -129,16 +130,18 @@ class Workspace:
     ) -> None:
         self._make_recorder, self.fingerprint = make_recorder, fingerprint
         self._is_refused = False
-        self._furnish(size, like)
+        self._allocate(size, like)
 
-    def _furnish(self, size: Shape, like: DecodingCache) -> None:
+    def _allocate(self, size: Shape, like: DecodingCache) -> None:
         self.size = size
         with torch.inference_mode(False):  # tensors that any mode may change
-            self.own = Rooms(like.self_attention, size.n_texts, size.n_keys)
+            self.own = Buffers(like.self_attention, size.n_sequences, size.n_keys)
             self.source = (
-                Rooms(like.cross_attention, size.n_texts, size.n_source) if size.n_source else None
+                Buffers(like.cross_attention, size.n_sequences, size.n_source)
+                if size.n_source
+                else None
             )
-            self.source_is_token = self.own.keys.new_ones((size.n_texts, size.n_source)).bool()
+            self.source_is_token = self.own.keys.new_ones((size.n_sequences, size.n_source)).bool()
         self._forget()
 
     def _forget(self) -> None:
@@ -147,7 +150,7 @@ class Workspace:
         self._recorder = self._make_recorder()
 
     def step(self, shape: Shape, inputs: StepInputs, step: Step, *, record: bool) -> StepOutputs:
-        """One step over these rooms: replayed, if its shape is recorded or now worth it."""
+        """One step over these buffers: replayed, if its shape is recorded or now worth it."""
         self._n_steps[shape] += record
         if not record or self._is_refused or self._n_steps[shape] < _WORTH_RECORDING:
             return step(inputs, self._cache(shape))
@@ -159,7 +162,7 @@ class Workspace:
         return recording.outputs
 
     def _record(self, shape: Shape, inputs: StepInputs, step: Step) -> bool:
-        """Record a step; where that cannot be done, say so once and go on without."""
+        """Record a step; where that fails, warn once and continue without graphs."""
         if len(self.recordings) >= _MOST_RECORDINGS:
             self._forget()
         kept, cache = inputs.copied(), self._cache(shape)
@@ -184,46 +187,52 @@ class Workspace:
         if self.source is None:
             return
         self.source.fill(cache.cross_attention)
-        n_texts, _, n_source, _ = cache.cross_attention[0].read()[0].shape
-        self.source_is_token[:n_texts] = False
-        self.source_is_token[:n_texts, :n_source] = True if is_token is None else is_token
-        self.source_is_token[n_texts:] = True  # texts that are nobody's must not give NaN
+        n_sequences, _, n_source, _ = cache.cross_attention[0].read()[0].shape
+        self.source_is_token[:n_sequences] = False
+        self.source_is_token[:n_sequences, :n_source] = True if is_token is None else is_token
+        self.source_is_token[n_sequences:] = (
+            True  # rows that only fill up the batch must not give NaN
+        )
 
     def select(self, rows: Int[Tensor, " M"], shape: Shape) -> None:
-        """Go on with these texts alone, in steps of this shape."""
-        if shape.n_texts > self.size.n_texts:
-            self.enlarge(self.size._replace(n_texts=shape.n_texts))
+        """Continue with these sequences only, in steps of this shape."""
+        if shape.n_sequences > self.size.n_sequences:
+            self.enlarge(self.size._replace(n_sequences=shape.n_sequences))
         self.own.select(rows, shape.n_keys)
         if self.source is not None:
             self.source.select(rows, shape.n_source)
             self.source_is_token[: len(rows)] = self.source_is_token[rows]
 
     def enlarge(self, size: Shape) -> None:
-        """Make room for more or longer texts. What was recorded over the old rooms is lost."""
+        """Make room for more or longer sequences; graphs over the old buffers are dropped."""
         like = self._cache(self.size)
         is_token = self.source_is_token
-        self._furnish(size, like)
+        self._allocate(size, like)
         self.own.fill(like.self_attention)
         if self.source is not None:
             self.source.fill(like.cross_attention)
             self.source_is_token[: len(is_token)] = is_token
 
     def source_in(self, shape: Shape) -> Bool[Tensor, "B S"] | None:
-        """Where the source of each text has tokens."""
-        return self.source_is_token[: shape.n_texts, : shape.n_source] if shape.n_source else None
+        """Where the source of each sequence has tokens."""
+        return (
+            self.source_is_token[: shape.n_sequences, : shape.n_source] if shape.n_source else None
+        )
 
     def has_room_for(self, shape: Shape) -> bool:
         """Whether batches of this size fit."""
         mine = self.size
         return (
-            shape.n_texts <= mine.n_texts
+            shape.n_sequences <= mine.n_sequences
             and shape.n_keys <= mine.n_keys
             and shape.n_source <= mine.n_source
         )
 
     def _cache(self, shape: Shape) -> DecodingCache:
-        source = [] if self.source is None else self.source.caches(shape.n_texts, shape.n_source)
-        own = self.own.caches(shape.n_texts, shape.n_keys)
+        source = (
+            [] if self.source is None else self.source.caches(shape.n_sequences, shape.n_source)
+        )
+        own = self.own.caches(shape.n_sequences, shape.n_keys)
         return DecodingCache(own, source or [KeyValueCache() for _ in own])
 
 

@@ -19,15 +19,14 @@ from glassformer.decoding import (
     Sampling,
     extend,
     translate,
-    workspace,
 )
-from glassformer.decoding import recorded as recorded_steps
-from glassformer.decoding.models import ModelStepper
-from glassformer.decoding.recorded import RecordedStepper, can_be_recorded, rounded_up
+from glassformer.decoding.fast import product_attention, stepper_for, workspace
+from glassformer.decoding.fast.graphs import GraphStepper, can_be_recorded, rounded_up
+from glassformer.decoding.fast.product_attention import products_pay
+from glassformer.decoding.fast.shared_cache import SharedCacheStepper
+from glassformer.decoding.stepper import ModelStepper
 from glassformer.errors import InputError
 from glassformer.nn import record_attention
-from glassformer.nn.attention import multi_head
-from glassformer.nn.attention.products import products_pay
 from tests.decoding.recording_again import RunAgain, same
 from tests.decoding.tiny import END, START, Uncached, language_model, sources, translator
 
@@ -89,14 +88,16 @@ def test_continuations_are_the_same_beyond_the_memory_too(
     assert RunAgain.n_replays > 0
 
 
-@pytest.mark.parametrize("make", [ModelStepper, partial(RecordedStepper, make_recorder=RunAgain)])
+@pytest.mark.parametrize(
+    "make", [ModelStepper, SharedCacheStepper, partial(GraphStepper, make_recorder=RunAgain)]
+)
 @pytest.mark.parametrize("kind", ["gpt2", "llama"])
-def test_trap_rivals_side_by_side_are_not_in_order(
+def test_trap_beams_side_by_side_are_not_in_order(
     make: Callable[..., ModelStepper], kind: str
 ) -> None:
-    """Rivals that split and die at random, until the last cached positions are in use.
+    """Beams that split and die at random, until the last cached positions are in use.
 
-    A causal rule over rivals, who have no order, would hide those from the first of them.
+    A causal rule over beams, who have no order, would hide those from the first of them.
     """
     model = language_model(kind=kind)
     prompts = [[3, 4, 5], [4, 4, 9]]
@@ -127,12 +128,13 @@ def test_forced_prefixes_of_different_length(recording: Callable[[], None]) -> N
 
 
 def test_texts_may_be_kept_twice() -> None:
-    """Rows that become more: what a beam does whose rivals no longer share a past."""
+    """Rows that become more: what a beam does whose beams no longer share a past."""
     model, prompts = language_model(), [[3, 4], [5, 6]]
     with torch.inference_mode():
         steppers = [
             ModelStepper(model, prompts),
-            RecordedStepper(model, prompts, make_recorder=RunAgain),
+            SharedCacheStepper(model, prompts),
+            GraphStepper(model, prompts, make_recorder=RunAgain),
         ]
         found = []
         for stepper in steppers:
@@ -142,14 +144,15 @@ def test_texts_may_be_kept_twice() -> None:
             stepper.keep(torch.tensor([1, 0, 1, 1, 0]))
             tokens = torch.tensor([[3], [4], [5], [6], [7]])
             found.append([stepper.step(tokens).clone() for _ in range(4)])
-    torch.testing.assert_close(*found, rtol=0, atol=1e-12)
+    for other in found[1:]:
+        torch.testing.assert_close(found[0], other, rtol=0, atol=1e-12)
 
 
 def test_learned_positions_still_end(recording: Callable[[], None]) -> None:
     model = translator(positions__kind="learned")
     recording()
     with torch.inference_mode():
-        stepper = RecordedStepper(model, [[START] * 38], [[4, 5]], RunAgain)
+        stepper = GraphStepper(model, [[START] * 38], [[4, 5]], RunAgain)
         stepper.start()
         for _ in range(2):
             stepper.step(torch.tensor([[4]]))
@@ -198,7 +201,7 @@ def test_recorded_steps_attend_by_products_where_a_gpu_does(
         asked.append(products_pay(queries.as_subclass(OnGpu), keys, values))
         return asked[-1]
 
-    monkeypatch.setattr(multi_head, "products_pay", pay)
+    monkeypatch.setattr(product_attention, "products_pay", pay)
 
     def decode() -> list[Decoded]:
         return extend(model, prompts, end=END, search=Beam(size=4), max_new=20)
@@ -219,7 +222,7 @@ def test_who_begins_to_watch_in_the_middle_sees_every_step() -> None:
 
     model = language_model()
     with torch.inference_mode():
-        stepper = RecordedStepper(model, [[3, 4]], make_recorder=Silent)
+        stepper = GraphStepper(model, [[3, 4]], make_recorder=Silent)
         stepper.start()
         for _ in range(5):
             stepper.step(torch.tensor([[5]]))
@@ -238,7 +241,7 @@ def test_a_step_that_cannot_be_recorded_is_done_without() -> None:
     model = language_model()
     with torch.inference_mode():
         plain = ModelStepper(model, [[3, 4]])
-        stepper = RecordedStepper(model, [[3, 4]], make_recorder=Refuses)
+        stepper = GraphStepper(model, [[3, 4]], make_recorder=Refuses)
         plain.start()
         stepper.start()
         found = [stepper.step(torch.tensor([[5]])) for _ in range(2)]
@@ -282,14 +285,14 @@ def test_numbers_of_texts_are_rounded_up_by_half_at_most() -> None:
 
 
 def test_on_a_cpu_steps_are_plain() -> None:
-    stepper = recorded_steps.stepper_for(translator(), [[START]], [[4, 5]])
-    assert type(stepper) is ModelStepper
+    stepper = stepper_for(translator(), [[START]], [[4, 5]])
+    assert type(stepper) is SharedCacheStepper
 
 
 def test_recorded_texts_leave_when_a_smaller_graph_would_do() -> None:
     model = translator()
     with torch.inference_mode():
-        stepper = RecordedStepper(model, [[START]] * 7, [[4, 5]] * 7, RunAgain)
+        stepper = GraphStepper(model, [[START]] * 7, [[4, 5]] * 7, RunAgain)
         assert not stepper.worth_leaving(7)
         stepper.start()
         stepper.step(torch.full((7, 1), 4))

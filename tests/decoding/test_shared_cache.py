@@ -1,4 +1,4 @@
-"""Rival continuations that share one cache equal each continuation alone."""
+"""Beams that share one cache equal each sequence alone."""
 
 from typing import Any
 
@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from glassformer.nn import Branches, LanguageModel
-from glassformer.nn.attention import KeyValueCache
+from glassformer.decoding.fast.shared_cache import BranchedStack, Branches, SlotCache, reserve
+from glassformer.nn import DecodingCache, LanguageModel, record_attention
 from tests.nn.oracles import FLOAT64_SHARE, share
 from tests.nn.small import make, random_ids, shrunk, tiny
 
@@ -28,6 +28,11 @@ def seen(n_keys: int, *rows: list[int]) -> Tensor:
     return visible
 
 
+def slots_for(model: LanguageModel) -> DecodingCache:
+    layers = model.start_cache().self_attention
+    return DecodingCache([SlotCache() for _ in layers], [SlotCache() for _ in layers])
+
+
 @torch.no_grad()
 @pytest.mark.parametrize("attention", ["fused", "written"])
 @pytest.mark.parametrize("name", MODELS)
@@ -35,9 +40,10 @@ def test_two_continuations_of_one_text_equal_each_alone(name: str, attention: An
     """The text a b c goes on as d f and as e g; the cache holds a b c d e f g."""
     model = make(MODELS[name], attention=attention).eval()
     assert isinstance(model, LanguageModel)
-    text, rivals = random_ids(model.config, 1, 3), random_ids(model.config, 2, 2, seed=4)
-    cache = model.start_cache()
+    text, beams = random_ids(model.config, 1, 3), random_ids(model.config, 2, 2, seed=4)
+    cache = slots_for(model)
     model(text, cache=cache)
+    branched = BranchedStack.over(model.decoder)
     outputs = []
     for step, visible in enumerate(
         (
@@ -46,12 +52,12 @@ def test_two_continuations_of_one_text_equal_each_alone(name: str, attention: An
         )
     ):
         branches = Branches(torch.tensor([3 + step, 3 + step]), visible, 4 + step)
-        outputs.append(model.decoder(rivals[:, step][None], cache=cache, branches=branches))
+        outputs.append(branched(beams[:, step][None], cache=cache, branches=branches))
     assert cache.length == 3  # the caller counts
-    for rival in range(2):
-        whole = torch.cat([text, rivals[rival : rival + 1]], dim=1)
+    for beam in range(2):
+        whole = torch.cat([text, beams[beam : beam + 1]], dim=1)
         alone = model.decoder(whole)[0, 3:]
-        assert share(torch.stack([out[0, rival] for out in outputs]), alone) <= FLOAT64_SHARE
+        assert share(torch.stack([out[0, beam] for out in outputs]), alone) <= FLOAT64_SHARE
 
 
 @torch.no_grad()
@@ -62,25 +68,26 @@ def test_what_nobody_looks_back_to_may_be_overwritten(name: str, attention: Any)
     g. The cache has room for eight, and holds a b c f e g and two that nobody wrote."""
     model = make(MODELS[name], attention=attention).eval()
     assert isinstance(model, LanguageModel)
-    text, rivals = random_ids(model.config, 1, 3), random_ids(model.config, 2, 2, seed=4)
-    cache = model.start_cache()
+    text, beams = random_ids(model.config, 1, 3), random_ids(model.config, 2, 2, seed=4)
+    cache = slots_for(model)
     model(text, cache=cache)
+    branched = BranchedStack.over(model.decoder)
     for step, (slots, visible) in enumerate(
         (
             ([3, 4], seen(8, [0, 1, 2, 3], [0, 1, 2, 4])),
             ([3, 5], seen(8, [0, 1, 2, 4, 3], [0, 1, 2, 4, 5])),
         )
     ):
-        cache.reserve(torch.tensor([slots]), 8)
+        reserve(cache.self_attention, torch.tensor([slots]), 8)
         branches = Branches(torch.tensor([3 + step, 3 + step]), visible, 4 + step)
-        outputs = model.decoder(rivals[:, step][None], cache=cache, branches=branches)
-    for rival in range(2):
-        whole = torch.cat([text, rivals[1:, :1], rivals[rival : rival + 1, 1:]], dim=1)
-        assert share(outputs[0, rival], model.decoder(whole)[0, -1]) <= FLOAT64_SHARE
+        outputs = branched(beams[:, step][None], cache=cache, branches=branches)
+    for beam in range(2):
+        whole = torch.cat([text, beams[1:, :1], beams[beam : beam + 1, 1:]], dim=1)
+        assert share(outputs[0, beam], model.decoder(whole)[0, -1]) <= FLOAT64_SHARE
 
 
 def test_reserved_positions_are_overwritten_and_new_ones_hold_zeros() -> None:
-    cache = KeyValueCache()
+    cache = SlotCache()
     numbers = torch.arange(1.0, 9.0).view(2, 1, 4, 1)
     cache.append(numbers.expand(2, 3, 4, 2), numbers.expand(2, 3, 4, 5) * 10)
     cache.reserve(torch.tensor([[0, 3], [5, 1]]), 6)
@@ -95,9 +102,33 @@ def test_reserved_positions_are_overwritten_and_new_ones_hold_zeros() -> None:
 
 def test_room_in_reserve_holds_zeros_too() -> None:
     """Doubled room that positions are reserved in is read, under a mask, before it is written."""
-    cache = KeyValueCache()
+    cache = SlotCache()
     for n in (2, 1):
         cache.append(torch.ones(1, 1, n, 1), torch.ones(1, 1, n, 1))
     cache.reserve(torch.tensor([[0]]), 4)
     keys, values = cache.append(torch.full((1, 1, 1, 1), 7.0), torch.full((1, 1, 1, 1), 7.0))
     assert keys.flatten().tolist() == values.flatten().tolist() == [7, 1, 1, 0]
+
+
+@torch.no_grad()
+def test_a_branched_decoder_has_the_hooks_and_the_parameters_of_the_plain_one() -> None:
+    """Those that are added later, too; and the plain decoder stays causal."""
+    model = make(MODELS["rotary positions"]).eval()
+    assert isinstance(model, LanguageModel)
+    branched = BranchedStack.over(model.decoder)
+    assert [id(p) for p in branched.parameters()] == [id(p) for p in model.decoder.parameters()]
+    cache = slots_for(model)
+    model(random_ids(model.config, 1, 3), cache=cache)
+    calls: list[str] = []
+    branches = Branches(torch.tensor([3, 3]), seen(5, [0, 1, 2, 3], [0, 1, 2, 4]), 4)
+    with (
+        model.decoder.register_forward_hook(lambda *_: calls.append("decoder")),
+        model.decoder.blocks[0].register_forward_hook(lambda *_: calls.append("block")),
+        record_attention(model) as weights,
+    ):
+        branched(random_ids(model.config, 1, 2), cache=cache, branches=branches)
+    assert calls == ["block", "decoder"]
+    for of_layer in weights.values():
+        assert of_layer[0].shape[-2:] == (2, 5)
+        assert (of_layer[0][0, :, 0, 4] == 0).all() and (of_layer[0][0, :, 1, 3] == 0).all()
+    assert all(block.causal for block in model.decoder.blocks)

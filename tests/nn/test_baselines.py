@@ -4,13 +4,12 @@ import pytest
 import torch
 from torch import nn
 
-from glassformer.decoding import Beam
+from glassformer.decoding import Beam, Greedy, translate
+from glassformer.decoding.stepper import PrefixStepper
 from glassformer.errors import ConfigError
 from glassformer.nn import AttentionConfig, BlockConfig, ModelConfig
-from glassformer.training.config import Kind
+from glassformer.nn.baselines import KINDS, Translator
 from glassformer.training.loss import squared_error
-from glassformer.training.others import KINDS, Translator
-from glassformer.training.others.translator import _Prefixes, translate_others
 
 pytestmark = pytest.mark.usefixtures("in_float64")
 SIZES = ModelConfig(
@@ -48,7 +47,7 @@ def test_no_position_sees_what_comes_after_it(translator: Translator) -> None:
 
 def test_stepwise_answers_are_those_of_the_whole_prefix(translator: Translator) -> None:
     sources = [[7, 8, 3], [4, 3]]
-    stepper = _Prefixes(translator, sources, start=2)
+    stepper = PrefixStepper(translator, [[2], [2]], sources)
     stepper.start()
     stepper.step(torch.tensor([[5, 6], [5, 7]]), torch.zeros(2, 2, dtype=torch.long))
     logits = stepper.step(torch.tensor([[9, 9], [9, 9]]), torch.tensor([[1, 0], [0, 0]]))
@@ -63,18 +62,23 @@ def test_translations_in_batches_are_those_of_each_text_alone(translator: Transl
     sources = [[7, 8, 3], [4, 3], [9, 5, 6, 3], [11, 3], [8, 8, 3]]
 
     def translated(texts: list[list[int]], batch_size: int) -> list[tuple[int, ...]]:
-        found = translate_others(
-            translator, texts, start=2, end=3, beam=Beam(size=2), batch_size=batch_size
+        found = translate(
+            translator, texts, start=2, end=3, search=Beam(size=2), batch_size=batch_size
         )
         return [one.best.tokens for one in found]
 
     alone = [tokens for source in sources for tokens in translated([source], 1)]
     assert translated(sources, 2) == translated(sources, 9) == alone
     assert len(set(alone)) > 1
+    greedy, narrow = (
+        translate(translator, sources, start=2, end=3, search=search)
+        for search in (Greedy(), Beam(size=1))
+    )
+    assert [one.best.tokens for one in greedy] == [one.best.tokens for one in narrow]
 
 
 @pytest.mark.parametrize("kind", ["lstm", "rnn"])
-def test_a_width_that_cannot_be_halved_is_refused(kind: Kind) -> None:
+def test_a_width_that_cannot_be_halved_is_refused(kind: str) -> None:
     with pytest.raises(ConfigError, match="expected an even number, got 7"):
         KINDS[kind](SIZES.with_(d_model=7))
 

@@ -1,16 +1,16 @@
-"""From logits to the best next tokens: log-probabilities and top-k, over large vocabularies fast.
+"""The best next tokens of a large vocabulary, by chunks: fewer passes over memory than one top-k.
 
-Pure functions on tensors; nothing here knows what a token or a text is.
-Dims: B texts, R rivals of each, V vocabulary, N candidates asked for, C chunks, W their width.
+Pure functions on tensors. `best_continuations` gives exactly what that of `beam` gives.
+Dims: B sequences, R beams of each, V vocabulary, N candidates asked for, C chunks, W their width.
 """
 
 from typing import NamedTuple
 
 import torch
 
+from glassformer.decoding.beam import Candidates
+from glassformer.decoding.beam import best_continuations as plainly
 from glassformer.nn.shapes import Float, Int, Tensor
-
-__all__ = ["Candidates", "best_continuations", "log_probabilities_of", "precise"]
 
 _CHUNK = 64
 _WORTH_CHUNKING = 2048
@@ -20,36 +20,21 @@ _WORTH_MORE_KERNELS = 1 << 24
 _ROWS_AT_ONCE = 16  # so many rows of a usual vocabulary stay in a core's own cache
 
 
-class Candidates(NamedTuple):
-    """The best continuations of each text, best first."""
-
-    totals: Float[Tensor, "B N"]
-    """Sum of log-probabilities, this token's included."""
-    log_probabilities: Float[Tensor, "B N"]
-    tokens: Int[Tensor, "B N"]
-    parents: Int[Tensor, "B N"]
-    """Which rival each continues."""
-
-
 def best_continuations(
     logits: Float[Tensor, "B R V"], totals: Float[Tensor, "B R"], n: int
 ) -> Candidates:
-    """The n best of all R·V ways to continue each text (fewer where there are fewer)."""
-    n_rivals, vocab_size = logits.shape[1:]
-    n = min(n, n_rivals * vocab_size)
-    if _chunks_pay(logits, n):
-        chunked = (_some_rows_at_a_time if logits.is_cpu else _all_at_once)(logits, totals.dtype)
-        totals, chosen, places = _best_by_chunks(chunked, totals, n)
-    else:
-        log_probabilities = torch.log_softmax(logits, dim=-1, dtype=totals.dtype)
-        sums = totals.unsqueeze(-1) + log_probabilities
-        totals, places = sums.flatten(1).topk(n, dim=-1)
-        chosen = log_probabilities.flatten(1).gather(1, places)
-    return Candidates(totals, chosen, places % vocab_size, places // vocab_size)
+    """The n best of all R·V ways to continue each sequence (fewer where there are fewer)."""
+    n_beams, vocab_size = logits.shape[1:]
+    n = min(n, n_beams * vocab_size)
+    if not _chunks_pay(logits, n):
+        return plainly(logits, totals, n)
+    chunked = (_some_rows_at_a_time if logits.is_cpu else _all_at_once)(logits, totals.dtype)
+    best, chosen, places = _best_by_chunks(chunked, totals, n)
+    return Candidates(best, chosen, places % vocab_size, places // vocab_size)
 
 
 class _Chunked(NamedTuple):
-    """Logits with what tells which chunks matter; less its row's normaliser, one is a log-prob."""
+    """Logits, and what tells which chunks matter; log-probability = logit − normaliser."""
 
     logits: Float[Tensor, "B R V"]
     maxima: Float[Tensor, "B R C"]
@@ -72,7 +57,7 @@ def _chunks(x: Float[Tensor, "B R V"]) -> Float[Tensor, "B R C W"]:
 
 
 def _some_rows_at_a_time(logits: Float[Tensor, "B R V"], precision: torch.dtype) -> _Chunked:
-    """For a CPU: of single precision, no more than maxima and normalisers is ever written."""
+    """For a CPU: nothing but maxima and normalisers is written to memory."""
     logits = logits.to(precision)
     return _Chunked(logits, *_maxima_and_normalisers(logits, _CHUNK))
 
@@ -87,28 +72,28 @@ def _all_at_once(logits: Float[Tensor, "B R V"], precision: torch.dtype) -> _Chu
 def _best_by_chunks(
     chunked: _Chunked, totals: Float[Tensor, "B R"], n: int
 ) -> tuple[Float[Tensor, "B N"], Float[Tensor, "B N"], Int[Tensor, "B N"]]:
-    """The n largest sums of each text, exactly as `topk` has them; the log-probabilities in them;
+    """The n largest sums of each sequence, exactly as `topk` has them; the log-probabilities in them;
     their places among its R·V.
 
     The n largest lie in the n chunks whose maxima are largest. A maximum is one pass over memory,
     where a top-k is many, and sums need forming for those chunks alone.
     """
     logits, maxima, normalisers = chunked
-    n_texts, _, vocab_size = logits.shape
+    n_sequences, _, vocab_size = logits.shape
     chunks, n_chunks = _chunks(logits), maxima.size(-1)
     whole = n_chunks * _CHUNK
-    rest = logits[..., whole:]  # what fills no chunk: always looked at
+    rest = logits[..., whole:]  # the incomplete last chunk: always considered
 
     chunk_sums = totals.unsqueeze(-1) + (maxima - normalisers.unsqueeze(-1))
     chosen = chunk_sums.flatten(1).topk(n, dim=-1, sorted=False).indices
-    rival, chunk = chosen // n_chunks, chosen % n_chunks
-    text = torch.arange(n_texts, device=logits.device).unsqueeze(-1)
-    inside = chunks[text, rival, chunk] - normalisers.gather(1, rival).unsqueeze(-1)
-    inside_sums = totals.gather(1, rival).unsqueeze(-1) + inside
+    beam, chunk = chosen // n_chunks, chosen % n_chunks
+    sequence = torch.arange(n_sequences, device=logits.device).unsqueeze(-1)
+    inside = chunks[sequence, beam, chunk] - normalisers.gather(1, beam).unsqueeze(-1)
+    inside_sums = totals.gather(1, beam).unsqueeze(-1) + inside
     rest_sums = totals.unsqueeze(-1) + (rest - normalisers.unsqueeze(-1))
     best = torch.cat([inside_sums.flatten(1), rest_sums.flatten(1)], dim=-1).topk(n, dim=-1)
 
-    starts = rival * vocab_size + chunk * _CHUNK
+    starts = beam * vocab_size + chunk * _CHUNK
     nth = (best.indices // _CHUNK).clamp(max=n - 1)
     in_chunk = starts.gather(1, nth) + best.indices % _CHUNK
     later, width = best.indices - n * _CHUNK, max(1, vocab_size - whole)
@@ -119,34 +104,18 @@ def _best_by_chunks(
     return best.values, log_probabilities, places
 
 
-def precise(logits: Float[Tensor, "... V"]) -> Float[Tensor, "... V"]:
-    """In single precision at least: in half, the fourth digit of a log-probability is wrong."""
-    return logits.to(torch.promote_types(logits.dtype, torch.float32))
-
-
-def log_probabilities_of(
-    logits: Float[Tensor, "B R V"], tokens: Int[Tensor, "B R"]
-) -> Float[Tensor, "B R"]:
-    """The log-probability of one token of each row."""
-    logits = precise(logits)
-    chosen = logits.gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
-    _, normalisers = _maxima_and_normalisers(logits, logits.size(-1))
-    return chosen - normalisers
-
-
 def _maxima_and_normalisers(
     logits: Float[Tensor, "B R V"], width: int
 ) -> tuple[Float[Tensor, "B R C"], Float[Tensor, "B R"]]:
     """The maximum of each whole chunk of a row, `width` numbers each, and the log Σ exp of the row.
 
-    On a CPU some rows at a time: they are then read from memory once, and their exponentials,
-    which nobody needs, never written there.
+    A few rows at a time: they are then read from memory once, and their exponentials never written.
     """
     rows = logits.flatten(0, 1)
     n_chunks = rows.size(-1) // width
     whole = n_chunks * width
     maxima, normalisers = [], []
-    for piece in rows.split(_ROWS_AT_ONCE if rows.is_cpu else rows.size(0)):
+    for piece in rows.split(_ROWS_AT_ONCE):
         of_chunks = piece[:, :whole].unflatten(-1, (n_chunks, width)).amax(dim=-1)
         largest = torch.cat([of_chunks, piece[:, whole:]], dim=-1).amax(dim=-1, keepdim=True)
         sums = (piece - largest).exp_().sum(dim=-1, keepdim=True)

@@ -1,12 +1,10 @@
-"""What the processor of this machine can compute."""
+"""What the CPU of this machine can multiply."""
 
 import subprocess
 import sys
 from functools import cache
 
 import torch
-
-__all__ = ["multiplies_bfloat16", "multiplies_int8"]
 
 _MULTIPLY = """
 import torch
