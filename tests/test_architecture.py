@@ -27,6 +27,7 @@ ALLOWED: dict[str, set[str]] = {
     "nn": set(),
     "text": set(),
     "trace": {"modes"},
+    "experiments": {"trace"},
     "data": {"text"},
     "checkpoint": {"nn", "text"},
     "decoding": {"cuda_graphs", "modes", "nn"},
@@ -41,7 +42,7 @@ ALLOWED: dict[str, set[str]] = {
         "lessons", "export", "explorer",
     },
     "__main__": {"cli"},
-    "__init__": {"nn", "trace", "tasks", "checkpoint", "training", "explorer"},
+    "__init__": {"nn", "trace", "experiments", "tasks", "checkpoint", "training", "explorer"},
 }  # fmt: skip
 
 # What the library half may need beyond the standard library: it must run where nothing else can
@@ -57,6 +58,7 @@ LIGHT_ROOMS = {
     "nn",
     "text",
     "trace",
+    "experiments",
     "data",
     "checkpoint",
     "decoding",
