@@ -715,6 +715,7 @@ WRITTEN_OUT: dict[str, Function] = {
         )
         for targets in (torch.tensor([[1, 1, 0], [3, 2, 1]]), torch.tensor([1, 1, 3, 2, 1]))
     ],
+    "packed sequences": lambda: torch._pack_padded_sequence(CUBE, torch.tensor([3, 1]), True),
     "distances within": lambda: [F.pdist(SQUARE.cos(), p) for p in (1, 2, 3)],
     "cross": lambda: torch.linalg.cross(A, B) + torch.cross(A, ROW.expand(2, 3), dim=1),
     "addr": lambda: torch.addr(A, ROW[:2], ROW, beta=0.5, alpha=2),
