@@ -127,6 +127,15 @@ ELEMENTWISE: dict[str, Function] = {
 }
 
 COMPLEX: dict[str, Function] = {
+    "written as parts": lambda: (TURNS.reciprocal() + TURNS.square(), 1 - TURNS, 2j - TURNS),
+    "real beside complex": lambda: (A + TURNS, A - TURNS, torch.rsub(TURNS, A), A / TURNS),
+    "gathered": lambda: (TURNS.sum(1), TURNS.mean(0, keepdim=True), torch.concat([TURNS, TURNS])),
+    "chosen": lambda: (
+        TURNS[torch.tensor([1, 0])],
+        TURNS.index_select(1, torch.tensor([2, 0])),
+        TURNS.gather(1, torch.tensor([[0], [2]])),
+        torch.cat([TURNS, TURNS]),
+    ),
     "directions": lambda: (TURNS.sgn(), (TURNS * 0).sgn()),
     "copied": lambda: (torch.zeros_like(TURNS).copy_(TURNS), torch.zeros_like(TURNS).copy_(A)),
     "products": lambda: (
