@@ -1,11 +1,13 @@
 """Operators that the trace writes out: the numbers are the kernel's, and gradients pass through."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from glassformer.trace import trace, trace_training_step
 
@@ -170,3 +172,41 @@ def test_complex_numbers_are_written_out_where_only_real_ones_have_a_rule(
     assert report.ok, str(report)
     assert report.opaque == []
     torch.testing.assert_close(traced.outputs["output"].value, torch.view_as_real(function()))
+
+
+class Packed(nn.Module):
+    """A recurrent layer over sequences of different lengths."""
+
+    def __init__(self, layer: nn.RNNBase, is_sorted: bool) -> None:
+        super().__init__()
+        self.layer, self.is_sorted = layer, is_sorted
+
+    def forward(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Any]:
+        packed = pack_padded_sequence(x, lengths, enforce_sorted=self.is_sorted)
+        outputs, last = self.layer(packed)
+        return pad_packed_sequence(outputs, padding_value=-1.5)[0], last
+
+
+@pytest.mark.parametrize("lengths", [[4, 2, 1], [2, 4, 4]], ids=["sorted", "not sorted"])
+@pytest.mark.parametrize(
+    "layer",
+    [nn.LSTM(2, 3, num_layers=2, bidirectional=True), nn.GRU(2, 3), nn.RNN(2, 3, bias=False)],
+    ids=["LSTM", "GRU", "RNN"],
+)
+def test_packed_sequences_are_written_out(layer: nn.RNNBase, lengths: list[int]) -> None:
+    torch.manual_seed(0)
+    model, x, n = Packed(layer, lengths[0] == 4), torch.randn(4, 3, 2), torch.tensor(lengths)
+    traced = trace(model, x, n)
+    report = traced.verify()
+    assert report.ok, str(report)
+    assert report.opaque == []
+    outputs, last = model(x, n)
+    expected = [outputs, *(last if isinstance(last, tuple) else [last])]
+    for ours, theirs in zip(traced.outputs.values(), expected, strict=True):
+        torch.testing.assert_close(ours.value, theirs.detach())
+    assert traced["layer.layer0.t3.hidden"].shape == (lengths.count(4), 3)
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+    trained = trace_training_step(
+        model, x, n, loss=lambda y: y[0].square().sum(), optimiser=optimiser
+    )
+    assert trained.verify().ok and not trained.verify().opaque

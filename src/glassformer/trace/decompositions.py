@@ -36,18 +36,8 @@ def find(func: torch._ops.OpOverload) -> Decomposition | None:
     return theirs if aten else None
 
 
-def reciprocal(z: Tensor) -> Tensor:
-    """1 / z, of complex numbers; those of real ones have a rule, like the two below."""
-    return torch.ones_like(z) / z
-
-
-def reversed_difference(z: Tensor, other: Tensor | complex, alpha: float = 1) -> Tensor:
-    """b − α · z."""
-    return -z * alpha + other
-
-
 def sigmoid(z: Tensor) -> Tensor:
-    """1 / (1 + exp(−z))."""
+    """1 / (1 + exp(−z)), of complex numbers; that of real ones has a rule."""
     return torch.ones_like(z) / ((-z).exp() + 1)
 
 
@@ -339,8 +329,6 @@ def _dequantised_parts(weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 _OWN: dict[str, Decomposition] = {
-    "aten::reciprocal": reciprocal,
-    "aten::rsub": reversed_difference,
     "aten::sigmoid": sigmoid,
     "aten::_embedding_bag": embedding_bag,
     "aten::_embedding_bag_forward_only": embedding_bag,

@@ -88,7 +88,7 @@ class Trace:
     @property
     def _found_stages(self) -> Stages:
         if self._stages is None:
-            self._stages = find_stages(self.inputs.values(), self.steps)
+            self._stages = find_stages(self.inputs.values(), self.steps, self._by_name)
         return self._stages
 
     def __contains__(self, name: str) -> bool:

@@ -20,16 +20,19 @@ from torch import Tensor
 
 from glassformer.trace.calls import Call
 from glassformer.trace.expressions import (
+    Axis,
     Convert,
     Expression,
     Function,
     Number,
+    Operation,
     Scalar,
     add,
     multiply,
     power,
     subtract,
     sum_of,
+    total,
 )
 from glassformer.trace.memory import Index, View, as_real
 from glassformer.trace.rules.operands import broadcast, cell
@@ -223,7 +226,7 @@ def remembered(call: Call, make: Callable[[Call], _Made]) -> _Made:
 
 
 # Arguments that say where numbers go, and are not moved themselves.
-_WHERE = frozenset(["index", "indices", "mask", "repeats"])
+_WHERE = frozenset(["index", "indices", "mask", "repeats", "lengths"])
 
 
 class _Moves:
@@ -292,11 +295,19 @@ MOVES = """
     select_backward diagonal_backward alias_copy as_strided_copy detach_copy diagonal_copy
     expand_copy narrow_copy permute_copy select_copy slice_copy split_copy split_with_sizes_copy
     squeeze_copy t_copy transpose_copy unbind_copy unfold_copy unsqueeze_copy view_copy
-    _reshape_copy masked_scatter_backward
+    _reshape_copy masked_scatter_backward _pack_padded_sequence
 """
 """Operators that give each cell of theirs from one cell of an operand, or 0."""
 
 mechanism(moved, *MOVES.split())
+
+
+@rule("_pack_padded_sequence", output=1)
+def rows_per_time_step(call: Call, index: Index) -> Expression:
+    """How many sequences are as long as this time step."""
+    lengths = call.view("lengths")
+    k = Axis("k", lengths.numel)
+    return total(Operation(">", cell(lengths, k), Number(index[0])), k)
 
 
 @rule("tril", "triu")

@@ -129,7 +129,10 @@ class Backward:
     def run(self, loss: View) -> dict[str, Tensor]:
         """The gradient of each parameter that the loss depends on, by name."""
         if id(loss.version) not in self._active:
-            raise TraceError("the loss does not depend on any parameter that requires a gradient")
+            raise TraceError(
+                "the loss does not depend on any parameter that requires a gradient"
+                + self._through_chance()
+            )
         one = torch.ones_like(self._recorder.tensor_of(loss))
         self._add(loss, one, self._forward.title(loss.version))
         for call in reversed(self._forward.calls):
@@ -139,6 +142,20 @@ class Backward:
             for name, view in self._forward.parameters.items()
             if id(view.version) in self._parts
         }
+
+    def _through_chance(self) -> str:
+        """Operators that draw random numbers, and read what depends on parameters."""
+        names = {
+            call.operator.name
+            for call in self._forward.calls
+            if call.operator.random and any(id(v.version) in self._active for v in call.inputs())
+        }
+        if not names:
+            return ""
+        return (
+            f", or only through {', '.join(sorted(names))}, which draws random numbers: "
+            "what the trace takes as it comes is not differentiated"
+        )
 
     def _through(self, call: Call) -> None:
         """Hand the gradient of what a call made on to what it was made from."""

@@ -49,8 +49,7 @@ class Method:
 def method_of(optimiser: Optimizer) -> Method:
     """The written-out form of an optimiser; refuses what is not written out."""
     kind = type(optimiser)
-    # Ours by its name: `trace` does not import `training`.
-    method = _METHODS.get(kind) or _OURS.get(f"{kind.__module__}.{kind.__qualname__}")
+    method = _METHODS.get(kind) or (_BATCHED_MUON if _is_batched_muon(optimiser) else None)
     if method is None:
         known = [known.__name__ for known in _METHODS]
         raise TraceError(
@@ -62,6 +61,16 @@ def method_of(optimiser: Optimizer) -> Method:
             if group.get(option):
                 raise TraceError(f"an optimiser with {option}=True is not written out")
     return method
+
+
+def _is_batched_muon(optimiser: Optimizer) -> bool:
+    """Whether this is the Muon of our recipes, by its settings: `trace` does not import `training`.
+
+    Another one of that name would be found out when its weights are compared.
+    """
+    settings = {"params", "lr", "momentum", "weight_decay"}
+    groups = optimiser.param_groups
+    return type(optimiser).__name__ == "Muon" and all(group.keys() == settings for group in groups)
 
 
 # --- SGD ---
@@ -412,9 +421,7 @@ _METHODS: dict[type[Optimizer], Method] = {
     ),
     Muon: Method(_muon, {"velocity": "momentum_buffer"}, _velocity_start),
 }
-_OURS = {
-    "glassformer.training.muon.Muon": Method(_our_muon, {"velocity": "momentum"}, _velocity_start)
-}
+_BATCHED_MUON = Method(_our_muon, {"velocity": "momentum"}, _velocity_start)
 
 
 # --- the step of all parameters ---
