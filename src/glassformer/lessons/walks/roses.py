@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from glassformer.lessons.example import Bilingual, Language
-from glassformer.lessons.walks.figures.heads import gave_figure
+from glassformer.lessons.walks.figures.attention_figures import gave_figure
 from glassformer.lessons.walks.lesson import (
     Figure,
     Formula,
