@@ -271,13 +271,15 @@ class Bars(Piece):
         for place, bar in enumerate(self._bars):
             y, left = self.box.top + 10 + place * 29, self.box.left
             box = Box(left, y - 8, max(1.5, self._unit * abs(bar.value)), 16)
-            canvas.text(left - 8, y, bar.label, size=_LABEL, anchor="end")
+            if bar.label:
+                canvas.text(left - 8, y, bar.label, size=_LABEL, anchor="end")
             if bar.share is None:
                 canvas.bar(box, self._role)
             else:
                 canvas.box(box, "part", self._role, corner=2)
                 canvas.bar(Box(left, y - 8, self._unit * abs(bar.share), 16), "value")
-            canvas.text(box.right + 8, y, bar.said, size=12, anchor="start", role="quiet")
+            if bar.said:
+                canvas.text(box.right + 8, y, bar.said, size=12, anchor="start", role="quiet")
 
 
 Point = tuple[float, float]
