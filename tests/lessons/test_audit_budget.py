@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 from glassformer.lessons import Bilingual, audit, read_example
@@ -147,3 +148,32 @@ def test_a_slip_that_fails_does_not_end_the_report() -> None:
     assert data["note"] == "the search for “a broken one” failed (TypeError: no such thing)"
     assert found["b"].to_dict("zh")["note"] == "查找“出错的一种”时出错（TypeError: no such thing）"
     assert str(data["note"]) in to_markdown(found, "en")
+
+
+def test_exact_elimination_of_a_large_matrix_ends_with_its_budget() -> None:
+    """Fractions grow: the work for one counts by its digits, and then rows are not compared."""
+    random = np.random.default_rng(0)
+    given = [{"id": "x", "printed": np.round(random.normal(size=(73, 73)), 11).tolist()}]
+    hidden = [{"id": "w", "shape": [73, 2], "printed": "..."}]
+    numbers = np.round(random.normal(size=(73, 2)), 2).tolist()
+    made = [{"id": "y", "formula": "x @ w", "printed": numbers, "decimals": 2}]
+    example = read_example(json.dumps({"steps": given + hidden + made}), "large", "large")
+    judge = judgement._Judge(example, ())
+    verdicts = [judge.judge(step).verdict for step in example.in_order()]
+    assert verdicts[-1] == "unchecked"
+    assert judge._marks.left < 0
+
+
+def test_what_is_recomputed_counts_for_the_whole_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = [
+        {"id": "x", "printed": X},
+        {"id": "y", "formula": "x @ x", "printed": [[91, 17], [43, 8]], "decimals": 0},
+    ]
+    example = read_example(json.dumps({"steps": steps}), "my", "my")
+    judge = judgement._Judge(example, CATALOGUE)
+    spent = judgement.MOST_IN_ALL - judge._whole.left
+    assert spent > 2 * 300  # x and x @ x, from print and end to end
+    monkeypatch.setattr(judgement, "MOST_IN_ALL", spent + 1000)
+    found = audit(example)["y"]
+    assert found.verdict == "wrong"
+    assert found.note is not None and "not searched further" in found.note.en

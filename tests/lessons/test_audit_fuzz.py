@@ -13,7 +13,7 @@ import pytest
 from glassformer.lessons import audit, example_names, read_example
 from glassformer.lessons.auditing import judgement
 from glassformer.lessons.formulas.evaluator import Work
-from tests.lessons.articles import article
+from tests.lessons.articles import article, misprints
 from tests.lessons.fuzz import Figures, campaign, everything, shipped
 
 
@@ -99,3 +99,15 @@ def test_exchanged_digits_of_a_single_number_are_named() -> None:
     assert round(float(p @ p), 2) == 41.82
     found = audit(read_example(json.dumps({"steps": steps}), "t", "t"))["m"]
     assert [part.kinds for part in found.explanations] == [("digits",)]
+
+
+@pytest.mark.parametrize(
+    ("seed", "step"), [(10, "sum_f0"), (129, "k_2_0"), (129, "head_2_0"), (129, "sum_a2")]
+)
+def test_misprints_behind_several_unprinted_layers_are_found(seed: int, step: str) -> None:
+    """Attention, feed-forward and norms between what is printed and the wrong number."""
+    data = article(seed)
+    assert audit(read_example(json.dumps(data), "clean", "clean")).ok
+    place = len(example_names()) + seed  # where the campaign's own numbers come from
+    (planted,) = [found for found in misprints(data, place) if found.step == step]
+    assert audit(planted.example())[step].verdict == "wrong"

@@ -14,8 +14,8 @@ from glassformer.lessons.example import Language
 from glassformer.lessons.walks import Figure
 from glassformer.lessons.walks.figures import STYLE
 from glassformer.lessons.walks.figures.canvas import Box, Canvas, text_width
-from glassformer.lessons.walks.figures.grids import cell_number
 from glassformer.lessons.walks.figures.maps import Axes, Point, draw_map
+from glassformer.lessons.walks.figures.sheet import cell_number
 from glassformer.lessons.walks.figures.words import FIGURE_WORDS
 from glassformer.lessons.walks.rendering import lesson_text, write_lesson
 from tests.lessons.made_once import lesson
@@ -197,10 +197,10 @@ def test_names_on_a_map_do_not_cover_one_another() -> None:
 def test_a_canvas_groups_what_belongs_to_a_beat() -> None:
     canvas = Canvas(100, 50, "t")
     canvas.text(50, 10, "always")
-    with canvas.appearing(1):
+    with canvas.at(1):
         canvas.text(50, 20, "first")
         canvas.text(50, 30, "first, too")
-    with canvas.during(2):
+    with canvas.at(-2):
         canvas.text(50, 40, "second")
     drawing = canvas.done()
     assert drawing.beats == 2

@@ -5,9 +5,9 @@
     result.counts, result.ok, result["position"].verdict
     result["position"].right, result["position"].slip("zh")
 
-In reading order: `compare` (what "right to the printed digits" means), `recompute` (from print and
-end to end), `slips/` (the catalogue), `search` (which slip it was), `diagnosis` and `rounding`
-(what else can be said), `run` (the verdicts), `results` (what is handed back).
+In reading order: `verdicts` (what "right to the printed digits" means, and what is handed back),
+`recomputation` (from print and end to end), `slip` and the slips of `slip_catalogue`, `search`
+(which slip it was), `possibility` and `quotation` (what else can be said), `judgement`.
 """
 
 from glassformer.lessons.auditing.judgement import audit

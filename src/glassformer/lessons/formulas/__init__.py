@@ -3,9 +3,10 @@
     tree = parse("softmax(scores / sqrt(columns(keys))) @ values")
     evaluate(tree, {"scores": exactly([[2, 4]]), …}).mid
 
-Read `tree` and `parser` (what can be written), `values` and `intervals` (numbers with bounds),
-`functions` (what can be called), then `evaluate`. A formula is parsed by us and never run as
-Python. This package knows neither examples nor audits.
+Read `grammar` (what can be written) and `terms` (what becomes of it), `bounds` and `affine` (what
+is known of a number), `library` and `operations` (what can be called), `evaluator`. Python parses
+a formula and never runs it. This package knows neither examples nor
+audits.
 """
 
 from glassformer.lessons.formulas.bounds import Mask, Numbers, Value, Words, exactly

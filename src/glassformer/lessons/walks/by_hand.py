@@ -18,8 +18,12 @@ from glassformer.lessons.walks.by_hand_model import (
     by_hand_trace,
     names_of,
 )
-from glassformer.lessons.walks.figures.architecture import Stage, architecture_figure
-from glassformer.lessons.walks.figures.strip import Played, strip_figure
+from glassformer.lessons.walks.figures.model_figures import (
+    Played,
+    Stage,
+    architecture_figure,
+    strip_figure,
+)
 from glassformer.lessons.walks.lesson import (
     Figure,
     Formula,

@@ -10,7 +10,7 @@ import torch
 from glassformer.lessons.example import Bilingual, Digits, Example, Language
 from glassformer.lessons.reading import load_example
 from glassformer.lessons.walks.attending import AttentionWalk
-from glassformer.lessons.walks.figures import self_attention as drawn
+from glassformer.lessons.walks.figures import attention_figures as drawn
 from glassformer.lessons.walks.lesson import (
     Figure,
     Formula,
