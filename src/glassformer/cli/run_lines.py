@@ -1,4 +1,4 @@
-"""Lines in, answers out: where `glassformer run` reads from and what it prints beside the answers."""
+"""Lines in, answers out: where `glassformer run` reads from, and how it prints."""
 
 import sys
 from collections.abc import Iterable, Iterator

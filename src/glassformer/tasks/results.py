@@ -97,7 +97,7 @@ class Translated:
         return self.alternatives[0].score
 
     def to_text(self) -> str:
-        """What the command prints: one line per alternative, with scores where there are several."""
+        """What the command prints: a line per alternative, with scores if there are several."""
         if len(self.alternatives) == 1:
             return _one_line(self.text)
         return "\n".join(f"{a.score:.4f}\t{_one_line(a.text)}" for a in self.alternatives)

@@ -101,7 +101,7 @@ class GraphStepper(SharedCacheStepper):
         return outputs.logits[:n_sequences]
 
     def worth_leaving(self, n_left: int) -> bool:
-        """Whether a smaller graph would do: one costs the same however many of its rows are in use."""
+        """Whether a smaller graph would do: rows that are done cost as much as others."""
         return self._runs_out or rounded_up(n_left) < rounded_up(self._lengths.numel())
 
     def keep(self, sequences: Int[Tensor, " M"]) -> None:

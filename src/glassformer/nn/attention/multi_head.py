@@ -220,7 +220,7 @@ def record_attention(module: nn.Module) -> Iterator[dict[str, list[Float[Tensor,
 
     def hook_for(name: str) -> Callable[..., None]:
         @torch.no_grad()
-        def note(attention: MultiHeadAttention, args: Any, kwargs: Any, output: Tensor) -> None:
+        def note(attention: MultiHeadAttention, args: Any, kwargs: Any, _: Tensor) -> None:
             recorded[name].append(attention.weights(*args, **kwargs))
 
         return note
