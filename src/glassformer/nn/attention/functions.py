@@ -21,7 +21,6 @@ __all__ = [
     "Attended",
     "Implementation",
     "additive_scores",
-    "attend_additive",
     "attend_fused",
     "attend_written",
     "attention_weights",
