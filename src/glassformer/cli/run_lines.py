@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from glassformer.tasks import Model
 
-__all__ = ["lines_of", "print_answers", "stream_answers"]
-
 _MANY = 200  # lines after which progress is worth showing
 
 

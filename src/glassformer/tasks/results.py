@@ -11,19 +11,6 @@ from torch import Tensor
 
 from glassformer.decoding import Ledger
 
-__all__ = [
-    "Alternative",
-    "Attention",
-    "Classified",
-    "Embedded",
-    "Generated",
-    "Recommendation",
-    "Recommended",
-    "Translated",
-    "Unread",
-    "as_json",
-]
-
 Attention = dict[str, Tensor]
 """Attention weights by the name of the layer, each (1, H, Q, K)."""
 

@@ -21,16 +21,6 @@ from glassformer.nn.devices import as_device
 from glassformer.nn.layers import TokenEmbedding
 from glassformer.nn.shapes import Float, Int, Tensor
 
-__all__ = [
-    "Int8Embedding",
-    "Int8Linear",
-    "Weights",
-    "check_weights",
-    "largest_weight",
-    "store",
-    "to_int8",
-]
-
 Weights = Literal["float32", "int8", "bfloat16"]
 
 

@@ -30,14 +30,6 @@ from glassformer.nn.config.checking import config_of
 from glassformer.nn.positions import Rotation, rotate
 from glassformer.nn.shapes import Bool, Float, Tensor
 
-__all__ = [
-    "MultiHeadAttention",
-    "join_heads",
-    "record_attention",
-    "set_attention",
-    "split_heads",
-]
-
 
 def split_heads(x: Float[Tensor, "B T HE"], n_heads: int) -> Float[Tensor, "B H T E"]:
     """Cut each vector into n_heads equal pieces and bring the heads beside the batch."""
