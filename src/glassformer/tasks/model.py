@@ -68,8 +68,6 @@ from glassformer.tasks.results import (
 )
 from glassformer.text import Tokenizer
 
-__all__ = ["Model", "Task"]
-
 _TASKS: tuple[tuple[type[nn.Module], Task, str], ...] = (
     (Classifier, "classify", "a classifier"),
     (Seq2Seq, "translate", "a translator"),

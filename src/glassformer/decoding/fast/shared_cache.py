@@ -108,9 +108,10 @@ class BranchedStack(Stack):
             parts = {
                 name: copied(part, attention)
                 for name, part in block.named_children()
-                if attention is not None and type(part) is MultiHeadAttention
+                if attention is not None and isinstance(part, MultiHeadAttention)
             }
-            beside = copied(block, Block, parts)
+            beside = copied(block, type(block), parts)
+            assert isinstance(beside, Block)
             beside.causal = False
             blocks.append(beside)
         return copied(decoder, cls, {"blocks": blocks})
