@@ -34,9 +34,9 @@ from torch import Tensor, nn
 from glassformer.cuda_graphs import CudaRecorder
 from glassformer.data import IGNORED, Batch, Order, PairBatch, WindowBatch
 from glassformer.nn import ModelConfig, build, presets
-from glassformer.training.fast.joined_projections import join_projections
 from glassformer.training.acceleration import Acceleration, accelerated, attention_kernels
 from glassformer.training.config import AttentionKernel
+from glassformer.training.fast.joined_projections import join_projections
 from glassformer.training.loss import model_loss
 from glassformer.training.recording import RecordedWork
 

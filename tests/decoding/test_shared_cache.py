@@ -6,8 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from glassformer.decoding.fast.product_attention import ProductAttention
 from glassformer.decoding.fast.shared_cache import BranchedStack, Branches, SlotCache, reserve
-from glassformer.nn import DecodingCache, LanguageModel, record_attention
+from glassformer.nn import DecodingCache, LanguageModel, MultiHeadAttention, record_attention
+from glassformer.training.fast.joined_projections import JoinedAttention, join_projections
 from tests.nn.oracles import FLOAT64_SHARE, share
 from tests.nn.small import make, random_ids, shrunk, tiny
 
@@ -132,3 +134,16 @@ def test_a_branched_decoder_has_the_hooks_and_the_parameters_of_the_plain_one() 
         assert of_layer[0].shape[-2:] == (2, 5)
         assert (of_layer[0][0, :, 0, 4] == 0).all() and (of_layer[0][0, :, 1, 3] == 0).all()
     assert all(block.causal for block in model.decoder.blocks)
+
+
+def test_attention_of_any_kind_is_replaced_as_a_whole() -> None:
+    """A model that is being trained on a GPU has joined projections; its parameters stay."""
+    model = make(MODELS["grouped heads"]).eval()
+    assert isinstance(model, LanguageModel)
+    join_projections(model)
+    branched = BranchedStack.over(model.decoder, ProductAttention)
+    kinds = {type(part) for part in branched.modules() if isinstance(part, MultiHeadAttention)}
+    assert kinds == {ProductAttention}
+    assert [id(p) for p in branched.parameters()] == [id(p) for p in model.decoder.parameters()]
+    kinds = {type(part) for part in model.modules() if isinstance(part, MultiHeadAttention)}
+    assert kinds == {JoinedAttention}, "the model itself is as it was"

@@ -16,7 +16,7 @@ from glassformer.decoding import (
 from glassformer.decoding.fast import workspace
 from glassformer.decoding.fast.graphs import GraphStepper
 from glassformer.decoding.fast.shared_cache import SharedCacheStepper
-from glassformer.decoding.fast.workspace import Shape, release
+from glassformer.decoding.fast.workspace import StepShape, release
 from glassformer.nn import set_attention
 from tests.decoding.recording_again import RunAgain, same
 from tests.decoding.tiny import END, START, language_model, sources, translator
@@ -162,7 +162,7 @@ def test_many_short_texts_and_one_long_one_do_not_make_many_long_ones() -> None:
     cache = model.start_cache()
     with torch.no_grad():
         model(torch.tensor([[3, 4]]), cache=cache)
-    sizes = [Shape(512, 1, 64, 0), Shape(1, 1, 4096, 0), Shape(384, 1, 128, 0)]
+    sizes = [StepShape(512, 1, 64, 0), StepShape(1, 1, 4096, 0), StepShape(384, 1, 128, 0)]
     made = []
     for size in sizes:
         made.append(workspace.take(model, size, cache, lambda: RunAgain(torch.device("cpu"))))

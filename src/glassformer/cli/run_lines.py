@@ -1,4 +1,4 @@
-"""Lines in, answers out: where `glassformer run` reads from and what it prints beside the answers."""
+"""Lines in, answers out: where `glassformer run` reads from, and how it prints."""
 
 import sys
 from collections.abc import Iterable, Iterator
@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from glassformer.tasks import Model
-
-__all__ = ["lines_of", "print_answers", "stream_answers"]
 
 _MANY = 200  # lines after which progress is worth showing
 

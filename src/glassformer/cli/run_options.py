@@ -5,8 +5,6 @@ from typing import Any
 
 from cyclopts import Parameter
 
-__all__ = ["RunOptions"]
-
 
 @Parameter(name="*")
 @dataclass(frozen=True)

@@ -7,8 +7,6 @@ from cyclopts import Parameter
 from glassformer.cli.run_lines import lines_of, print_answers, stream_answers
 from glassformer.cli.run_options import RunOptions
 
-__all__ = ["run"]
-
 _NONE = RunOptions()
 
 

@@ -30,7 +30,7 @@ class Greedy:
     """Take the most probable token at each step."""
 
 
-class Choice(NamedTuple):
+class TokenChoice(NamedTuple):
     """The tokens chosen, and the probabilities they were drawn with (None: the best was taken)."""
 
     tokens: Int[Tensor, "B R"]
@@ -40,7 +40,7 @@ class Choice(NamedTuple):
 class Chooser(Protocol):
     """Picks one token from each row of logits."""
 
-    def choose(self, logits: Float[Tensor, "B R V"]) -> Choice:
+    def choose(self, logits: Float[Tensor, "B R V"]) -> TokenChoice:
         """The next token of each row."""
 
     def keep(self, sequences: Int[Tensor, " M"]) -> None:
@@ -50,26 +50,28 @@ class Chooser(Protocol):
 class MostProbable:
     """A `Chooser` that takes the largest logit; among equals, the smallest id."""
 
-    def choose(self, logits: Float[Tensor, "B R V"]) -> Choice:
+    def choose(self, logits: Float[Tensor, "B R V"]) -> TokenChoice:
         """The most probable token of each row."""
-        return Choice(logits.argmax(dim=-1), None)
+        return TokenChoice(logits.argmax(dim=-1), None)
 
     def keep(self, sequences: Int[Tensor, " M"]) -> None:
         """Nothing to keep: a greedy choice has no state."""
 
 
-class Step(NamedTuple):
+class DecodingStep(NamedTuple):
     """What one step added to the sequences that are still in the batch."""
 
     sequences: Int[Tensor, " B"]
     """Which sequence each row belongs to."""
     unfinished: Bool[Tensor, "B R"]
     """Where a sample was not complete yet; elsewhere the token means nothing."""
-    choice: Choice
+    choice: TokenChoice
     logits: Float[Tensor, "B R V"]
 
 
-def steps(stepper: Stepper, chooser: Chooser, stop: Stop, n_samples: int = 1) -> Iterator[Step]:
+def steps(
+    stepper: Stepper, chooser: Chooser, stop: Stop, n_samples: int = 1
+) -> Iterator[DecodingStep]:
     """Decode n_samples continuations of each sequence; yields each step as it is made."""
     logits = stepper.start().expand(-1, n_samples, -1)
     limits = torch.tensor(stop.max_new, device=logits.device)
@@ -79,7 +81,7 @@ def steps(stepper: Stepper, chooser: Chooser, stop: Stop, n_samples: int = 1) ->
     for length in range(1, max(stop.max_new) + 1):
         stop_if_cancelled()
         choice = chooser.choose(logits)
-        yield Step(sequences, unfinished, choice, logits)
+        yield DecodingStep(sequences, unfinished, choice, logits)
         unfinished = unfinished & (limits > length).unsqueeze(-1)
         if stop.end is not None:
             unfinished = unfinished & (choice.tokens != stop.end)
@@ -100,7 +102,7 @@ def steps(stepper: Stepper, chooser: Chooser, stop: Stop, n_samples: int = 1) ->
 
 
 def collect(
-    run: Iterator[Step], stop: Stop, n_samples: int = 1, *, ledger: bool = False
+    run: Iterator[DecodingStep], stop: Stop, n_samples: int = 1, *, ledger: bool = False
 ) -> list[Decoded]:
     """Follow a run to its end; one result per sequence, its samples in order."""
     samples = [[_Sample() for _ in range(n_samples)] for _ in stop.max_new]
@@ -143,7 +145,7 @@ class _Sample:
         return Hypothesis(tuple(self.tokens), self.total, self.total, self.ended)
 
 
-def _account(step: Step, row: int, samples: list[_Sample], end: int | None) -> LedgerStep:
+def _account(step: DecodingStep, row: int, samples: list[_Sample], end: int | None) -> LedgerStep:
     """The most probable tokens of a sequence's samples at one step, and those that were chosen."""
     candidates = []
     unfinished = [i for i, is_open in enumerate(step.unfinished[row].tolist()) if is_open]

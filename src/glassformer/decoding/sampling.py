@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import torch
 
-from glassformer.decoding.greedy import Choice
+from glassformer.decoding.greedy import TokenChoice
 from glassformer.decoding.stepper import MAX_BEAMS
 from glassformer.errors import ConfigError, expect_number, expect_whole
 from glassformer.nn.devices import device_with_double
@@ -107,7 +107,7 @@ class RandomChooser:
         self.prompts = prompts
         self.seen: Tensor | None = None
 
-    def choose(self, logits: Float[Tensor, "B R V"]) -> Choice:
+    def choose(self, logits: Float[Tensor, "B R V"]) -> TokenChoice:
         """One token per row."""
         if self.seen is None and self.settings.repetition_penalty != 1:
             self.seen = torch.zeros(logits.shape, dtype=torch.bool)
@@ -121,7 +121,7 @@ class RandomChooser:
         tokens = draw(chances, numbers)
         if self.seen is not None:
             self.seen.scatter_(-1, tokens.unsqueeze(-1), True)
-        return Choice(tokens, chances)
+        return TokenChoice(tokens, chances)
 
     def keep(self, sequences: Int[Tensor, " M"]) -> None:
         """Continue with these sequences only, in this order."""

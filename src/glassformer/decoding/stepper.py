@@ -34,7 +34,7 @@ class Stepper(Protocol):
         """Logits after these tokens; each continues the beam `parents` names (None: its own)."""
 
     def worth_leaving(self, n_left: int) -> bool:
-        """Whether steps with the n sequences that are not done would save more than `keep` costs."""
+        """Whether continuing with only the n that are not done saves more than `keep` costs."""
 
     def keep(self, sequences: Int[Tensor, " M"]) -> None:
         """Continue with these sequences only, in this order."""

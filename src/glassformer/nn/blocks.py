@@ -24,8 +24,6 @@ from glassformer.nn.positions import (
 )
 from glassformer.nn.shapes import Bool, Float, Int, Tensor
 
-__all__ = ["Block", "Stack"]
-
 
 class Block(nn.Module):
     """Self-attention, cross-attention if asked for, feed-forward; each with residual and norm.

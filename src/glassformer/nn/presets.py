@@ -21,20 +21,6 @@ from glassformer.nn.config import (
     Sizes,
 )
 
-__all__ = [
-    "PRESETS",
-    "bert",
-    "bloem_2019",
-    "bloem_2024",
-    "by_hand_2024",
-    "gpt2",
-    "illustrated",
-    "llama",
-    "preset",
-    "torch_nn_transformer",
-    "vaswani_2017_base",
-]
-
 
 @runtime_checkable
 class Preset(Protocol):

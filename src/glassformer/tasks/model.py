@@ -68,8 +68,6 @@ from glassformer.tasks.results import (
 )
 from glassformer.text import Tokenizer
 
-__all__ = ["Model", "Task"]
-
 _TASKS: tuple[tuple[type[nn.Module], Task, str], ...] = (
     (Classifier, "classify", "a classifier"),
     (Seq2Seq, "translate", "a translator"),
@@ -129,8 +127,8 @@ class Model:
         given = texts_of(texts)
         check_options(self, options)
         if self.task == "translate":
-            search, max_new = beam_of(options), options.get("max_new")
-            return [*self.translate(given, search=search, max_new=max_new, batch_size=batch_size)]
+            beam, max_new = beam_of(options), options.get("max_new")
+            return [*self.translate(given, search=beam, max_new=max_new, batch_size=batch_size)]
         if self.task == "generate":
             search, max_new = sampling_of(options), options.get("max_new", _CONTINUATION)
             return [self.generate(text, search=search, max_new=max_new) for text in given]

@@ -12,17 +12,6 @@ from glassformer.errors import InputError
 from glassformer.text import Tokenizer
 from glassformer.text.cutting import Cut, cut_ids
 
-__all__ = [
-    "Read",
-    "count_unknown",
-    "encode_texts",
-    "read_prompt",
-    "read_sources",
-    "read_texts",
-    "texts_of",
-    "tokenizer_of",
-]
-
 
 class Read(NamedTuple):
     """The ids of a text as its model reads them."""

@@ -11,19 +11,6 @@ from torch import Tensor
 
 from glassformer.decoding import Ledger
 
-__all__ = [
-    "Alternative",
-    "Attention",
-    "Classified",
-    "Embedded",
-    "Generated",
-    "Recommendation",
-    "Recommended",
-    "Translated",
-    "Unread",
-    "as_json",
-]
-
 Attention = dict[str, Tensor]
 """Attention weights by the name of the layer, each (1, H, Q, K)."""
 
@@ -97,7 +84,7 @@ class Translated:
         return self.alternatives[0].score
 
     def to_text(self) -> str:
-        """What the command prints: one line per alternative, with scores where there are several."""
+        """What the command prints: a line per alternative, with scores if there are several."""
         if len(self.alternatives) == 1:
             return _one_line(self.text)
         return "\n".join(f"{a.score:.4f}\t{_one_line(a.text)}" for a in self.alternatives)

@@ -17,8 +17,8 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from glassformer.errors import ConfigError
 from glassformer.cpu import multiplies_bfloat16
+from glassformer.errors import ConfigError
 from glassformer.training.sharding import shard
 
 __all__ = ["Processes", "choose_device", "precision"]

@@ -28,9 +28,9 @@ from glassformer.decoding.fast.shared_cache import (
 )
 from glassformer.decoding.fast.workers import is_watched
 from glassformer.decoding.fast.workspace import (
-    Shape,
     StepInputs,
     StepOutputs,
+    StepShape,
     Workspace,
     give_back,
     take,
@@ -85,7 +85,7 @@ class GraphStepper(SharedCacheStepper):
             self._visible = self._visible.take_along_dim(parents.unsqueeze(-1), dim=1)
             parents = self._same_parents(tokens)
         self._make_room(workspace, parents)
-        shape = Shape(len(tokens), n_beams, self._visible.size(-1), self._n_source)
+        shape = StepShape(len(tokens), n_beams, self._visible.size(-1), self._n_source)
         inputs = StepInputs(tokens, parents, self._visible, self._lengths)
         length = self._longest + 1
         outputs = workspace.step(
@@ -101,7 +101,7 @@ class GraphStepper(SharedCacheStepper):
         return outputs.logits[:n_sequences]
 
     def worth_leaving(self, n_left: int) -> bool:
-        """Whether a smaller graph would do: one costs the same however many of its rows are in use."""
+        """Whether a smaller graph would do: rows that are done cost as much as others."""
         return self._runs_out or rounded_up(n_left) < rounded_up(self._lengths.numel())
 
     def keep(self, sequences: Int[Tensor, " M"]) -> None:
@@ -112,7 +112,7 @@ class GraphStepper(SharedCacheStepper):
         assert self._visible is not None
         n_more = rounded_up(len(sequences)) - len(sequences)
         n_keys = self._visible.size(-1)
-        shape = Shape(len(sequences) + n_more, 1, n_keys, self._n_source)
+        shape = StepShape(len(sequences) + n_more, 1, n_keys, self._n_source)
         self._workspace.select(sequences, shape)
         lengths = self._lengths[sequences]
         self._longest = int(lengths.max())
@@ -128,7 +128,7 @@ class GraphStepper(SharedCacheStepper):
         n_keys = max(_MIN_KEYS, _power_of_two(past.size(-1)))
         if self.memory is not None:
             self._n_source = -(-self.memory.size(1) // _SOURCE_AT_ONCE) * _SOURCE_AT_ONCE
-        size = Shape(rounded_up(n_sequences), 1, n_keys, self._n_source)
+        size = StepShape(rounded_up(n_sequences), 1, n_keys, self._n_source)
         device = self._lengths.device
         workspace = take(self.model, size, self.cache, partial(self._make_recorder, device))
         workspace.fill(self.cache, self.memory_is_token)

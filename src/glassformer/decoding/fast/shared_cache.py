@@ -9,7 +9,7 @@ Dims: B sequences, R beams of each, S source and K cached positions, G heads, V 
 """
 
 import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 import torch
@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from glassformer.decoding.stepper import ModelStepper
-from glassformer.nn import DecodingCache, LanguageModel, MultiHeadAttention, Seq2Seq, Stack
+from glassformer.nn import Block, DecodingCache, LanguageModel, MultiHeadAttention, Seq2Seq, Stack
 from glassformer.nn.attention import KeyValueCache, padding_mask
 from glassformer.nn.attention.cache import enlarged
 from glassformer.nn.shapes import Bool, Float, Int, Tensor
@@ -103,16 +103,18 @@ class BranchedStack(Stack):
         cls, decoder: Stack, attention: type[MultiHeadAttention] | None = None
     ) -> "BranchedStack":
         """The same decoder with branches, its self- and cross-attention of another class."""
-        blocks = []
+        blocks = nn.ModuleList()
         for block in decoder.blocks:
             parts = {
                 name: copied(part, attention)
                 for name, part in block.named_children()
-                if attention is not None and type(part) is MultiHeadAttention
+                if attention is not None and isinstance(part, MultiHeadAttention)
             }
-            blocks.append(copied(block, **parts))
-            blocks[-1].causal = False
-        return copied(decoder, cls, blocks=nn.ModuleList(blocks))
+            beside = copied(block, type(block), parts)
+            assert isinstance(beside, Block)
+            beside.causal = False
+            blocks.append(beside)
+        return copied(decoder, cls, {"blocks": blocks})
 
     def forward(  # type: ignore[override]  # a decoder of its own, never in place of a plain one
         self,
@@ -136,13 +138,13 @@ class BranchedStack(Stack):
         )
 
 
-def copied(module: nn.Module, kind: type[M] | None = None, **parts: nn.Module) -> M:
+def copied(module: nn.Module, kind: type[M], parts: Mapping[str, nn.Module] | None = None) -> M:
     """A module of another class over the same parameters and hooks, with some parts replaced."""
-    twin: M = copy.copy(module)  # type: ignore[assignment]
-    twin.__dict__["_modules"] = {**module._modules, **parts}
+    twin = copy.copy(module)
+    twin.__class__ = kind
+    assert isinstance(twin, kind)
+    twin.__dict__["_modules"] = {**module._modules, **(parts or {})}
     twin._compiled_call_impl = None  # compiled code is the original's
-    if kind is not None:
-        twin.__class__ = kind
     return twin
 
 

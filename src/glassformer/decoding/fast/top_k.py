@@ -72,8 +72,8 @@ def _all_at_once(logits: Float[Tensor, "B R V"], precision: torch.dtype) -> _Chu
 def _best_by_chunks(
     chunked: _Chunked, totals: Float[Tensor, "B R"], n: int
 ) -> tuple[Float[Tensor, "B N"], Float[Tensor, "B N"], Int[Tensor, "B N"]]:
-    """The n largest sums of each sequence, exactly as `topk` has them; the log-probabilities in them;
-    their places among its R·V.
+    """The n largest sums of each sequence, exactly those of `topk`, the log-probabilities in them,
+    and their places among its R·V.
 
     The n largest lie in the n chunks whose maxima are largest. A maximum is one pass over memory,
     where a top-k is many, and sums need forming for those chunks alone.

@@ -29,7 +29,7 @@ _WORTH_RECORDING = 3  # steps of one shape: a graph costs about as much as ten o
 _MOST_RECORDINGS = 32  # each keeps the logits of its shape
 
 
-class Shape(NamedTuple):
+class StepShape(NamedTuple):
     """The sizes of a step; of those of a workspace, the largest that fit."""
 
     n_sequences: int
@@ -71,7 +71,7 @@ class StepOutputs(NamedTuple):
     visible: Bool[Tensor, "B R K"]
 
 
-Step = Callable[[StepInputs, DecodingCache], StepOutputs]
+StepFunction = Callable[[StepInputs, DecodingCache], StepOutputs]
 """One step of a model: whatever it changes, it may change twice."""
 
 
@@ -125,14 +125,14 @@ class Workspace:
         self,
         make_recorder: Callable[[], Recorder],
         fingerprint: object,
-        size: Shape,
+        size: StepShape,
         like: DecodingCache,
     ) -> None:
         self._make_recorder, self.fingerprint = make_recorder, fingerprint
         self._is_refused = False
         self._allocate(size, like)
 
-    def _allocate(self, size: Shape, like: DecodingCache) -> None:
+    def _allocate(self, size: StepShape, like: DecodingCache) -> None:
         self.size = size
         with torch.inference_mode(False):  # tensors that any mode may change
             self.own = Buffers(like.self_attention, size.n_sequences, size.n_keys)
@@ -145,11 +145,13 @@ class Workspace:
         self._forget()
 
     def _forget(self) -> None:
-        self.recordings: dict[Shape, _Recording] = {}
-        self._n_steps: Counter[Shape] = Counter()
+        self.recordings: dict[StepShape, _Recording] = {}
+        self._n_steps: Counter[StepShape] = Counter()
         self._recorder = self._make_recorder()
 
-    def step(self, shape: Shape, inputs: StepInputs, step: Step, *, record: bool) -> StepOutputs:
+    def step(
+        self, shape: StepShape, inputs: StepInputs, step: StepFunction, *, record: bool
+    ) -> StepOutputs:
         """One step over these buffers: replayed, if its shape is recorded or now worth it."""
         self._n_steps[shape] += record
         if not record or self._is_refused or self._n_steps[shape] < _WORTH_RECORDING:
@@ -161,7 +163,7 @@ class Workspace:
         recording.replay()
         return recording.outputs
 
-    def _record(self, shape: Shape, inputs: StepInputs, step: Step) -> bool:
+    def _record(self, shape: StepShape, inputs: StepInputs, step: StepFunction) -> bool:
         """Record a step; where that fails, warn once and continue without graphs."""
         if len(self.recordings) >= _MOST_RECORDINGS:
             self._forget()
@@ -194,7 +196,7 @@ class Workspace:
             True  # rows that only fill up the batch must not give NaN
         )
 
-    def select(self, rows: Int[Tensor, " M"], shape: Shape) -> None:
+    def select(self, rows: Int[Tensor, " M"], shape: StepShape) -> None:
         """Continue with these sequences only, in steps of this shape."""
         if shape.n_sequences > self.size.n_sequences:
             self.enlarge(self.size._replace(n_sequences=shape.n_sequences))
@@ -203,7 +205,7 @@ class Workspace:
             self.source.select(rows, shape.n_source)
             self.source_is_token[: len(rows)] = self.source_is_token[rows]
 
-    def enlarge(self, size: Shape) -> None:
+    def enlarge(self, size: StepShape) -> None:
         """Make room for more or longer sequences; graphs over the old buffers are dropped."""
         like = self._cache(self.size)
         is_token = self.source_is_token
@@ -213,13 +215,13 @@ class Workspace:
             self.source.fill(like.cross_attention)
             self.source_is_token[: len(is_token)] = is_token
 
-    def source_in(self, shape: Shape) -> Bool[Tensor, "B S"] | None:
+    def source_in(self, shape: StepShape) -> Bool[Tensor, "B S"] | None:
         """Where the source of each sequence has tokens."""
         return (
             self.source_is_token[: shape.n_sequences, : shape.n_source] if shape.n_source else None
         )
 
-    def has_room_for(self, shape: Shape) -> bool:
+    def has_room_for(self, shape: StepShape) -> bool:
         """Whether batches of this size fit."""
         mine = self.size
         return (
@@ -228,7 +230,7 @@ class Workspace:
             and shape.n_source <= mine.n_source
         )
 
-    def _cache(self, shape: Shape) -> DecodingCache:
+    def _cache(self, shape: StepShape) -> DecodingCache:
         source = (
             [] if self.source is None else self.source.caches(shape.n_sequences, shape.n_source)
         )
@@ -242,7 +244,7 @@ _changing = RLock()
 
 
 def take(
-    model: nn.Module, size: Shape, like: DecodingCache, make_recorder: Callable[[], Recorder]
+    model: nn.Module, size: StepShape, like: DecodingCache, make_recorder: Callable[[], Recorder]
 ) -> Workspace:
     """The workspace of a model, or a new one where it is in use, too small or out of date."""
     with _changing:
@@ -251,7 +253,7 @@ def take(
     if idle is not None and idle.fingerprint == fingerprint:
         if idle.has_room_for(size):
             return idle
-        both = Shape(*map(max, size, idle.size))
+        both = StepShape(*map(max, size, idle.size))
         if both.n_cells <= 2 * max(size.n_cells, idle.size.n_cells):  # many short, one long: no
             size = both
     del idle  # its memory is free before more is asked for

@@ -10,8 +10,6 @@ import torch
 
 from glassformer.nn.shapes import Bool, Float, Int, Tensor
 
-__all__ = ["DecodingCache", "KeyValueCache"]
-
 
 class KeyValueCache:
     """Keys and values of one attention layer.

@@ -17,21 +17,6 @@ from glassformer.errors import ConfigError, ShapeError
 from glassformer.nn.attention.masks import visible_keys
 from glassformer.nn.shapes import Bool, Float, Tensor
 
-__all__ = [
-    "Attended",
-    "Implementation",
-    "additive_scores",
-    "attend_additive",
-    "attend_fused",
-    "attend_written",
-    "attention_weights",
-    "basic_self_attention",
-    "basic_self_attention_loop",
-    "share_heads",
-    "softmax_over_keys",
-    "weigh_values",
-]
-
 Implementation = Literal["fused", "written"]
 
 

@@ -30,14 +30,6 @@ from glassformer.nn.config.checking import config_of
 from glassformer.nn.positions import Rotation, rotate
 from glassformer.nn.shapes import Bool, Float, Tensor
 
-__all__ = [
-    "MultiHeadAttention",
-    "join_heads",
-    "record_attention",
-    "set_attention",
-    "split_heads",
-]
-
 
 def split_heads(x: Float[Tensor, "B T HE"], n_heads: int) -> Float[Tensor, "B H T E"]:
     """Cut each vector into n_heads equal pieces and bring the heads beside the batch."""
@@ -220,7 +212,7 @@ def record_attention(module: nn.Module) -> Iterator[dict[str, list[Float[Tensor,
 
     def hook_for(name: str) -> Callable[..., None]:
         @torch.no_grad()
-        def note(attention: MultiHeadAttention, args: Any, kwargs: Any, output: Tensor) -> None:
+        def note(attention: MultiHeadAttention, args: Any, kwargs: Any, _: Tensor) -> None:
             recorded[name].append(attention.weights(*args, **kwargs))
 
         return note

@@ -9,8 +9,6 @@ from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
 from glassformer.errors import ConfigError, UnknownNameError
 
-__all__ = ["Checked", "at_most", "config_of", "from_dict", "known_field", "positive", "probability"]
-
 T = TypeVar("T")
 
 

@@ -15,8 +15,6 @@ from glassformer.nn.config.parts import (
     PositionConfig,
 )
 
-__all__ = ["Architecture", "Initialisation", "ModelConfig"]
-
 Initialisation = Literal["normal", "xavier", "kaiming"]
 Architecture = Literal[
     "attention",

@@ -56,10 +56,7 @@ def join_projections(module: nn.Module, joined: bool = True) -> nn.Module:
     The class changes, as torch's own parametrisations change it: parameters, their names and hooks
     stay. The results are the same up to rounding.
     """
-    plain, wanted = MultiHeadAttention, JoinedAttention
-    if not joined:
-        plain, wanted = JoinedAttention, MultiHeadAttention
     for part in module.modules():
-        if type(part) is plain:
-            part.__class__ = wanted
+        if type(part) in (MultiHeadAttention, JoinedAttention):
+            part.__class__ = JoinedAttention if joined else MultiHeadAttention
     return module
