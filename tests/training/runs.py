@@ -9,11 +9,11 @@ from torch import Tensor
 
 from glassformer.nn import build
 from glassformer.training import RunConfig
-from glassformer.training.folder import RunFolder
+from glassformer.training.run_folder import RunFolder
 from glassformer.training.loop import Trainer
-from glassformer.training.problems import prepare
+from glassformer.training.problems.readers import prepare
 from glassformer.training.processes import Processes
-from glassformer.training.progress import Reporter
+from glassformer.training.log import Reporter
 
 
 class At(Reporter):

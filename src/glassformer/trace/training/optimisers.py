@@ -412,5 +412,7 @@ _METHODS: dict[type[Optimizer], Method] = {
     Muon: Method(_muon, {"velocity": "momentum_buffer"}, _velocity_start),
 }
 _OURS = {
-    "glassformer.training.muon.Muon": Method(_our_muon, {"velocity": "momentum"}, _velocity_start)
+    "glassformer.training.optimiser.Muon": Method(
+        _our_muon, {"velocity": "momentum"}, _velocity_start
+    )
 }
