@@ -10,9 +10,9 @@ import torch
 
 from glassformer import checkpoint
 from glassformer.errors import UnknownNameError
-from glassformer.training import RECIPES, recipe, train
-from glassformer.training.problems import prepare
-from glassformer.training.problems.problem import learn_tokenizer, teachable_vocab_size
+from glassformer.training import RECIPES, recipe, recipes, train
+from glassformer.training.problems.prepared_problem import learn_tokenizer, teachable_vocab_size
+from glassformer.training.problems.readers import prepare
 from glassformer.training.settings import restored, to_json
 from tests.training.made import tiny
 
@@ -68,7 +68,23 @@ def test_every_recipe_trains_tests_and_saves(
 def test_every_recipe_is_complete_and_says_what_it_is(name: str) -> None:
     config = recipe(name)
     assert config.recipe == name
-    assert RECIPES[name].__doc__
+    assert RECIPES[name].endswith(".")
+
+
+def test_an_unknown_key_in_a_recipe_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(recipes._TABLES["imdb"], "loop", {"epoch": 3})
+    with pytest.raises(UnknownNameError, match=r"imdb\.loop\.epoch.*did you mean"):
+        recipe("imdb")
+
+
+def test_a_recipe_that_extends_another_changes_what_it_says_alone() -> None:
+    plain, recurrent = recipe("imdb"), recipe("imdb-lstm")
+    assert recurrent.data == plain.data
+    assert recurrent.schedule == plain.schedule
+    assert recurrent.model == plain.model.with_(d_model=160, n_layers=2)
+    assert recurrent.optimiser == replace(plain.optimiser, lr=1e-3)
+    assert recurrent.loop == replace(plain.loop, epochs=6.0)
+    assert (plain.kind, recurrent.kind) == ("transformer", "lstm")
 
 
 def test_a_typing_mistake_in_a_recipe_gets_a_suggestion() -> None:

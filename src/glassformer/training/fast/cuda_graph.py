@@ -41,19 +41,14 @@ class RecordedWork:
         self._work = work
         self._parameters = parameters
         self._recorder = recorder
-        self._recordings: dict[tuple[object, ...], _Recording] = {}
-
-    @property
-    def n_recordings(self) -> int:
-        """Shapes seen so far."""
-        return len(self._recordings)
+        self.recordings: dict[tuple[object, ...], _Recording] = {}
 
     def __call__(self, batch: Batch, factor: Tensor) -> Tensor:
         """The loss is in memory of the graphs: use it before the next call."""
         shapes = tuple((name, tensor.shape) for name, tensor in _tensors(batch).items())
-        if shapes not in self._recordings:
-            self._recordings[shapes] = self._record(batch, factor)
-        recording = self._recordings[shapes]
+        if shapes not in self.recordings:
+            self.recordings[shapes] = self._record(batch, factor)
+        recording = self.recordings[shapes]
         for name, tensor in _tensors(batch).items():
             getattr(recording.batch, name).copy_(tensor)
         recording.factor.copy_(factor)
