@@ -16,4 +16,4 @@ def test_the_minimal_training_loop_learns() -> None:
     losses = example["main"](40)
     assert len(losses) == 40
     assert abs(losses[0] - math.log(vocab_size)) < 0.3  # small weights know nothing
-    assert sum(losses[-5:]) / 5 < losses[0] - 1.0  # 2.5 for 4.2, by any of ten seeds
+    assert sum(losses[-5:]) / 5 < losses[0] - 1.0  # of ten seeds, 1.60 to 1.67 below

@@ -16,6 +16,7 @@ from glassformer.errors import TrainingError
 from glassformer.tasks.reading import read_texts
 from glassformer.training import RunConfig, log, plot, recipe, train
 from glassformer.training.command import configure, main
+from glassformer.training.problems.definitions import SingleTexts
 from glassformer.training.problems.prepared_problem import cut_texts
 from glassformer.training.recipes import command_of
 from glassformer.training.settings import changed, parse_arguments, to_json
@@ -147,7 +148,7 @@ def test_a_table_that_was_changed_is_not_evaluated_on(
 
 def test_a_trained_model_reads_long_texts_as_it_was_trained_to(tmp_path: Path) -> None:
     config = tiny("imdb", data__max_len=8, loop__steps=1)
-    assert config.data.cut == "middle"
+    assert isinstance(config.data, SingleTexts) and config.data.cut == "middle"
     model = checkpoint.load(train(config, tmp_path / "run").folder / "model")
     texts = [review.text for review in read_reviews(find("imdb"), "test")]
     assert model.tokenizer is not None

@@ -37,7 +37,7 @@ def gradients(name: str, folder: Path, accumulate: int) -> dict[str, Tensor]:
             assert parameter.grad is not None
             kept[name] = parameter.grad.clone()
 
-    trainer.optimiser.step = keep  # type: ignore[method-assign]  # look, do not move
+    trainer.optimiser.step = keep  # type: ignore[assignment,method-assign]  # look, do not move
     update = next(iter(trainer.loader.updates(0, 1)))
     assert len(update.batches) == accumulate
     run_updates(trainer, [update])

@@ -11,9 +11,10 @@ import torch
 from glassformer import checkpoint
 from glassformer.errors import UnknownNameError
 from glassformer.training import RECIPES, recipe, recipes, train
+from glassformer.training.problems.definitions import TokenisedData
 from glassformer.training.problems.prepared_problem import learn_tokenizer, teachable_vocab_size
 from glassformer.training.problems.readers import prepare
-from glassformer.training.settings import restored, to_json
+from glassformer.training.settings import changed, restored, to_json
 from tests.training.made import tiny
 
 
@@ -123,8 +124,7 @@ def test_few_pairs_are_not_read_by_whole_phrases(tmp_path: Path) -> None:
     file = tmp_path / "pairs.tsv"
     lines = [f"{row}\t{''.join(numerals[int(digit)] for digit in row)}\n" for row in rows]
     file.write_text("".join(lines), encoding="utf-8")
-    size = recipe("pairs").data.vocab_size
-    tokenizer = prepare(tiny("pairs", data__file=str(file), data__vocab_size=size)).tokenizer
+    tokenizer = prepare(tiny("pairs", data__file=str(file), data__vocab_size=None)).tokenizer
     assert tokenizer is not None
     assert min(len(tokenizer.encode(line.split("\t")[1].strip())) for line in lines) >= 2
 
@@ -135,8 +135,7 @@ def test_a_small_table_is_not_read_by_whole_phrases(tmp_path: Path) -> None:
     file = tmp_path / "table.csv"
     file.write_text("text,who\n" + "".join(f"{row},{row[-1]}\n" for row in rows), encoding="utf-8")
     columns = {"data__text_column": "text", "data__label_column": "who"}
-    size = recipe("csv").data.vocab_size
-    config = tiny("csv", data__file=str(file), data__vocab_size=size, **columns)
+    config = tiny("csv", data__file=str(file), data__vocab_size=None, **columns)
     tokenizer = prepare(config).tokenizer
     assert tokenizer is not None
     assert min(len(tokenizer.encode(row)) for row in rows) >= 2
@@ -145,7 +144,8 @@ def test_a_small_table_is_not_read_by_whole_phrases(tmp_path: Path) -> None:
 def test_a_model_that_only_reads_may_know_more_tokens() -> None:
     texts = ["".join(chr(0x4E00 + i % 20_000) for i in range(40_000))]
     for name, most in (("csv", 8000), ("pairs", 4000)):
-        data = replace(recipe(name).data, tokenizer="words")
+        data = changed(recipe(name), {"data.tokenizer": "words"}).data
+        assert isinstance(data, TokenisedData) and data.vocab_size is None
         assert learn_tokenizer([f"{i}" for i in range(9_000)] + texts * 9, data).vocab_size == most
 
 

@@ -314,7 +314,7 @@ _CLASSES: tuple[type[DataConfig], ...] = (
     *(TinyShakespeare, WikiText2, TextFile),
 )
 PROBLEMS: dict[str, type[DataConfig]] = {
-    cls.__dataclass_fields__["problem"].default: cls for cls in _CLASSES
+    str(cls.__dataclass_fields__["problem"].default): cls for cls in _CLASSES
 }
 """By the name that `data.problem` gives."""
 
