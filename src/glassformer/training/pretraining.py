@@ -1,4 +1,4 @@
-"""The run before a run: where it finds things, what may not change, what becomes of its weights."""
+"""Pretraining: the run whose tokenizer and weights another run starts from."""
 
 from dataclasses import replace
 
@@ -7,14 +7,12 @@ from torch import nn
 
 from glassformer.errors import ConfigError, TrainingError
 from glassformer.training.config import RunConfig
-from glassformer.training.folder import RunFolder
-from glassformer.training.reference import is_place, settings_of
-
-__all__ = ["check_unchanged", "start_from", "with_first_in_place"]
+from glassformer.training.run_folder import RunFolder
+from glassformer.training.settings import is_place, settings_of
 
 
-def with_first_in_place(config: RunConfig) -> RunConfig:
-    """The run before finds data, cache and device where this one does, unless it has its own."""
+def with_pretraining_placed(config: RunConfig) -> RunConfig:
+    """Pretraining finds data, cache and device where the run does, unless it has its own."""
     first = config.first
     if first is None:
         return config
@@ -29,7 +27,7 @@ def with_first_in_place(config: RunConfig) -> RunConfig:
         cache=first.data.cache or config.data.cache,
     )
     loop = replace(first.loop, device=config.loop.device)
-    return replace(config, first=with_first_in_place(replace(first, data=data, loop=loop)))
+    return replace(config, first=with_pretraining_placed(replace(first, data=data, loop=loop)))
 
 
 def check_unchanged(config: RunConfig, folder: RunFolder) -> None:

@@ -1,50 +1,21 @@
-"""Models of which each process keeps a share (FSDP2): for what does not fit into one device.
+"""Tensors of which each process keeps a share (FSDP2): put together, cut, copied.
 
 Parameters, gradients and the optimiser's state are cut along their first axis; a block's parameters
 are put together while it computes. Saved states hold whole tensors, so that any number of processes
-can go on from them. Without sharding everything here hands its argument back.
+can go on from them. Without sharding the functions here hand their argument back.
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeGuard
 
 import torch
 from torch import Tensor, nn
 
 from glassformer.errors import TrainingError
-from glassformer.nn import Block
 
 # What torch needs for this takes long to import, and nearly all runs do without.
 if TYPE_CHECKING:
     from torch.distributed.tensor import DTensor
-
-__all__ = ["all_whole", "cut_like", "fill", "local", "shard", "unexchanged", "whole"]
-
-
-def shard(model: nn.Module, device: torch.device, n_processes: int) -> None:
-    """Cut a model's parameters in place, block by block; gradients become means over processes."""
-    from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.fsdp import fully_shard
-
-    mesh = init_device_mesh(device.type, (n_processes,))
-    for part in model.modules():
-        if isinstance(part, Block):
-            fully_shard(part, mesh=mesh)
-    fully_shard(model, mesh=mesh)
-
-
-@contextmanager
-def unexchanged(model: nn.Module) -> Iterator[None]:
-    """A block in which a sharded model's gradients stay in their processes."""
-    from torch.distributed.fsdp import FSDPModule
-
-    assert isinstance(model, FSDPModule)
-    model.set_requires_gradient_sync(False)
-    try:
-        yield
-    finally:
-        model.set_requires_gradient_sync(True)
 
 
 def _is_cut(tensor: Tensor) -> "TypeGuard[DTensor]":

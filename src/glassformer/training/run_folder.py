@@ -1,8 +1,8 @@
 """The run folder: what was asked for, what came of it, and from what to go on.
 
-config.json     the complete config        metrics.jsonl   one line a report
+config.json     the complete config        metrics.jsonl   one line per report
 about.json      version, data, seed, time  state/          to resume from
-model/          the trained model         first/          the run it started from, if any
+model/          the trained model          first/          its pretraining, if any
 .lock           held by the process that trains here
 """
 
@@ -12,38 +12,17 @@ import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from glassformer.data.holding import hold
 from glassformer.errors import ConfigError, GlassformerError, TrainingError
-from glassformer.files import parse_object, read_object, remove_half_written, write_whole
+from glassformer.files import read_object, remove_half_written, write_whole
 from glassformer.training.config import RunConfig
+from glassformer.training.log import read_metrics, records_in
 from glassformer.training.settings import restored, to_json
-
-__all__ = ["Record", "RunFolder", "records_in", "state_files"]
 
 _LOCK = ".lock"
 _STATE_FILE = re.compile(r"\d{8,}\.(json|safetensors)")
-
-
-class Record(NamedTuple):
-    """One line of the metrics, as it is written and as it is read."""
-
-    line: bytes
-    data: dict[str, Any]
-
-
-def records_in(metrics: bytes) -> Iterator[Record]:
-    """The lines of a metrics.jsonl that a run of ours wrote.
-
-    The last one may be cut short by a kill, and a log is a file that other programs write to as
-    well: what is not a record is left out.
-    """
-    for number, line in enumerate(metrics.split(b"\n"), start=1):
-        with suppress(TrainingError):
-            data = parse_object(line, f"line {number}", error=TrainingError)
-            if type(data.get("step")) is int:
-                yield Record(line, data)
 
 
 class RunFolder:
@@ -64,12 +43,12 @@ class RunFolder:
 
     @property
     def first(self) -> "RunFolder":
-        """Where the run is that this one starts from, if there is one."""
+        """Where the pretraining of this run is, if it has one."""
         return RunFolder(self.path / "first")
 
     @property
     def metrics(self) -> Path:
-        """One JSON object a line."""
+        """One JSON object per line."""
         return self.path / "metrics.jsonl"
 
     def exists(self) -> bool:
@@ -77,7 +56,7 @@ class RunFolder:
         return (self.path / "config.json").is_file() or _config_of_states(self.states) is not None
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def locked(self) -> Iterator[None]:
         """Keep other processes from training in this folder meanwhile.
 
         The file stays: without it, one process could hold the file that another has removed. What a
@@ -146,7 +125,7 @@ class RunFolder:
             return
         if not self.metrics.is_file():
             raise TrainingError(f"{self.metrics} is not a regular file; move it elsewhere")
-        records = records_in(self.metrics.read_bytes())
+        records = records_in(read_metrics(self.metrics))
         kept = [record.line + b"\n" for record in records if record.data["step"] <= step]
         write_whole(self.metrics, b"".join(kept))
 

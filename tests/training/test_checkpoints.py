@@ -11,11 +11,11 @@ import pytest
 import torch
 
 from glassformer.errors import TrainingError
-from glassformer.training.state import (
+from glassformer.training.resume import (
     State,
-    capture_random,
+    capture_rng,
     newest_state,
-    restore_random,
+    restore_rng,
     save_state,
 )
 
@@ -152,9 +152,9 @@ def test_all_random_generators_go_on_where_they_were() -> None:
 
     random.gauss(0, 1)  # leaves a second number for the next call
     np.random.normal()
-    tensors, facts = capture_random(CPU)
+    tensors, facts = capture_rng(CPU)
     facts = json.loads(json.dumps(facts))
     expected = [draw() for _ in range(3)]
     draw()
-    restore_random(tensors, facts, CPU)
+    restore_rng(tensors, facts, CPU)
     assert [draw() for _ in range(3)] == expected

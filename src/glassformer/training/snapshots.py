@@ -1,4 +1,4 @@
-"""Watching a run while it learns: the attention of one sample, kept at every evaluation.
+"""Snapshots of a run while it learns: the attention of one sample, kept at every evaluation.
 
     watch/sample.json                    the sample's tokens, what attends to what, the run's length
     watch/state.json                     running, stopped or finished
@@ -29,12 +29,10 @@ from glassformer.errors import TrainingError
 from glassformer.files import read_object, write_whole
 from glassformer.modes import evaluating
 from glassformer.nn import MultiHeadAttention, record_attention
-from glassformer.training.folder import records_in
-from glassformer.training.problems import Problem
+from glassformer.training.log import read_metrics, records_in
+from glassformer.training.problems.prepared_problem import PreparedProblem
 
-__all__ = ["Sample", "Watch", "Watched", "announced", "read_attention", "read_watch"]
-
-State = Literal["running", "stopped", "finished"]
+RunState = Literal["running", "stopped", "finished"]
 
 _MOST_PICTURES = 64
 _LONGEST = 48  # tokens: a picture is for the eye
@@ -69,7 +67,7 @@ class Watched:
 
     sample: Sample | None
     """None before the first evaluation, and of models without attention."""
-    state: State
+    state: RunState
     metrics: list[dict[str, Any]]
     """Lines of metrics.jsonl from the offset on."""
     next: int
@@ -82,7 +80,7 @@ class Watch:
     """Writes what there is to watch into a run's folder."""
 
     def __init__(
-        self, folder: Path, problem: Problem, recipe: str, total: int, *, writes: bool
+        self, folder: Path, problem: PreparedProblem, recipe: str, total: int, *, writes: bool
     ) -> None:
         self.folder = folder / "watch"
         self._problem, self._recipe, self._total = problem, recipe, total
@@ -95,7 +93,7 @@ class Watch:
             _picture(self.folder, later).unlink(missing_ok=True)
 
     @torch.no_grad()
-    def look(self, model: nn.Module, step: int) -> None:
+    def take(self, model: nn.Module, step: int) -> None:
         """Keep the attention that the sample gets now."""
         if not self._writes or not any(
             isinstance(part, MultiHeadAttention) for part in model.modules()
@@ -122,24 +120,23 @@ def announced(folder: Path, *, writes: bool) -> Iterator[None]:
     whether it was finished or stopped."""
     state = folder / "watch" / "state.json"
 
-    def say(what: State) -> None:
+    def write(what: RunState) -> None:
         if writes:
             _write(state, json.dumps({"state": what}).encode())
 
-    say("running")
+    write("running")
     try:
         yield
     except BaseException:
         with suppress(TrainingError):  # what stopped the run is worth more than that
-            say("stopped")
+            write("stopped")
         raise
-    say("finished")
+    write("finished")
 
 
 def read_watch(folder: Path, offset: int = 0) -> Watched:
     """A run's metrics from `offset` on (in bytes of whole lines), and which pictures there are."""
-    metrics = folder / "metrics.jsonl"
-    data = metrics.read_bytes() if metrics.is_file() else b""
+    data = read_metrics(folder / "metrics.jsonl")
     begin, end = offset, data.rfind(b"\n") + 1  # the last line may be half written
     if offset > len(data) or data[:offset][-1:] not in (b"", b"\n"):
         # The run was rewound since. All from the start, and less than was given, which says so.
@@ -166,7 +163,7 @@ def read_attention(folder: Path, update: int, kind: str) -> NDArray[np.float32]:
     return weights
 
 
-def _sample_of(problem: Problem) -> tuple[Tensor, ...]:
+def _sample_of(problem: PreparedProblem) -> tuple[Tensor, ...]:
     """What a model is given of one held-out example, whose length fits a picture or is cut."""
     examples = problem.train if problem.valid is None else problem.valid.examples
     nearest = int(np.abs(examples.lengths - _LIKED).argmin())
@@ -176,7 +173,9 @@ def _sample_of(problem: Problem) -> tuple[Tensor, ...]:
     return tuple(x[:, :_LONGEST] if x.dim() == 2 else x for x in wide)
 
 
-def _texts(inputs: tuple[Tensor, ...], problem: Problem) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _texts(
+    inputs: tuple[Tensor, ...], problem: PreparedProblem
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The tokens that an encoder reads and those that a decoder reads; the same for one stack."""
     if problem.tokenizer is None:
         numbers = tuple(str(patch) for patch in range(problem.model.image.n_patches))
@@ -234,10 +233,10 @@ def _read_sample(path: Path) -> Sample | None:
         raise TrainingError(f"{path} is not the sample of a run: {error!r}") from None
 
 
-def _read_state(path: Path) -> State:
+def _read_state(path: Path) -> RunState:
     if not path.is_file():
         return "running"
     said = read_object(path, error=TrainingError, what="the state of a run").get("state")
-    if said not in get_args(State):
+    if said not in get_args(RunState):
         raise TrainingError(f"{path} is not the state of a run: {said!r:.40}")
-    return cast(State, said)
+    return cast(RunState, said)

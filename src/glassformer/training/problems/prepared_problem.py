@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from glassformer.data import CORPORA, Batch, Examples, Order
+from glassformer.data import CORPORA, Batch, Examples, Order, key_of
 from glassformer.errors import DataError, TrainingError
 from glassformer.nn import ModelConfig
 from glassformer.text import (
@@ -22,34 +22,23 @@ from glassformer.text import (
     load_tokenizer,
 )
 from glassformer.text.cutting import cut_ids
-from glassformer.training.config import DataConfig
 from glassformer.training.loss import Measure, cross_entropy
-
-__all__ = [
-    "SPECIAL",
-    "HeldOut",
-    "Problem",
-    "Task",
-    "about_corpora",
-    "cut_texts",
-    "learn_tokenizer",
-    "share_of",
-    "store_tokenizer",
-    "tokenizer_key",
-]
-
-Task = Literal["classify", "translate", "continue", "mask", "rate"]
+from glassformer.training.problems.definitions import (
+    DataConfig,
+    SingleTexts,
+    Task,
+    TokenisedData,
+)
 
 SPECIAL = ("<pad>", "<unknown>", "<start>", "<end>")
 
 # Whoever changes these raises data.prepared.VERSION: the ids are kept by settings, not by size.
 # By `glassformer train text --data.vocab_size N --loop.steps 400 --loop.evaluate_every 40` on the
 # first bytes of tinyshakespeare: of 200 kB, 300, 1,000 and 4,000 tokens come to 2.38, 2.29 and 2.36
-# bits a byte; of 30 kB, 300 tokens to 2.72 and 4,000 to 3.00. Of 90 kB of Chinese sentences
+# bits per byte; of 30 kB, 300 tokens to 2.72 and 4,000 to 3.00. Of 90 kB of Chinese sentences
 # (Tatoeba), 500, 1,500 and 4,000 come to 2.15, 2.10 and 2.23.
-_BYTES_A_TOKEN = 200
-_FEWEST_TOKENS, _MOST_TOKENS = 300, 4000
-_MOST_TOKENS_READ = 8000  # of a model that writes none: more cost it nothing
+_BYTES_PER_TOKEN = 200
+_FEWEST_TOKENS = 300
 
 
 @dataclass(frozen=True)
@@ -66,8 +55,8 @@ class HeldOut:
 
 
 @dataclass(frozen=True)
-class Problem:
-    """All that a run needs to know of its data."""
+class PreparedProblem:
+    """A problem whose data were read: all that a run needs to know of them."""
 
     task: Task
     train: Examples[Batch]
@@ -122,7 +111,7 @@ class Problem:
 
 
 def learn_tokenizer(
-    texts: Iterable[str], config: DataConfig, special: Sequence[str] = SPECIAL
+    texts: Iterable[str], config: TokenisedData, special: Sequence[str] = SPECIAL
 ) -> Tokenizer:
     """The tokenizer that a config describes, learnt from training texts."""
     if config.tokenizer == "characters":
@@ -130,8 +119,7 @@ def learn_tokenizer(
     vocab_size = config.vocab_size
     if vocab_size is None:
         texts = list(texts)
-        only_reads = config.problem.startswith("classify")
-        vocab_size = teachable_vocab_size(texts, _MOST_TOKENS_READ if only_reads else _MOST_TOKENS)
+        vocab_size = teachable_vocab_size(texts, config.most_tokens)
     if config.tokenizer == "subwords":
         return SubwordTokenizer.train(texts, vocab_size=vocab_size, special=special)
     return WordTokenizer.build(
@@ -143,7 +131,7 @@ def learn_tokenizer(
     )
 
 
-def teachable_vocab_size(texts: Iterable[str], most: int = _MOST_TOKENS) -> int:
+def teachable_vocab_size(texts: Iterable[str], most: int = TokenisedData.most_tokens) -> int:
     """How many tokens texts can teach a model: a word met twice is better read as its letters.
 
     Letters that are several bytes, such as Chinese ones, come on top: each may become a token.
@@ -151,10 +139,10 @@ def teachable_vocab_size(texts: Iterable[str], most: int = _MOST_TOKENS) -> int:
     letters = Counter(chain.from_iterable(texts))
     n_bytes = sum(len(letter.encode()) * count for letter, count in letters.items())
     n_wide = sum(len(letter.encode()) > 1 for letter, count in letters.items() if count > 1)
-    return min(max(_FEWEST_TOKENS, n_bytes // _BYTES_A_TOKEN + n_wide), most)
+    return min(max(_FEWEST_TOKENS, n_bytes // _BYTES_PER_TOKEN + n_wide), most)
 
 
-def cut_texts(tokenizer: Tokenizer, texts: Iterable[str], data: DataConfig) -> Iterator[list[int]]:
+def cut_texts(tokenizer: Tokenizer, texts: Iterable[str], data: SingleTexts) -> Iterator[list[int]]:
     """Ids of texts, cut to max_len; a verdict often stands at the end, so that may be kept."""
     for ids in tokenizer.encode_batch(texts):
         # A text without any word is one unknown word: a model needs something to read.
@@ -174,6 +162,19 @@ def about_corpora(names: Iterable[str]) -> dict[str, Any]:
 def tokenizer_key(tokenizer: Tokenizer | None) -> str:
     """A hash of a tokenizer that another run learnt; empty where there is none."""
     return "" if tokenizer is None else hashlib.sha256(tokenizer.to_json().encode()).hexdigest()
+
+
+def prepared_key(
+    data: DataConfig,
+    settings: Iterable[str],
+    checksums: Mapping[str, str],
+    given: Tokenizer | None,
+) -> str:
+    """Under what tokenised texts are kept: all that the ids depend on."""
+    return key_of(
+        {name: getattr(data, name) for name in ("problem", *settings) if hasattr(data, name)}
+        | {"data": dict(checksums), "given_tokenizer": tokenizer_key(given)}
+    )
 
 
 def store_tokenizer(folder: Path, tokenizer: Tokenizer | None = None) -> Tokenizer:

@@ -1,4 +1,4 @@
-"""A moving average of the weights: less noisy than the weights themselves, and better."""
+"""EMA: an exponential moving average of the weights, less noisy than they are, and better."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,12 +6,10 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from glassformer.training.sharding import cut_like, local
-
-__all__ = ["WeightAverage"]
+from glassformer.training.fast.sharding import cut_like, local
 
 
-class WeightAverage:
+class EMA:
     """A second set of parameters that follows the model's, a share of the way at each update.
 
     The share starts large: decay is min(decay, (1 + n) / (10 + n)) after n updates, so that the

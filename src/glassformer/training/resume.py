@@ -1,8 +1,8 @@
-"""A state to resume from: named tensors in safetensors, the rest in JSON, whole or not at all.
+"""Checkpoints to resume from: tensors in safetensors, the rest in JSON, whole or not at all.
 
-    state/00001200.safetensors   parameters, optimiser, average, best weights, and the random
-                                 generators of every process
-    state/00001200.json          position, scores, and the SHA-256 over both files
+    state/00001200.safetensors   parameters, optimiser, EMA, best weights, and the random number
+                                 generators (RNG) of every process
+    state/00001200.json          progress, scores, and the SHA-256 over both files
 
 The JSON is written last, so that a state without one was never finished. A damaged state is
 reported and the one before it used. Nothing here is a pickle, and nothing knows what is trained.
@@ -25,16 +25,26 @@ from torch import Tensor
 
 from glassformer.errors import TrainingError
 from glassformer.files import open_regular, read_object, write_whole
-from glassformer.training.folder import state_files
+from glassformer.training.processes import Processes
+from glassformer.training.run_folder import state_files
 
-__all__ = [
-    "State",
-    "capture_random",
-    "newest_state",
-    "restore_random",
-    "save_state",
-    "seed_random",
-]
+
+@dataclass
+class Progress:
+    """How far a run is; all of it goes into the checkpoint."""
+
+    step: int = 0
+    n_tokens: int = 0
+    seconds: float = 0.0
+    """In updates: evaluation and saving left out."""
+    best_score: float | None = None
+    best_step: int = 0
+    n_worse: int = 0
+    """Evaluations since the best one."""
+
+    def forget_best(self) -> None:
+        """Begin to compare anew."""
+        self.best_score, self.best_step, self.n_worse = None, 0, 0
 
 
 @dataclass(frozen=True)
@@ -109,14 +119,14 @@ def newest_state(folder: Path, report: Callable[[str], None]) -> State | None:
     return None
 
 
-def seed_random(seed: int) -> None:
+def seed_rng(seed: int) -> None:
     """Seed all random generators of this process."""
     random.seed(seed)
     np.random.seed(seed % 2**32)
     torch.manual_seed(seed % 2**63)
 
 
-def capture_random(device: torch.device) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def capture_rng(device: torch.device) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """The states of all random generators of this process, as tensors and plain data."""
     version, numbers, gauss = random.getstate()
     kind, keys, position, has_gauss, cached = np.random.get_state(legacy=True)
@@ -136,7 +146,7 @@ def capture_random(device: torch.device) -> tuple[dict[str, Tensor], dict[str, A
     return tensors, facts
 
 
-def restore_random(tensors: dict[str, Tensor], facts: dict[str, Any], device: torch.device) -> None:
+def restore_rng(tensors: dict[str, Tensor], facts: dict[str, Any], device: torch.device) -> None:
     """Set all random generators of this process to a captured state."""
     version, gauss = facts["python"]
     random.setstate((version, tuple(tensors["python"].tolist()), gauss))
@@ -148,6 +158,41 @@ def restore_random(tensors: dict[str, Tensor], facts: dict[str, Any], device: to
         torch.cuda.set_rng_state(tensors["cuda"], device)
     if device.type == "mps" and "mps" in tensors:
         torch.mps.set_rng_state(tensors["mps"])
+
+
+def resume_rng(
+    state: State,
+    seed: int,
+    processes: Processes,
+    device: torch.device,
+    report: Callable[[str], None],
+) -> None:
+    """Let this process draw on where the process of its rank stopped."""
+    saved = state.facts["random"]
+    if processes.rank < len(saved):
+        restore_rng(state.section(f"random.{processes.rank}"), saved[processes.rank], device)
+    else:  # a process that the run did not have: its dropout must differ from the others'
+        seed_rng(hash((seed, state.step, processes.rank)))
+    if processes.n != len(saved):
+        report(
+            f"this state was saved by {_processes(len(saved))} and is resumed by "
+            f"{_processes(processes.n)}: the updates have the same examples, but other dropout "
+            "masks and another rounding, so the weights will not be the same to the last bit"
+        )
+
+
+def check_seed(state: State, seed: int, folder: Path) -> None:
+    """Refuse a state of another seed: the rest of the run would be in another order."""
+    began = state.facts.get("config", {}).get("loop", {}).get("seed", seed)
+    if began != seed:
+        raise TrainingError(
+            f"the states in {folder} are of the seed {began}, not of {seed}; leave loop.seed as it "
+            "was, or start in another folder"
+        )
+
+
+def _processes(n: int) -> str:
+    return "1 process" if n == 1 else f"{n} processes"
 
 
 def _hash(data: bytes, step: int, facts: dict[str, Any]) -> str:

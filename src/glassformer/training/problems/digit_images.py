@@ -3,24 +3,25 @@
 import hashlib
 
 from glassformer.data.digits import DigitExamples, read_digits, split_digits
+from glassformer.nn import ModelConfig
 from glassformer.text import Tokenizer
-from glassformer.training.config import RunConfig
-from glassformer.training.problems.problem import HeldOut, Problem
-
-__all__ = ["classify_digits"]
+from glassformer.training.problems.definitions import DigitImages
+from glassformer.training.problems.prepared_problem import HeldOut, PreparedProblem
 
 
-def classify_digits(config: RunConfig, tokenizer: Tokenizer | None = None) -> Problem:
+def classify_digits(
+    _data: DigitImages, model: ModelConfig, tokenizer: Tokenizer | None = None
+) -> PreparedProblem:
     """Which digit an image shows."""
     assert tokenizer is None, "images have no tokens"
     digits = read_digits()
     train, valid, test = split_digits(digits)
-    return Problem(
+    return PreparedProblem(
         task="classify",
         train=DigitExamples(train),
         valid=HeldOut(DigitExamples(valid)),
         tests={"test": HeldOut(DigitExamples(test))},
-        model=config.model.with_(
+        model=model.with_(
             output__n_classes=10, image__size=8, image__channels=digits.images.shape[1]
         ),
         tokenizer=None,

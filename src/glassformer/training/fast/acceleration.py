@@ -1,7 +1,7 @@
-"""What makes steps faster where it pays: compiling model and loss, recording CUDA graphs.
+"""Which learner a run gets: plain, compiled, recorded as CUDA graphs, or of several GPUs.
 
-Recording takes a second a shape and saves the time of starting kernels; it pays for every run on a
-GPU. Compiling fuses kernels and takes some twenty seconds a shape; it pays for long runs of one
+Recording takes a second per shape and saves the time of starting kernels; it pays for every run on
+a GPU. Compiling fuses kernels and takes some twenty seconds per shape; it pays for long runs of one
 shape. Both want few shapes: the loader then fills up every batch of a bucket to one.
 """
 
@@ -11,12 +11,18 @@ from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
 
 import torch
+from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from glassformer.cuda_graphs import CudaRecorder
 from glassformer.errors import ConfigError
 from glassformer.training.config import AttentionKernel, RunConfig
-
-__all__ = ["Acceleration", "accelerated", "attention_kernels", "choose_acceleration"]
+from glassformer.training.fast.cuda_graph import GraphLearner
+from glassformer.training.fast.data_parallel import DataParallelLearner
+from glassformer.training.fast.joined_projections import join_projections
+from glassformer.training.learner import Learner
+from glassformer.training.loss import Measure, model_loss
+from glassformer.training.processes import Processes
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -51,10 +57,56 @@ class Acceleration:
         """Whether graphs are recorded here; those of a compiled step are torch's own."""
         return self.graphs and not self.compiled
 
-    @property
-    def fixed_shapes(self) -> bool:
-        """Whether batches are filled up to the shape of their bucket."""
-        return self.graphs
+
+class CompiledLearner(Learner):
+    """A learner whose loss is compiled, with torch's own CUDA graphs where `graphs` says so."""
+
+    def __init__(self, config: RunConfig, *given: Any, graphs: bool, **named: Any) -> None:
+        super().__init__(config, *given, **named)
+        self.fixed_shapes = graphs
+        self.keeps_gradients = graphs and config.loop.accumulate > 1
+
+
+def make_learner(
+    config: RunConfig,
+    model: nn.Module,
+    measure: Measure,
+    acceleration: Acceleration,
+    *,
+    device: torch.device,
+    processes: Processes,
+) -> Learner:
+    """The learner that this run, device and number of processes ask for."""
+    join_projections(model, device.type == "cuda")
+
+    def kernels() -> AbstractContextManager[object]:
+        return attention_kernels(config.loop.attention)
+
+    given = (config, model, measure)
+    if acceleration.recorded:
+        return GraphLearner(
+            *given,
+            device=device,
+            processes=processes,
+            kernels=kernels,
+            recorder=CudaRecorder(device),
+        )
+    loss = accelerated(model_loss, acceleration) if acceleration.compiled else None
+    # CPUs add up whole gradients after the backward pass, in the same order each time.
+    if processes.n > 1 and (config.loop.sharding == "fsdp" or device.type != "cpu"):
+        return DataParallelLearner(
+            *given, device=device, processes=processes, loss=loss, kernels=kernels
+        )
+    if acceleration.compiled:
+        return CompiledLearner(
+            *given,
+            device=device,
+            processes=processes,
+            loss=loss,
+            kernels=kernels,
+            graphs=acceleration.graphs,
+        )
+    return Learner(*given, device=device, processes=processes, kernels=kernels)
 
 
 def choose_acceleration(

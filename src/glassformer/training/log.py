@@ -1,4 +1,4 @@
-"""What a person sees of a run: a bar on a terminal, plain lines elsewhere, always on stderr.
+"""The log of a run: metrics.jsonl for programs; for people a bar or plain lines on stderr.
 
 The loop calls `Reporter`; it does not know which kind it has. rich draws the bar where it is
 installed.
@@ -6,14 +6,46 @@ installed.
 
 import sys
 import time
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
 
-__all__ = ["PlainReporter", "Reporter", "make_reporter", "score_text"]
+from glassformer.errors import TrainingError
+from glassformer.files import parse_object, read_bytes
+
+_MOST_METRICS = 256 * 2**20  # bytes: a line takes about 200, so over a million of them
+
+
+class Record(NamedTuple):
+    """One line of the metrics, as it is written and as it is read."""
+
+    line: bytes
+    data: dict[str, Any]
+
+
+def read_metrics(path: Path) -> bytes:
+    """The bytes of a metrics.jsonl; empty where there is none yet."""
+    if not path.exists():
+        return b""
+    return read_bytes(path, error=TrainingError, most=_MOST_METRICS)
+
+
+def records_in(metrics: bytes) -> Iterator[Record]:
+    """The lines of a metrics.jsonl that a run of ours wrote.
+
+    The last one may be cut short by a kill, and other programs may write to the file as well: what
+    is not a record is left out.
+    """
+    for number, line in enumerate(metrics.split(b"\n"), start=1):
+        with suppress(TrainingError):
+            data = parse_object(line, f"line {number}", error=TrainingError)
+            if type(data.get("step")) is int:
+                yield Record(line, data)
 
 
 class Reporter:
-    """Sees everything and says nothing: for tests and for programs."""
+    """Logs nothing: for tests and for programs."""
 
     def start(self, step: int, total: int) -> None:
         """A run begins, or goes on, at `step` of `total`."""
@@ -25,7 +57,7 @@ class Reporter:
         """One update was asked for; nothing is known of it yet."""
 
     def line(self, text: str) -> None:
-        """Something to say."""
+        """A message."""
 
     def stop(self) -> None:
         """The run is over."""

@@ -7,8 +7,6 @@ from torch import nn
 
 from glassformer.nn import describe
 
-__all__ = ["model_card"]
-
 _TITLES = {
     "hardware": "Hardware",
     "train_seconds": "Seconds in training steps",
