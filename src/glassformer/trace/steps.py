@@ -14,6 +14,7 @@ from torch import Tensor
 from glassformer.errors import TraceError
 from glassformer.trace import rules
 from glassformer.trace.memory import Index, View
+from glassformer.trace.notebooks import notebook_markdown
 from glassformer.trace.rules.overflow import held
 
 if TYPE_CHECKING:
@@ -96,9 +97,7 @@ class Step:
 
     def _repr_markdown_(self) -> str:
         """How a notebook shows it: its numbers as a table, with the formula."""
-        from glassformer.trace.render.markdown import markdown_text
-
-        return markdown_text(self, tex=True)
+        return notebook_markdown(self)
 
     @property
     def op(self) -> str:

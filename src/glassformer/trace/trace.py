@@ -15,6 +15,7 @@ from glassformer.trace.expressions import Scalar
 from glassformer.trace.labels import AxisLabels, check_labels, find_labels
 from glassformer.trace.memory import Index, View
 from glassformer.trace.names import Names, join, name_calls
+from glassformer.trace.notebooks import notebook_markdown
 from glassformer.trace.recording import Recording
 from glassformer.trace.stages import Stages, find_stages
 from glassformer.trace.steps import Role, Step
@@ -126,9 +127,7 @@ class Trace:
 
     def _repr_markdown_(self) -> str:
         """How a notebook shows it: its notes, and a table of its steps."""
-        from glassformer.trace.render.markdown import index_text
-
-        return index_text(self)
+        return notebook_markdown(self)
 
     def cell(self, step: Step, index: Index) -> Cell:
         """A cell; of a view, the cell that it shows."""

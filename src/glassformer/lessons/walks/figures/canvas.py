@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
-from typing import Literal
+from typing import ClassVar, Literal
 
 from glassformer.lessons.walks.figures.style import STYLE, Mode, Role, keyframes, motion_name
 
@@ -62,6 +62,7 @@ class Drawing:
     markup: str
     beats: int
     motions: str
+    style: ClassVar[str] = STYLE
 
     def svg(self, *, alone: bool = True) -> str:
         """As SVG; inside a page that has `STYLE` it need not be `alone`."""
