@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from html import escape
 from importlib.resources import files
-from itertools import groupby
+from itertools import groupby, zip_longest
 
 from glassformer.documents.parts import (
     Code,
@@ -108,19 +108,20 @@ class Html(Renderer[str]):
     def table(self, part: Table) -> str:
         """A table; a column without a head holds the labels of its rows."""
         right = [' class="right"' if numeric else "" for numeric in part.is_numeric()]
-        heads = "".join(
+        heads = [
             f'<th scope="col"{look}>{_inline(head)}</th>'
             for look, head in zip(right, part.heads, strict=True)
-        )
-        rows = ""
-        for at, row in enumerate(part.rows):
-            items = "".join(
-                f"<td{look}>{_inline(item)}</td>" for look, item in zip(right, row, strict=True)
-            )
-            bar = _bar(part.shares[at]) if at < len(part.shares) else "<td></td>"
-            rows += f"<tr>{items}{bar if part.shares else ''}</tr>"
-        bars = "<th></th>" if part.shares else ""
-        return _figure(part.caption, f'<table class="words"><tr>{heads}{bars}</tr>{rows}</table>')
+        ]
+        rows = [
+            [f"<td{look}>{_inline(item)}</td>" for look, item in zip(right, row, strict=True)]
+            for row in part.rows
+        ]
+        if part.shares:  # bars stand right of the first column
+            heads.insert(1, "<th></th>")
+            for row, share in zip_longest(rows, part.shares, fillvalue=0.0):
+                row.insert(1, _bar(share))
+        lines = "".join(f"<tr>{''.join(line)}</tr>" for line in [heads, *rows])
+        return _figure(part.caption, f'<table class="words">{lines}</table>')
 
     def facts(self, part: Facts) -> str:
         """A table of labels."""

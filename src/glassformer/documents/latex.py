@@ -21,6 +21,7 @@ from glassformer.documents.parts import (
     Span,
     Table,
     Tree,
+    plain,
     spans,
 )
 from glassformer.documents.renderer import Renderer
@@ -34,7 +35,6 @@ _PREAMBLE = r"""\documentclass[a4paper,11pt]{article}
 \usepackage[table]{xcolor}
 \usepackage[margin=2.2cm]{geometry}
 \usepackage{adjustbox,longtable,array}
-\usepackage[normalem]{ulem}
 \setlength{\parindent}{0pt}
 \setlength{\parskip}{0.6em}
 \sloppy
@@ -110,7 +110,7 @@ class Latex(Renderer[str]):
         """Numbers in columns no wider than the page; prose in broken lines, over several pages."""
         heads = " & ".join(rf"\textbf{{{_inline(head)}}}" for head in part.heads)
         lines = [" & ".join(map(_inline, row)) for row in part.rows]
-        lines = [heads, *lines] if any(map(str, part.heads)) else lines
+        lines = [heads, *lines] if any(map(plain, part.heads)) else lines
         lines[1:2] = [rf"\hline {line}" for line in lines[1:2]]
         widths = part.widths()
         if not any(widths):
@@ -175,8 +175,9 @@ def _inline(inline: Inline) -> str:
 def _span(span: Span) -> str:
     if span.look == "code":
         return _typewriter(span.text)
-    said = _looking(_prose(span.text), span.look)
-    command = {"strong": "textbf", "inserted": "textbf", "emphasis": "textit", "deleted": "sout"}
+    arrow = r" $\to$" if span.look == "deleted" else ""
+    said = _looking(_prose(span.text), span.look) + arrow
+    command = {"strong": "textbf", "inserted": "textbf", "emphasis": "textit"}
     return rf"\{command[span.look]}{{{said}}}" if span.look in command else said
 
 
@@ -213,16 +214,16 @@ def _fitted(caption: str, columns: str, lines: Sequence[str]) -> str:
 
 def _paragraph_columns(part: Table, widths: Sequence[int]) -> list[str]:
     """Columns that share the page: short ones as wide as their text, prose by its length."""
-    short = [
-        max(map(len, [str(part.heads[at]), *column])) * 0.012 + 0.01
-        for at, column in enumerate(part.columns())
+    needed = [
+        0.0 if width else max(map(len, [plain(head), *column])) * 0.0115 + 0.025
+        for head, column, width in zip(part.heads, part.columns(), widths, strict=True)
     ]
-    room = 0.94 - sum(size for size, width in zip(short, widths, strict=True) if not width)
-    shares = [
-        max(0.12, room * width / sum(widths)) if width else size
-        for size, width in zip(short, widths, strict=True)
+    room = max(0.4, 1 - sum(needed)) / sum(widths)
+    shares = (size or room * width for size, width in zip(needed, widths, strict=True))
+    return [
+        rf">{{\raggedright\arraybackslash}}p{{\dimexpr {share:.3f}\linewidth-2\tabcolsep\relax}}"
+        for share in shares
     ]
-    return [rf">{{\raggedright\arraybackslash}}p{{{share:.3f}\linewidth}}" for share in shares]
 
 
 def _branches(part: Tree, depth: int) -> list[str]:

@@ -15,6 +15,7 @@ from glassformer.documents.parts import (
     Formula,
     HeatMap,
     Inline,
+    Look,
     Paragraph,
     Remark,
     Section,
@@ -26,7 +27,7 @@ from glassformer.documents.parts import (
 from glassformer.documents.renderer import Renderer, write_figures
 
 _ROWS, _COLUMNS = 16, 12
-_AROUND = {"strong": "**", "inserted": "**", "emphasis": "*", "quiet": "*", "deleted": "~~"}
+_AROUND = {"strong": "**", "inserted": "**", "emphasis": "*", "deleted": "~~"}
 _SPECIAL = re.compile(r"[\\`*\[\]|$]|(?<!\w)_|_(?!\w)|~(?=~)|^[#>+-](?=\s)|^\d+(?=\.\s)")
 
 
@@ -53,7 +54,8 @@ class Markdown(Renderer[str]):
 
     def paragraph(self, part: Paragraph) -> str:
         """A line of text."""
-        return _inline(Span(part.text, part.look) if isinstance(part.text, str) else part.text)
+        look: Look = "emphasis" if part.look == "quiet" else part.look
+        return _inline(Span(part.text, look) if isinstance(part.text, str) else part.text)
 
     def remark(self, part: Remark) -> str:
         """A quotation."""

@@ -11,13 +11,12 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
 from glassformer.documents.formulas import CardNotation, Notation, WrittenFormula
 from glassformer.trace import Cell, Step, Trace, text
 from glassformer.trace.render.colours import Colour, Scale, scale_of
-from glassformer.trace.render.matrices import Matrix
+from glassformer.trace.render.matrices import Matrix, is_unwritten
 from glassformer.trace.render.words import Words
 
 Look = Literal[
@@ -153,19 +152,13 @@ class HeatMap:
     def cells(self, rows: int | None = None, columns: int | None = None) -> list[list[HeatCell]]:
         """The numbers of the first rows and columns, as they are shown."""
         scale, values = self.scale, self.matrix.values[:rows, :columns]
-        holes = _has_unwritten_memory(self.step.trace)
         return [
-            [
-                self._cell(float(number), scale, (row, column), holes)
-                for column, number in enumerate(line)
-            ]
+            [self._cell(float(number), scale, (row, column)) for column, number in enumerate(line)]
             for row, line in enumerate(values)
         ]
 
-    def _cell(
-        self, number: float, scale: Scale | None, at: tuple[int, int], holes: bool
-    ) -> HeatCell:
-        if holes and Cell(self.step, self.place(*at)).is_unwritten:
+    def _cell(self, number: float, scale: Scale | None, at: tuple[int, int]) -> HeatCell:
+        if is_unwritten(self.step, self.place(*at)):
             return HeatCell(math.nan, UNWRITTEN, None, self.marked == at, is_unwritten=True)
         colour = scale.colour(number) if scale is not None else None
         return HeatCell(number, self._text(number), colour, self.marked == at, is_unwritten=False)
@@ -188,7 +181,7 @@ class HeatMap:
         notes = [words["more rows"].format(count=more_rows)] if more_rows > 0 else []
         notes += [words["more columns"].format(count=more_columns)] if more_columns > 0 else []
         if any(cell.is_unwritten for line in self.cells(rows, columns) for cell in line):
-            notes.append(f"{UNWRITTEN}: {words['unwritten']}")
+            notes.append(f"{UNWRITTEN} {words['unwritten']}")
         return "; ".join(notes)
 
     def to_dict(self) -> dict[str, Any]:
@@ -208,19 +201,13 @@ class HeatMap:
         }
 
 
-@lru_cache(maxsize=16)
-def _has_unwritten_memory(trace: Trace) -> bool:
-    """Whether any cell can be unwritten: asking each one takes a walk through its expressions."""
-    return any(step.is_unwritten for step in trace.steps)
-
-
 def _json_number(number: float) -> float | str:
     if math.isnan(number):
         return "NaN"
     return number if math.isfinite(number) else "inf" if number > 0 else "-inf"
 
 
-_NUMBER = re.compile(r"[-−+\d.,e∞%×…?()\s]*")
+_NUMBER = re.compile(r"[-−+]?(?:(?:0|[1-9][\d,]*)?(?:\.\d+)?(?:e[-−+]?\d+)?|∞|NaN)%?|…|\?")
 _PROSE = 32
 """A column with a longer text than this is prose, and its lines are broken."""
 
@@ -240,7 +227,10 @@ class Table:
 
     def is_numeric(self) -> list[bool]:
         """Which columns hold nothing but numbers, and stand on the right."""
-        return [all(map(_NUMBER.fullmatch, column)) for column in self.columns()]
+        return [
+            all(_NUMBER.fullmatch(word) for item in column for word in item.split())
+            for column in self.columns()
+        ]
 
     def widths(self) -> list[int]:
         """How much room a column of prose should have relative to the others; 0: what it needs."""

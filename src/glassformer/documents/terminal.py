@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Literal
 
@@ -19,6 +20,7 @@ from rich import box
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.measure import Measurement
+from rich.padding import Padding
 from rich.rule import Rule
 from rich.table import Table as Grid
 from rich.text import Text
@@ -88,7 +90,7 @@ class Terminal(Renderer[RenderableType]):
 
     def formula(self, part: Formula) -> RenderableType:
         """Plain text, line by line."""
-        return Text("\n".join(f"  {line}" for line in part.shown.lines(self.words)), "cyan")
+        return Padding(Text("\n".join(part.shown.lines(self.words)), "cyan"), (0, 0, 0, 2))
 
     def heat_map(self, part: HeatMap) -> RenderableType:
         """Numbers on coloured ground, as many columns as fit."""
@@ -132,11 +134,11 @@ class Terminal(Renderer[RenderableType]):
         for head, width, numeric in zip(part.heads, widths, part.is_numeric(), strict=True):
             justify: Literal["right", "left"] = "right" if numeric else "left"
             grid.add_column(_inline(head), ratio=width or None, justify=justify, overflow="fold")
-        if part.shares:
-            grid.add_column("", no_wrap=True, width=_BAR)
-        for place, row in enumerate(part.rows):
-            bar = [_bar(part.shares[place])] if place < len(part.shares) else []
-            grid.add_row(*map(_inline, row), *bar)
+            if part.shares and len(grid.columns) == 1:
+                grid.add_column("", no_wrap=True, width=_BAR)
+        for (first, *others), share in zip_longest(part.rows, part.shares, fillvalue=0.0):
+            bar = [_bar(share)] if part.shares else []
+            grid.add_row(_inline(first), *bar, *map(_inline, others))
         return grid
 
     def _is_too_wide(self, part: Table) -> bool:
@@ -156,7 +158,7 @@ class Terminal(Renderer[RenderableType]):
 
     def code(self, part: Code) -> RenderableType:
         """The lines, indented."""
-        return Text("\n".join(f"  {line}" for line in part.text.splitlines()))
+        return Padding(Text(part.text), (0, 0, 0, 2))
 
     def tree(self, part: Tree) -> RenderableType:
         """Lines between the branches."""
@@ -184,7 +186,7 @@ def _console(width: int | None, colour: bool | None) -> Console:
 
 def _spaced(blocks: list[RenderableType]) -> Group:
     """Blocks with an empty line between each two."""
-    return Group(*(line for block in blocks for line in ("", block)))
+    return Group(*[line for block in blocks for line in ("", block)][1:])
 
 
 def _heat_cell(cell: HeatCell) -> Text:

@@ -182,7 +182,7 @@ class TraceDocuments:
     def _terms(self, shown: Card) -> Table:
         words, largest = self._words, max(part.share for part in shown.parts) or 1.0
         rows: list[tuple[Inline, ...]] = [
-            (text.number(part.value, self.digits), part.symbols, part.numbers)
+            (text.number(part.value, self.digits), Span(part.symbols, "code"), part.numbers)
             for part in shown.parts
         ]
         if shown.others:

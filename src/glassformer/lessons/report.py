@@ -7,6 +7,7 @@ import numpy as np
 from glassformer.documents.parts import (
     Code,
     Document,
+    Facts,
     Inline,
     Paragraph,
     Part,
@@ -15,7 +16,7 @@ from glassformer.documents.parts import (
     Table,
 )
 from glassformer.lessons.auditing.compare import Cells
-from glassformer.lessons.auditing.results import Audit, StepResult
+from glassformer.lessons.auditing.results import Audit, StepResult, Verdict
 from glassformer.lessons.example import Digits, Language
 from glassformer.lessons.formulas.values import Numbers, Words
 from glassformer.lessons.wording import LOOKS, MARKS, VERDICT_MEANINGS, VERDICT_NAMES, WORDS
@@ -30,23 +31,15 @@ def audit_document(audit: Audit, language: Language) -> Document:
         (
             Span(result.step.id, "code"),
             result.step.title.say(language),
-            Span(
-                f"{MARKS[result.verdict]} {VERDICT_NAMES[result.verdict].say(language)}",
-                LOOKS[result.verdict],
-            ),
+            Span(_verdict(result.verdict, language), LOOKS[result.verdict]),
             _finding(result, language),
         )
         for result in audit.results
     )
-    colon = "：" if language == "zh" else ": "
     meanings = tuple(
-        part
+        (_verdict(verdict, language), meaning.say(language))
         for verdict, meaning in VERDICT_MEANINGS.items()
         if audit.counts[verdict]
-        for part in (
-            Span(f"{MARKS[verdict]} {VERDICT_NAMES[verdict].say(language)}", LOOKS[verdict]),
-            f"{colon}{meaning.say(language)}   ",
-        )
     )
     wrong = tuple(
         _wrong_step(result, language) for result in audit.results if result.verdict == "wrong"
@@ -56,7 +49,7 @@ def audit_document(audit: Audit, language: Language) -> Document:
         audit.example.title.say(language),
         (
             Paragraph(_counted(audit, language), "strong"),
-            Paragraph(meanings, "quiet"),
+            Facts(meanings),
             Table("", heads, rows),
             Section(heading, wrong) if wrong else Paragraph(heading),
         ),
@@ -64,6 +57,10 @@ def audit_document(audit: Audit, language: Language) -> Document:
         WORDS["audit"].say(language),
         lambda: audit.to_dict(language),
     )
+
+
+def _verdict(verdict: Verdict, language: Language) -> str:
+    return f"{MARKS[verdict]} {VERDICT_NAMES[verdict].say(language)}"
 
 
 def _counted(audit: Audit, language: Language) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from glassformer.errors import TraceError, UnknownNameError
@@ -95,6 +95,11 @@ class Trace:
         if self._stages is None:
             self._stages = find_stages(self.inputs.values(), self.steps)
         return self._stages
+
+    @cached_property
+    def has_unwritten_memory(self) -> bool:
+        """Whether any cell may be unwritten; asking each one walks through its expressions."""
+        return any(step.is_unwritten for step in self.steps)
 
     def __contains__(self, name: str) -> bool:
         return name in self._by_name or name in self.stages

@@ -183,7 +183,7 @@ _CHINESE = {
     "recomputed": "以 float64 重算",
     "difference": "相对误差",
     "not reproduced": "按此规则算不出存储的数值",
-    "unwritten": "尚未写入：这里是内存中遗留的内容",
+    "unwritten": "尚未写入，内存中是先前遗留的内容",
     "no rule": "算子 {op} 没有对应的规则，无法给出算式",
     "given": "给定的数，未经计算",
     "expanded": "融合算子的展开写法",
