@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from glassformer.cli import run
+from glassformer.documents import render, render_text
 from glassformer.lessons import load_example
 from glassformer.lessons.example import Language
 from glassformer.lessons.walks import Figure
@@ -17,7 +18,6 @@ from glassformer.lessons.walks.figures.canvas import Box, Canvas, text_width
 from glassformer.lessons.walks.figures.grids import cell_number
 from glassformer.lessons.walks.figures.maps import Axes, Point, draw_map
 from glassformer.lessons.walks.figures.words import FIGURE_WORDS
-from glassformer.lessons.walks.rendering import lesson_text, write_lesson
 from tests.lessons.made_once import lesson
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -158,22 +158,22 @@ def test_the_architecture_says_how_far_the_lesson_is() -> None:
 
 
 def test_the_page_holds_its_figures_and_their_style_once() -> None:
-    page = lesson_text(lesson("illustrated"), "html")
+    page = render_text(lesson("illustrated").document(), "html")
     assert page.count("<svg") == 10
     assert page.count("--gf-paper: #fcfcfa") == 1
 
 
 def test_markdown_links_to_figures_that_lie_beside_it(tmp_path: Path) -> None:
-    write_lesson(lesson("roles"), "md", tmp_path / "lesson.md")
+    render(lesson("roles").document(), path=tmp_path / "lesson.md")
     links = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", (tmp_path / "lesson.md").read_text("utf-8"))
     assert links == [f"lesson-figures/{name}.svg" for name in EXPECTED["roles"]]
     assert all((tmp_path / link).is_file() for link in links)
-    assert "![" not in lesson_text(lesson("roles"), "md")
+    assert "![" not in render_text(lesson("roles").document(), "md")
 
 
 @pytest.mark.parametrize("to", ["terminal", "tex"])
 def test_formats_without_drawings_leave_them_out(to: str) -> None:
-    assert figure("roles", "basic").caption not in lesson_text(lesson("roles"), to)
+    assert figure("roles", "basic").caption not in render_text(lesson("roles").document(), to)
 
 
 def test_the_command_writes_the_figures_of_a_lesson(

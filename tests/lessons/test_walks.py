@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from glassformer.documents import render_text
 from glassformer.errors import UnknownNameError
 from glassformer.lessons import load_example
 from glassformer.lessons.claims.group import stored_results
@@ -27,7 +28,6 @@ from glassformer.lessons.walks import (
 from glassformer.lessons.walks.by_hand_model import by_hand_model
 from glassformer.lessons.walks.naming import _from_one, cell_name, shown_formula, tex
 from glassformer.lessons.walks.phrases import ROLES, TITLES, WORDS, Speaker
-from glassformer.lessons.walks.rendering import lesson_text
 from glassformer.lessons.walks.roses import _one_head, _reading
 from glassformer.lessons.walks.switches import switches
 from glassformer.lessons.walks.switches_model import SWITCHES, Switched, switched_trace
@@ -384,8 +384,8 @@ def test_a_sum_over_hidden_axes_leaves_them_out_in_every_format() -> None:
     (loss, *_) = [part for part in made.parts() if isinstance(part, Formula)
                   and part.cell.step.name == "loss"]  # fmt: skip
     assert loss.shown.symbols == "(Σₖ squared[k]) / 2"
-    assert r"\sum_{k} \mathrm{squared}_{k}" in lesson_text(made, "md")
-    page = lesson_text(made, "html")
+    assert r"\sum_{k} \mathrm{squared}_{k}" in render_text(made.document(), "md")
+    page = render_text(made.document(), "html")
     assert "<munder><mo>∑</mo><mi>k</mi></munder><msub>" in page
     assert "k,l" not in page
     shown = {part.shown.name: part.shown for part in made.parts() if isinstance(part, Formula)}

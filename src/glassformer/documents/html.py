@@ -107,7 +107,10 @@ class Html(Renderer[str]):
 
     def table(self, part: Table) -> str:
         """A table; a column without a head holds the labels of its rows."""
-        right = [' class="right"' if numeric else "" for numeric in part.is_numeric()]
+        right = [
+            ' class="right"' if numeric else "" if width else ' class="short"'
+            for numeric, width in zip(part.is_numeric(), part.widths(), strict=True)
+        ]
         heads = [
             f'<th scope="col"{look}>{_inline(head)}</th>'
             for look, head in zip(right, part.heads, strict=True)

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from glassformer.documents import FORMATS, render
 from glassformer.errors import TraceError, UnknownNameError
 from glassformer.trace import Cell, Step, trace
 from glassformer.trace.expressions import Entry
-from glassformer.trace.render import FORMATS, render
 from glassformer.trace.render.addresses import Addresses, all_steps, flat_place, index_of
 from glassformer.trace.render.colours import Scale, scale_of
 from glassformer.trace.render.files import write_file
