@@ -20,15 +20,16 @@ ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 def test_a_heat_map_shows_every_value_under_its_label() -> None:
     shown = render_text(traced("illustrated")["weights"], colour=False, width=80)
-    lines = shown.splitlines()
-    assert lines[0].startswith("weights  attention weights  1×1×3×3  _safe_softmax")
-    assert lines[1].split() == ["我", "am", "</script>"]
-    for line, row in zip(lines[2:], traced("illustrated")["weights"].value[0, 0], strict=True):
+    heading, _, facts, _, labels, *lines = shown.splitlines()
+    assert heading.startswith("weights  attention weights ──")
+    assert facts == "1×1×3×3 · `_safe_softmax` · computed"
+    assert labels.split() == ["我", "am", "</script>"]
+    for line, row in zip(lines, traced("illustrated")["weights"].value[0, 0], strict=True):
         assert [float(part) for part in line.split()[1:]] == pytest.approx(row.tolist(), rel=1e-3)
 
 
 def test_columns_are_straight_with_chinese_labels() -> None:
-    head, *rows = render_text(traced("illustrated")["scores"], colour=False).splitlines()[1:]
+    head, *rows = render_text(traced("illustrated")["scores"], colour=False).splitlines()[4:]
     ends = [
         [cell_len(line[: m.end()]) for m in re.finditer(r"\S+", line)] for line in (head, *rows)
     ]
@@ -38,7 +39,7 @@ def test_columns_are_straight_with_chinese_labels() -> None:
 def test_what_does_not_fit_is_counted() -> None:
     t = trace(lambda x: x * 2, torch.randn(40, 512))
     shown = render_text(t.steps[0], colour=False, width=70)
-    columns = len(shown.splitlines()[1].split("…")[0].split())
+    columns = len(shown.splitlines()[4].split())
     assert f"… {512 - columns} more columns" in shown
     assert "… 8 more rows" in shown
     assert max(map(cell_len, shown.splitlines())) <= 70
@@ -49,7 +50,7 @@ def test_what_does_not_fit_is_counted() -> None:
 def test_infinities_and_nan_are_marked() -> None:
     t = trace(lambda x: x.log(), torch.tensor([[0.0, -1.0, 1.0, math.inf]]))
     plain = render_text(t.steps[0], colour=False, width=80)
-    assert plain.splitlines()[2].split() == ["0", "-∞", "NaN", "0", "∞"]
+    assert plain.splitlines()[5].split() == ["0", "-∞", "NaN", "0", "∞"]
     coloured = render_text(t.steps[0], colour=True, width=80)
     assert re.search(r"\x1b\[[0-9;]*45m +NaN", coloured), "NaN stands out"
 
