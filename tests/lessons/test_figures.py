@@ -13,7 +13,7 @@ from glassformer.documents import render, render_text
 from glassformer.lessons import load_example
 from glassformer.lessons.example import Language
 from glassformer.lessons.walks import Figure
-from glassformer.lessons.walks.figures import STYLE
+from glassformer.lessons.walks.figures import STYLE, Drawing
 from glassformer.lessons.walks.figures.canvas import Box, Canvas, text_width
 from glassformer.lessons.walks.figures.grids import cell_number
 from glassformer.lessons.walks.figures.maps import Axes, Point, draw_map
@@ -38,6 +38,11 @@ EXPECTED = {
     ],
 }  # fmt: skip
 ALL = [(lesson, figure) for lesson, figures in EXPECTED.items() for figure in figures]
+
+
+def drawing_of(found: Figure) -> Drawing:
+    assert isinstance(found.drawing, Drawing)
+    return found.drawing
 
 
 def figure(name: str, which: str, language: Language = "en") -> Figure:
@@ -76,7 +81,7 @@ def placed(svg: str) -> list[tuple[str, float, Box]]:
 def test_a_figure_is_whole_and_stays_on_its_paper(
     name: str, which: str, language: Language
 ) -> None:
-    drawing = figure(name, which, language).drawing
+    drawing = drawing_of(figure(name, which, language))
     svg = drawing.svg()
     root = ElementTree.fromstring(svg)
     assert root.findtext(f"{SVG}title") == drawing.title == root.get("aria-label")
@@ -101,7 +106,7 @@ def test_texts_do_not_cover_one_another(name: str, which: str, language: Languag
 
 
 def test_the_figures_of_the_illustrated_text_move_but_the_first() -> None:
-    moving = [found.drawing.beats > 0 for found in lesson("illustrated").figures()]
+    moving = [drawing_of(found).beats > 0 for found in lesson("illustrated").figures()]
     assert moving == [False] + [True] * 9
 
 

@@ -129,7 +129,9 @@ class CardNotation:
         sign, value = math_relation(shown.relation), math_number(cell.value, self.digits)
         name = math_name(cell.name.removeprefix(inside))
         lines = [f"{name} {sign} {symbols.write(shown.expression)}"]
-        lines.append(f"{sign} {numbers.write(shown.expression)} {sign} {value}")
+        in_numbers = numbers.write(shown.expression)
+        middle = "" if in_numbers == value else f"{sign} {in_numbers} "
+        lines.append(f"{middle}{sign} {value}")
         for part in shown.definitions:
             lines.append(f"{math_symbol(part.symbol)} = {symbols.write(part.expression)}")
             last = math_number(part.value, self.digits)

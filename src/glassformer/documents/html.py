@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from html import escape
 from importlib.resources import files
-from itertools import groupby, zip_longest
+from itertools import groupby
 
 from glassformer.documents.parts import (
     Code,
@@ -121,7 +121,7 @@ class Html(Renderer[str]):
         ]
         if part.shares:  # bars stand right of the first column
             heads.insert(1, "<th></th>")
-            for row, share in zip_longest(rows, part.shares, fillvalue=0.0):
+            for row, share in zip(rows, part.shares, strict=True):
                 row.insert(1, _bar(share))
         lines = "".join(f"<tr>{''.join(line)}</tr>" for line in [heads, *rows])
         return _figure(part.caption, f'<table class="words">{lines}</table>')

@@ -21,6 +21,7 @@ from glassformer.documents.parts import (
     Span,
     Table,
     Tree,
+    columns_of,
     plain,
     spans,
 )
@@ -81,8 +82,8 @@ class Latex(Renderer[str]):
 
     def paragraph(self, part: Paragraph) -> str:
         """Prose."""
-        said = _inline(part.text)
-        return said if part.look == "plain" else rf"{{\small {_looking(said, part.look)}}}"
+        said = Span(part.text, part.look) if isinstance(part.text, str) else part.text
+        return rf"{{\small {_inline(said)}}}" if part.look == "quiet" else _inline(said)
 
     def remark(self, part: Remark) -> str:
         """A quotation."""
@@ -215,7 +216,7 @@ def _fitted(caption: str, columns: str, lines: Sequence[str]) -> str:
 def _paragraph_columns(part: Table, widths: Sequence[int]) -> list[str]:
     """Columns that share the page: short ones as wide as their text, prose by its length."""
     needed = [
-        0.0 if width else max(map(len, [plain(head), *column])) * 0.0115 + 0.025
+        0.0 if width else max(map(columns_of, [plain(head), *column])) * 0.0115 + 0.025
         for head, column, width in zip(part.heads, part.columns(), widths, strict=True)
     ]
     room = max(0.4, 1 - sum(needed)) / sum(widths)

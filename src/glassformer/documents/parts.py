@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias
+from unicodedata import east_asian_width
 
 from glassformer.documents.formulas import CardNotation, Notation, WrittenFormula
 from glassformer.trace import Cell, Step, Trace, text
@@ -208,13 +209,18 @@ def _json_number(number: float) -> float | str:
 
 
 _NUMBER = re.compile(r"[-−+]?(?:(?:0|[1-9][\d,]*)?(?:\.\d+)?(?:e[-−+]?\d+)?|∞|NaN)%?|…|\?")
-_PROSE = 32
+_PROSE = 40
 """A column with a longer text than this is prose, and its lines are broken."""
+
+
+def columns_of(said: str) -> int:
+    """How many columns of a terminal a text takes: two for each Chinese character."""
+    return sum(2 if east_asian_width(sign) in "WF" else 1 for sign in said)
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Words and numbers in rows; with `shares`, each row has a bar from −1 to 1 as well."""
+    """Words and numbers in rows; with `shares`, one from −1 to 1 per row, each row has a bar."""
 
     caption: str
     heads: tuple[Inline, ...]
@@ -234,12 +240,11 @@ class Table:
 
     def widths(self) -> list[int]:
         """How much room a column of prose should have relative to the others; 0: what it needs."""
-        longest = [max(map(len, column), default=0) for column in self.columns()]
-        lengths = [math.isqrt(sum(map(len, column)) + 1) for column in self.columns()]
+        columns = [list(map(columns_of, column)) for column in self.columns()]
         return [
-            length if most > _PROSE else 0
-            for most, length in zip(longest, lengths, strict=True)
-        ]  # fmt: skip
+            math.isqrt(sum(lengths)) if max(lengths, default=0) > _PROSE else 0
+            for lengths in columns
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """As data."""

@@ -12,7 +12,6 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import zip_longest
 from pathlib import Path
 from typing import Literal
 
@@ -136,8 +135,8 @@ class Terminal(Renderer[RenderableType]):
             grid.add_column(_inline(head), ratio=width or None, justify=justify, overflow="fold")
             if part.shares and len(grid.columns) == 1:
                 grid.add_column("", no_wrap=True, width=_BAR)
-        for (first, *others), share in zip_longest(part.rows, part.shares, fillvalue=0.0):
-            bar = [_bar(share)] if part.shares else []
+        for place, (first, *others) in enumerate(part.rows):
+            bar = [_bar(part.shares[place])] if part.shares else []
             grid.add_row(_inline(first), *bar, *map(_inline, others))
         return grid
 

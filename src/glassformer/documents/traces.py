@@ -188,9 +188,10 @@ class TraceDocuments:
         if shown.others:
             others: Inline = Span(words["others"].format(count=shown.others), "emphasis")
             rows.append((text.number(shown.rest, self.digits), others, ""))
-        shares = tuple(math.copysign(part.share / largest, part.value) for part in shown.parts)
+        shares = [math.copysign(part.share / largest, part.value) for part in shown.parts]
+        shares += [0.0] if shown.others else []
         title = words["largest terms"] if shown.others else words["terms"]
-        return Table("", (title, "", ""), tuple(rows), shares)
+        return Table("", (title, "", ""), tuple(rows), tuple(shares))
 
 
 def _listed(thing: Traced) -> list[Step | Cell]:

@@ -8,6 +8,7 @@ import re
 import string
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -30,7 +31,7 @@ def test_every_format_takes_a_trace_a_step_a_cell_and_a_list(
 ) -> None:
     t = traced("illustrated")
     several: list[Step | Cell] = [t["scores"], t["weights"][0, 0]]
-    options = {"width": 80, "colour": False} if to == "terminal" else {}
+    options: dict[str, Any] = {"width": 80, "colour": False} if to == "terminal" else {}
     for thing in (t, t["scores"], t["scores"][1, 2], several):
         made = render(thing, to=to, lang=lang, **options)
         assert isinstance(made, bytes if to == "xlsx" else str) and made
