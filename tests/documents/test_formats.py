@@ -45,7 +45,7 @@ class Toy(Renderer[str]):
     def formula(self, part: Formula) -> str:
         return f"formula {part.shown.name} {part.shown.symbols}"
 
-    def heat_map(self, part: HeatMap) -> str:
+    def heatmap(self, part: HeatMap) -> str:
         return f"matrix {part.caption} {part.cells()[0][0].text}"
 
     def table(self, part: Table) -> str:
@@ -148,12 +148,13 @@ def test_numbers_stand_on_the_right_and_text_on_the_left() -> None:
 
 def test_a_tree_in_every_format() -> None:
     made = Document("", (Tree("root", (Tree("twig", (Tree("leaf"),)), Tree("other"))),))
-    assert render_text(made, "md") == "- root\n  - twig\n    - leaf\n  - other\n"
-    assert "<ul><li>root<ul><li>twig<ul><li>leaf</li></ul></li>" in render_text(made, "html")
+    lines = "root\n  twig\n    leaf\n  other\n"
+    assert render_text(made, "md") == f"```text\n{lines}```\n"
+    assert lines.strip() in render_text(made, "html")
     assert render_text(made, colour=False).splitlines() == [
         "root", "├── twig", "│   └── leaf", "└── other",
     ]  # fmt: skip
-    assert r"\hspace*{2em}leaf" in render_text(made, "tex")
+    assert r"\texttt{~~~~leaf}" in render_text(made, "tex")
 
 
 def test_a_document_without_a_schema_of_its_own_is_its_parts_as_data() -> None:

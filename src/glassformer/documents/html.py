@@ -2,28 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
 from itertools import groupby
 
-from glassformer.documents.parts import (
-    Code,
-    Facts,
-    Figure,
-    Formula,
-    HeatCell,
-    HeatMap,
-    Inline,
-    Paragraph,
-    Part,
-    Remark,
-    Section,
-    Span,
-    Table,
-    Tree,
-    spans,
-)
+from glassformer.documents import parts as p
 from glassformer.documents.renderer import Renderer
 from glassformer.trace import text
 from glassformer.trace.render.colours import hex_colour, ink_on
@@ -42,12 +26,13 @@ class Html(Renderer[str]):
         title = escape(document.title or self.words["title"])
         style = files(__package__).joinpath("page.css").read_text(encoding="utf-8")
         style += "".join(dict.fromkeys(figure.drawing.style for figure in document.figures()))
+        body = "\n".join(self.write_all(document.parts))
         heading = f"<header><h1>{title}</h1></header>\n" if document.title else ""
         return (
             f'<!doctype html>\n<html lang="{"zh-CN" if document.language == "zh" else "en"}">\n'
             '<head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
             f"<title>{title}</title>\n<style>\n{style}</style></head>\n<body>\n"
-            f"{self._contents()}<main>\n{heading}{self._rows(document.parts)}\n</main>\n"
+            f"{self._contents()}<main>\n{heading}{body}\n</main>\n"
             "</body>\n</html>\n"
         )
 
@@ -55,34 +40,34 @@ class Html(Renderer[str]):
         items = "".join(
             f'<li><a href="#step-{part.number}">{_inline(part.title)}</a></li>'
             for part in self.document.parts
-            if isinstance(part, Section) and part.number is not None
+            if isinstance(part, p.Section) and part.number is not None
         )
         label = escape(self.words["contents"])
         return f'<nav aria-label="{label}"><ol>{items}</ol></nav>\n' if items else ""
 
-    def _rows(self, parts: Iterable[Part]) -> str:
+    def write_all(self, parts: Sequence[p.Part]) -> list[str]:
         """Small matrices and tables that follow one another stand side by side."""
         blocks: list[str] = []
-        for beside, group in groupby(parts, lambda part: isinstance(part, HeatMap | Table)):
-            made = self.write_all(list(group))
+        for beside, group in groupby(parts, lambda part: isinstance(part, p.HeatMap | p.Table)):
+            made = super().write_all(list(group))
             blocks += [f'<div class="row">{"".join(made)}</div>'] if beside else made
-        return "\n".join(blocks)
+        return blocks
 
-    def paragraph(self, part: Paragraph) -> str:
+    def paragraph(self, part: p.Paragraph) -> str:
         """A paragraph."""
         look = "" if part.look == "plain" else f' class="{part.look}"'
         return f"<p{look}>{_inline(part.text)}</p>"
 
-    def remark(self, part: Remark) -> str:
+    def remark(self, part: p.Remark) -> str:
         """A paragraph with a coloured edge."""
         lead = f"<b>{escape(part.lead)}</b>"
         return f'<p class="remark {part.look}">{lead} {escape(part.text)}</p>'
 
-    def formula(self, part: Formula) -> str:
+    def formula(self, part: p.Formula) -> str:
         """MathML, which browsers set without any script."""
         return f'<div class="formula">{part.notation.mathml(part.cell, self.words)}</div>'
 
-    def heat_map(self, part: HeatMap) -> str:
+    def heatmap(self, part: p.HeatMap) -> str:
         """A table with coloured cells; all digits of a number appear under the pointer."""
         heads = "".join(f'<th scope="col">{escape(x)}</th>' for x in part.matrix.columns[:_MOST])
         rows = "".join(
@@ -96,7 +81,7 @@ class Html(Renderer[str]):
             + (f'<p class="quiet">{note}</p>' if note else ""),
         )
 
-    def _cell(self, cell: HeatCell) -> str:
+    def _cell(self, cell: p.HeatCell) -> str:
         marked = ' class="marked"' if cell.is_marked else ""
         look = ""
         if cell.colour is not None:
@@ -105,7 +90,7 @@ class Html(Renderer[str]):
         whole = self.words["unwritten"] if cell.is_unwritten else text.number(cell.value, 9)
         return f'<td{marked}{look} title="{escape(whole)}">{escape(cell.text)}</td>'
 
-    def table(self, part: Table) -> str:
+    def table(self, part: p.Table) -> str:
         """A table; a column without a head holds the labels of its rows."""
         right = [
             ' class="right"' if numeric else "" if width else ' class="short"'
@@ -123,42 +108,25 @@ class Html(Renderer[str]):
             heads.insert(1, "<th></th>")
             for row, share in zip(rows, part.shares, strict=True):
                 row.insert(1, _bar(share))
-        lines = "".join(f"<tr>{''.join(line)}</tr>" for line in [heads, *rows])
+        shown = [heads, *rows] if any(map(p.plain, part.heads)) else rows
+        lines = "".join(f"<tr>{''.join(line)}</tr>" for line in shown)
         return _figure(part.caption, f'<table class="words">{lines}</table>')
 
-    def facts(self, part: Facts) -> str:
-        """A table of labels."""
-        rows = "".join(
-            f'<tr><th scope="row">{escape(label)}</th><td>{_inline(said)}</td></tr>'
-            for label, said in part.items
-        )
-        return _figure("", f'<table class="words">{rows}</table>')
-
-    def code(self, part: Code) -> str:
+    def code(self, part: p.Code) -> str:
         """Preformatted text."""
         return f'<div class="wide"><pre>{escape(part.text)}</pre></div>'
 
-    def tree(self, part: Tree) -> str:
-        """Nested lists."""
-        return f"<ul>{self._branch(part)}</ul>"
-
-    def _branch(self, part: Tree) -> str:
-        below = "".join(map(self._branch, part.branches))
-        return f"<li>{_inline(part.text)}{f'<ul>{below}</ul>' if below else ''}</li>"
-
-    def figure(self, part: Figure) -> str:
+    def figure(self, part: p.Figure) -> str:
         """The drawing itself."""
         caption = f"<figcaption>{escape(part.caption)}</figcaption>"
         return f'<figure class="drawn">{caption}{part.drawing.svg(alone=False)}</figure>'
 
-    def section(self, part: Section) -> str:
+    def section(self, part: p.Section) -> str:
         """A heading; numbered sections can be linked to."""
         level = self.depth + 2
         number = "" if part.number is None else f'<span class="number">{part.number}</span>'
         name = "" if part.number is None else f' id="step-{part.number}"'
-        self.depth += 1
-        inside = self._rows(part.parts)
-        self.depth -= 1
+        inside = "\n".join(self.inside(part))
         heading = f"<h{level}>{number}{_inline(part.title)}</h{level}>"
         return f"<section{name}>{heading}\n{inside}\n</section>"
 
@@ -173,11 +141,11 @@ def _bar(share: float) -> str:
     return f'<td><span class="bar {side}" style="width:{abs(share) * 8:.2f}rem"></span></td>'
 
 
-def _inline(inline: Inline) -> str:
-    return "".join(map(_span, spans(inline)))
+def _inline(inline: p.Inline) -> str:
+    return "".join(map(_span, p.spans(inline)))
 
 
-def _span(span: Span) -> str:
+def _span(span: p.Span) -> str:
     if span.look == "plain":
         return escape(span.text)
     tag = _TAGS.get(span.look)

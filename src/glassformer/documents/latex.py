@@ -5,26 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from glassformer.documents.parts import (
-    UNWRITTEN,
-    Code,
-    Document,
-    Facts,
-    Formula,
-    HeatCell,
-    HeatMap,
-    Inline,
-    Look,
-    Paragraph,
-    Remark,
-    Section,
-    Span,
-    Table,
-    Tree,
-    columns_of,
-    plain,
-    spans,
-)
+from glassformer.documents import parts as p
 from glassformer.documents.renderer import Renderer
 from glassformer.trace.render.colours import hex_colour, ink_on
 from glassformer.trace.render.latex_math import escaped
@@ -50,13 +31,13 @@ _CHINESE = r"""\usepackage{xeCJK}
 _SIGNS = {
     "−∞": r"-\infty", "∞": r"\infty", "−": "-", "∂": r"\partial", "→": r"\to", "×": r"\times",
     "✓": r"\checkmark", "✗": r"\times", "↳": r"\hookrightarrow", "·": r"\cdot",
-    "◐": r"\circleddash", UNWRITTEN: r"\varnothing", "≠": r"\neq", "≤": r"\le", "≥": r"\ge",
+    "◐": r"\circleddash", p.UNWRITTEN: r"\varnothing", "≠": r"\neq", "≤": r"\le", "≥": r"\ge",
     "√": r"\surd", "ᵀ": r"^{\top}", "⇥": r"\mapsto", "½": r"\tfrac{1}{2}",
     "Σ": r"\Sigma", "α": r"\alpha", "μ": r"\mu", "σ": r"\sigma", "≈": r"\approx", "∈": r"\in",
 }  # fmt: skip
 _SIGN = re.compile("|".join(_SIGNS))
 _SUPERSCRIPTS = {ord(sign): str(digit) for digit, sign in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")} | {ord("⁻"): "-"}
-_COLOURS: dict[Look, str] = {
+_COLOURS: dict[p.Look, str] = {
     "good": "1A7F37", "bad": "B42318", "caution": "915C00", "quiet": "555555",
     "deleted": "B42318", "inserted": "1A7F37",
 }  # fmt: skip
@@ -66,7 +47,7 @@ _HEADINGS = ("section", "subsection*", "subsubsection*", "paragraph*")
 class Latex(Renderer[str]):
     """`whole` False leaves the preamble out, for use inside another document."""
 
-    def __init__(self, document: Document, *, whole: bool = True) -> None:
+    def __init__(self, document: p.Document, *, whole: bool = True) -> None:
         super().__init__(document)
         self._whole = whole
 
@@ -80,21 +61,21 @@ class Latex(Renderer[str]):
         chinese = _CHINESE if any(ord(sign) >= 0x2E80 for sign in body) else ""
         return f"{_PREAMBLE}{chinese}\\begin{{document}}\n{body}\\end{{document}}\n"
 
-    def paragraph(self, part: Paragraph) -> str:
+    def paragraph(self, part: p.Paragraph) -> str:
         """Prose."""
-        said = Span(part.text, part.look) if isinstance(part.text, str) else part.text
+        said = p.Span(part.text, part.look) if isinstance(part.text, str) else part.text
         return rf"{{\small {_inline(said)}}}" if part.look == "quiet" else _inline(said)
 
-    def remark(self, part: Remark) -> str:
+    def remark(self, part: p.Remark) -> str:
         """A quotation."""
         lead = rf"\textbf{{{_looking(_prose(part.lead), part.look)}}}"
         return rf"\begin{{quote}}\small {lead}\quad {_prose(part.text)}\end{{quote}}"
 
-    def formula(self, part: Formula) -> str:
+    def formula(self, part: p.Formula) -> str:
         """Mathematics that TeX may break; what continues a formula stands further in."""
         return "\n\n".join(map(_formula_line, part.notation.tex(part.cell, self.words)))
 
-    def heat_map(self, part: HeatMap) -> str:
+    def heatmap(self, part: p.HeatMap) -> str:
         """A table no wider than the page."""
         heads = ["", *map(_prose, part.matrix.columns[:_COLUMNS])]
         rows = [
@@ -107,11 +88,11 @@ class Latex(Renderer[str]):
             rf" {{\small {_prose(note)}}}" if note else ""
         )
 
-    def table(self, part: Table) -> str:
+    def table(self, part: p.Table) -> str:
         """Numbers in columns no wider than the page; prose in broken lines, over several pages."""
         heads = " & ".join(rf"\textbf{{{_inline(head)}}}" for head in part.heads)
         lines = [" & ".join(map(_inline, row)) for row in part.rows]
-        lines = [heads, *lines] if any(map(plain, part.heads)) else lines
+        lines = [heads, *lines] if any(map(p.plain, part.heads)) else lines
         lines[1:2] = [rf"\hline {line}" for line in lines[1:2]]
         widths = part.widths()
         if not any(widths):
@@ -122,22 +103,18 @@ class Latex(Renderer[str]):
         columns = "".join(_paragraph_columns(part, widths))
         return f"{title}{{\\small\\begin{{longtable}}{{{columns}}}\n{inside}\n\\end{{longtable}}}}"
 
-    def facts(self, part: Facts) -> str:
+    def facts(self, part: p.Facts) -> str:
         """Small lines."""
         lines = (f"{_prose(label)}: {_inline(said)}" if label else _inline(said)
                  for label, said in part.items)  # fmt: skip
         return r"{\small " + "\\\\\n".join(lines) + r"\par}"
 
-    def code(self, part: Code) -> str:
+    def code(self, part: p.Code) -> str:
         """Typewriter, with the spaces that stand there."""
         lines = (_typewriter(line).replace(" ", "~") for line in part.text.splitlines())
         return r"{\small " + "\\\\\n".join(lines) + r"\par}"
 
-    def tree(self, part: Tree) -> str:
-        """Indented lines."""
-        return r"{\small " + "\\\\\n".join(_branches(part, 0)) + r"\par}"
-
-    def section(self, part: Section) -> str:
+    def section(self, part: p.Section) -> str:
         """A heading; LaTeX counts those that are numbered."""
         kind = _HEADINGS[min(self.depth, len(_HEADINGS) - 1)]
         kind = kind if part.number is not None or kind.endswith("*") else f"{kind}*"
@@ -164,16 +141,16 @@ def _breaking(found: re.Match[str]) -> str:
     return rf"{found[0]}\allowbreak{{}}"
 
 
-def _looking(said: str, look: Look) -> str:
+def _looking(said: str, look: p.Look) -> str:
     colour = _COLOURS.get(look)
     return said if colour is None else rf"\textcolor[HTML]{{{colour}}}{{{said}}}"
 
 
-def _inline(inline: Inline) -> str:
-    return "".join(map(_span, spans(inline)))
+def _inline(inline: p.Inline) -> str:
+    return "".join(map(_span, p.spans(inline)))
 
 
-def _span(span: Span) -> str:
+def _span(span: p.Span) -> str:
     if span.look == "code":
         return _typewriter(span.text)
     arrow = r" $\to$" if span.look == "deleted" else ""
@@ -187,7 +164,7 @@ def _formula_line(line: str) -> str:
     return rf"{indent}$\displaystyle {line}$"
 
 
-def _heat_cell(cell: HeatCell) -> str:
+def _heat_cell(cell: p.HeatCell) -> str:
     mantissa, _, power = cell.text.partition("e")
     inside = _SIGN.sub(lambda found: _SIGNS[found[0]], mantissa)
     if power:
@@ -213,10 +190,10 @@ def _fitted(caption: str, columns: str, lines: Sequence[str]) -> str:
     )
 
 
-def _paragraph_columns(part: Table, widths: Sequence[int]) -> list[str]:
+def _paragraph_columns(part: p.Table, widths: Sequence[int]) -> list[str]:
     """Columns that share the page: short ones as wide as their text, prose by its length."""
     needed = [
-        0.0 if width else max(map(columns_of, [plain(head), *column])) * 0.0115 + 0.025
+        0.0 if width else max(map(p.columns_of, [p.plain(head), *column])) * 0.0115 + 0.025
         for head, column, width in zip(part.heads, part.columns(), widths, strict=True)
     ]
     room = max(0.4, 1 - sum(needed)) / sum(widths)
@@ -225,8 +202,3 @@ def _paragraph_columns(part: Table, widths: Sequence[int]) -> list[str]:
         rf">{{\raggedright\arraybackslash}}p{{\dimexpr {share:.3f}\linewidth-2\tabcolsep\relax}}"
         for share in shares
     ]
-
-
-def _branches(part: Tree, depth: int) -> list[str]:
-    below = [line for one in part.branches for line in _branches(one, depth + 1)]
-    return [rf"\hspace*{{{depth}em}}{_inline(part.text)}", *below]

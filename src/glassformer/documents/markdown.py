@@ -7,23 +7,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from glassformer.documents.parts import (
-    Code,
-    Document,
-    Facts,
-    Figure,
-    Formula,
-    HeatMap,
-    Inline,
-    Look,
-    Paragraph,
-    Remark,
-    Section,
-    Span,
-    Table,
-    Tree,
-    spans,
-)
+from glassformer.documents import parts as p
 from glassformer.documents.renderer import Renderer, write_figures
 
 _ROWS, _COLUMNS = 16, 12
@@ -34,7 +18,9 @@ _SPECIAL = re.compile(r"[\\`*\[\]|$]|(?<!\w)_|_(?!\w)|~(?=~)|^[#>+-](?=\s)|^\d+(
 class Markdown(Renderer[str]):
     """`tex` False: formulas are plain text; `figures` is the folder that holds the drawings."""
 
-    def __init__(self, document: Document, *, tex: bool = True, figures: str | None = None) -> None:
+    def __init__(
+        self, document: p.Document, *, tex: bool = True, figures: str | None = None
+    ) -> None:
         super().__init__(document)
         self._tex = tex
         self._figures = figures
@@ -52,29 +38,29 @@ class Markdown(Renderer[str]):
             self._figures = folder.name
         return super().save(path)
 
-    def paragraph(self, part: Paragraph) -> str:
+    def paragraph(self, part: p.Paragraph) -> str:
         """A line of text."""
-        look: Look = "emphasis" if part.look == "quiet" else part.look
-        return _inline(Span(part.text, look) if isinstance(part.text, str) else part.text)
+        look: p.Look = "emphasis" if part.look == "quiet" else part.look
+        return _inline(p.Span(part.text, look) if isinstance(part.text, str) else part.text)
 
-    def remark(self, part: Remark) -> str:
+    def remark(self, part: p.Remark) -> str:
         """A quotation."""
         return f"> **{_escaped(part.lead)}** {_escaped(part.text)}"
 
-    def formula(self, part: Formula) -> str:
+    def formula(self, part: p.Formula) -> str:
         """TeX between dollars, or plain text."""
         if not self._tex:
-            return self.code(Code("\n".join(part.shown.lines(self.words))))
+            return self.code(p.Code("\n".join(part.shown.lines(self.words))))
         lines = part.notation.tex(part.cell, self.words)
         return "\n\n".join(f"$$\n{line}\n$$" for line in lines)
 
-    def heat_map(self, part: HeatMap) -> str:
+    def heatmap(self, part: p.HeatMap) -> str:
         """A table; the marked number stands in brackets."""
         heads = ["", *map(_escaped, part.matrix.columns[:_COLUMNS])]
         more = ["…"] if len(part.matrix.columns) > _COLUMNS else []
         cells = part.cells(_ROWS, _COLUMNS)
         rows = [
-            [_inline(Span(label, "strong")) if label else ""]
+            [_inline(p.Span(label, "strong")) if label else ""]
             + [f"**[{cell.text}]**" if cell.is_marked else cell.text for cell in line]
             + more
             for label, line in zip(part.matrix.rows, cells, strict=False)
@@ -83,39 +69,31 @@ class Markdown(Renderer[str]):
         note = part.notes(self.words, _ROWS, _COLUMNS)
         return _captioned(part.caption, table) + (f"\n\n*{_escaped(note)}*" if note else "")
 
-    def table(self, part: Table) -> str:
+    def table(self, part: p.Table) -> str:
         """A table, numbers on the right."""
         rows = [[_inline(item) for item in row] for row in part.rows]
         return _captioned(
             part.caption, _pipes([_inline(head) for head in part.heads], rows, part.is_numeric())
         )
 
-    def facts(self, part: Facts) -> str:
+    def facts(self, part: p.Facts) -> str:
         """A list."""
         lines = (f"{_escaped(label)}: {_inline(said)}" if label else _inline(said)
                  for label, said in part.items)  # fmt: skip
         return "\n".join(f"- {line}" for line in lines)
 
-    def code(self, part: Code) -> str:
+    def code(self, part: p.Code) -> str:
         """A fenced block."""
         fence = "`" * max(3, _longest_run(part.text) + 1)
         return f"{fence}text\n{part.text}\n{fence}"
 
-    def tree(self, part: Tree) -> str:
-        """Nested lists."""
-        return "\n".join(self._branches(part, 0))
-
-    def _branches(self, part: Tree, depth: int) -> list[str]:
-        below = [line for one in part.branches for line in self._branches(one, depth + 1)]
-        return [f"{'  ' * depth}- {_inline(part.text)}", *below]
-
-    def figure(self, part: Figure) -> str | None:
+    def figure(self, part: p.Figure) -> str | None:
         """A link, where the drawings lie beside the text."""
         if self._figures is None:
             return None
         return f"![{_escaped(part.caption)}]({self._figures}/{part.name}.svg)"
 
-    def section(self, part: Section) -> str:
+    def section(self, part: p.Section) -> str:
         """A heading, one level further down."""
         number = "" if part.number is None else f"{part.number}. "
         heading = f"{'#' * (self.depth + 2)} {number}{_inline(part.title)}"
@@ -136,11 +114,11 @@ def _longest_run(said: str) -> int:
     return max((len(run) for run in re.findall(r"`+", said)), default=0)
 
 
-def _inline(inline: Inline) -> str:
-    return "".join(map(_span, spans(inline)))
+def _inline(inline: p.Inline) -> str:
+    return "".join(map(_span, p.spans(inline)))
 
 
-def _span(span: Span) -> str:
+def _span(span: p.Span) -> str:
     if not span.text.strip():
         return span.text
     if span.look == "code":

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 from unicodedata import east_asian_width
 
@@ -181,7 +181,8 @@ class HeatMap:
         more_columns = 0 if columns is None else len(shown.columns) - columns
         notes = [words["more rows"].format(count=more_rows)] if more_rows > 0 else []
         notes += [words["more columns"].format(count=more_columns)] if more_columns > 0 else []
-        if any(cell.is_unwritten for line in self.cells(rows, columns) for cell in line):
+        may_have_holes = self.step.trace.has_unwritten_memory
+        if may_have_holes and any(c.is_unwritten for r in self.cells(rows, columns) for c in r):
             notes.append(f"{UNWRITTEN} {words['unwritten']}")
         return "; ".join(notes)
 
@@ -385,10 +386,6 @@ class Document:
     def traces(self) -> list[Trace]:
         """The traces that its numbers come from, in order of appearance."""
         return list({id(step.trace): step.trace for step in self.steps()}.values())
-
-    def with_parts(self, *parts: Part) -> Document:
-        """The same document with more parts at its end."""
-        return replace(self, parts=(*self.parts, *parts))
 
     def to_dict(self) -> Mapping[str, Any]:
         """As data."""

@@ -15,20 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from glassformer.documents.parts import (
-    Code,
-    Document,
-    Facts,
-    Figure,
-    Formula,
-    HeatMap,
-    Paragraph,
-    Part,
-    Remark,
-    Section,
-    Table,
-    Tree,
-)
+from glassformer.documents import parts as p
 from glassformer.errors import TraceError, UnknownNameError
 from glassformer.trace.render.files import write_file
 from glassformer.trace.render.words import words_in
@@ -52,7 +39,7 @@ SUFFIXES = {".txt": "terminal", **{f".{name}": name for name in list(FORMATS)[1:
 class DocumentWriter(ABC):
     """One document in one format."""
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: p.Document) -> None:
         self.document = document
 
     @abstractmethod
@@ -75,85 +62,66 @@ class Json(DocumentWriter):
 class Renderer(DocumentWriter, Generic[Made]):
     """A format that writes part by part; `Made` is what a part becomes."""
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: p.Document) -> None:
         super().__init__(document)
         self.words = words_in(document.language)
         self.depth = 0
         """How many sections are around the part being written."""
 
-    def write_all(self, parts: Sequence[Part]) -> list[Made]:
+    def write_all(self, parts: Sequence[p.Part]) -> list[Made]:
         """The parts one after another, without those that the format leaves out."""
         return [made for part in parts if (made := self.write(part)) is not None]
 
-    def inside(self, section: Section) -> list[Made]:
+    def inside(self, section: p.Section) -> list[Made]:
         """The parts of a section."""
         self.depth += 1
         made = self.write_all(section.parts)
         self.depth -= 1
         return made
 
-    def write(self, part: Part) -> Made | None:
-        """One part."""
-        match part:
-            case Paragraph():
-                return self.paragraph(part)
-            case Remark():
-                return self.remark(part)
-            case Formula():
-                return self.formula(part)
-            case HeatMap():
-                return self.heat_map(part)
-            case Table():
-                return self.table(part)
-            case Figure():
-                return self.figure(part)
-            case Code():
-                return self.code(part)
-            case Facts():
-                return self.facts(part)
-            case Tree():
-                return self.tree(part)
-            case Section():
-                return self.section(part)
+    def write(self, part: p.Part) -> Made | None:
+        """One part, by the method that has the name of its class."""
+        made: Made | None = getattr(self, type(part).__name__.lower())(part)
+        return made
 
     @abstractmethod
-    def paragraph(self, part: Paragraph) -> Made:
+    def paragraph(self, part: p.Paragraph) -> Made:
         """Prose."""
 
     @abstractmethod
-    def formula(self, part: Formula) -> Made:
+    def formula(self, part: p.Formula) -> Made:
         """A cell's arithmetic."""
 
     @abstractmethod
-    def heat_map(self, part: HeatMap) -> Made:
+    def heatmap(self, part: p.HeatMap) -> Made:
         """A matrix of a trace."""
 
     @abstractmethod
-    def table(self, part: Table) -> Made:
+    def table(self, part: p.Table) -> Made:
         """Words and numbers in rows."""
 
     @abstractmethod
-    def code(self, part: Code) -> Made:
+    def code(self, part: p.Code) -> Made:
         """Lines as they are."""
 
     @abstractmethod
-    def section(self, part: Section) -> Made:
+    def section(self, part: p.Section) -> Made:
         """A heading, and what `inside` makes of the parts below it."""
 
-    def remark(self, part: Remark) -> Made:
+    def remark(self, part: p.Remark) -> Made:
         """By default a paragraph."""
         colon = "：" if self.document.language == "zh" else ": "
-        return self.paragraph(Paragraph(f"{part.lead}{colon}{part.text}", part.look))
+        return self.paragraph(p.Paragraph(f"{part.lead}{colon}{part.text}", part.look))
 
-    def facts(self, part: Facts) -> Made:
+    def facts(self, part: p.Facts) -> Made:
         """By default a table without heads."""
-        return self.table(Table("", ("", ""), part.items))
+        return self.table(p.Table("", ("", ""), part.items))
 
-    def tree(self, part: Tree) -> Made:
+    def tree(self, part: p.Tree) -> Made:
         """By default indented lines."""
-        return self.code(Code("\n".join(part.lines())))
+        return self.code(p.Code("\n".join(part.lines())))
 
-    def figure(self, part: Figure) -> Made | None:  # noqa: ARG002  other formats draw it
+    def figure(self, part: p.Figure) -> Made | None:  # noqa: ARG002  other formats draw it
         """By default left out."""
         return None
 
@@ -166,7 +134,7 @@ def format_of(path: str | os.PathLike[str]) -> str:
     return SUFFIXES[ending]
 
 
-def writer(document: Document, to: str, **options: Any) -> DocumentWriter:
+def writer(document: p.Document, to: str, **options: Any) -> DocumentWriter:
     """What writes the document in a format; `options` are those of the format's class."""
     if to not in FORMATS:
         raise UnknownNameError("format", to, FORMATS)
@@ -176,7 +144,7 @@ def writer(document: Document, to: str, **options: Any) -> DocumentWriter:
 
 
 def write_figures(
-    document: Document, folder: str | os.PathLike[str], *, prefix: str = ""
+    document: p.Document, folder: str | os.PathLike[str], *, prefix: str = ""
 ) -> list[Path]:
     """Every figure of a document as an SVG file that needs nothing else."""
     try:

@@ -10,18 +10,7 @@ import io
 import math
 from typing import Any
 
-from glassformer.documents.parts import (
-    Code,
-    Document,
-    Formula,
-    HeatCell,
-    HeatMap,
-    Inline,
-    Paragraph,
-    Section,
-    Table,
-    spans,
-)
+from glassformer.documents import parts as p
 from glassformer.documents.renderer import Renderer
 from glassformer.trace.render.colours import hex_colour, ink_on
 from glassformer.trace.render.workbook.writer import TraceSheets, new_book, steps_behind
@@ -34,7 +23,7 @@ _MOST = 256
 class Spreadsheet(Renderer[None]):
     """Writes the sheet to read from top to bottom."""
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: p.Document) -> None:
         super().__init__(document)
         self._file = io.BytesIO()
         self._book = new_book(self._file, document.title)
@@ -65,28 +54,28 @@ class Spreadsheet(Renderer[None]):
         self._book.close()
         return self._file.getvalue()
 
-    def section(self, part: Section) -> None:
+    def section(self, part: p.Section) -> None:
         """A bold line."""
         self._row += 1
         number = "" if part.number is None else f"{part.number}. "
         self._line(number + _plain(part.title), self._formats.name)
         self.inside(part)
 
-    def paragraph(self, part: Paragraph) -> None:
+    def paragraph(self, part: p.Paragraph) -> None:
         """Lines over several columns."""
         self._text(_plain(part.text))
 
-    def formula(self, part: Formula) -> None:
+    def formula(self, part: p.Formula) -> None:
         """Plain text: the live formula stands on the sheet behind."""
         for line in part.shown.lines(self.words):
             self._line(line, self._formula)
 
-    def code(self, part: Code) -> None:
+    def code(self, part: p.Code) -> None:
         """Line by line."""
         for line in part.text.splitlines():
             self._line(line, self._formula)
 
-    def table(self, part: Table) -> None:
+    def table(self, part: p.Table) -> None:
         """Cells of text."""
         if part.caption:
             self._line(part.caption, self._formats.quiet)
@@ -99,7 +88,7 @@ class Spreadsheet(Renderer[None]):
                 self._sheet.write_string(self._row, column, _plain(item), prose[column])
         self._row += 2
 
-    def heat_map(self, part: HeatMap) -> None:
+    def heatmap(self, part: p.HeatMap) -> None:
         """Links to the cells of the sheets behind, in the colours of the numbers."""
         matrix = part.matrix
         target = self._live.address(part.step, part.place(0, 0))
@@ -121,7 +110,7 @@ class Spreadsheet(Renderer[None]):
             self._line(note, self._formats.quiet)
         self._row += 1
 
-    def _cell(self, column: int, cell: HeatCell, source: str, *, is_truth: bool) -> None:
+    def _cell(self, column: int, cell: p.HeatCell, source: str, *, is_truth: bool) -> None:
         look: dict[str, Any] = {"num_format": "General" if is_truth else "0.0000"}
         if math.isfinite(cell.value) and cell.value == int(cell.value):
             look["num_format"] = "0"
@@ -154,6 +143,6 @@ class Spreadsheet(Renderer[None]):
         self._row += 1
 
 
-def _plain(inline: Inline) -> str:
+def _plain(inline: p.Inline) -> str:
     """The characters; an arrow leads from what is deleted to what is inserted."""
-    return "".join(f"{s.text} →" if s.look == "deleted" else s.text for s in spans(inline))
+    return "".join(f"{s.text} →" if s.look == "deleted" else s.text for s in p.spans(inline))

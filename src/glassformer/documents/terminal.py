@@ -25,26 +25,11 @@ from rich.table import Table as Grid
 from rich.text import Text
 from rich.tree import Tree as Branches
 
-from glassformer.documents.parts import (
-    Code,
-    Document,
-    Facts,
-    Formula,
-    HeatCell,
-    HeatMap,
-    Inline,
-    Look,
-    Paragraph,
-    Section,
-    Table,
-    Tree,
-    plain,
-    spans,
-)
+from glassformer.documents import parts as p
 from glassformer.documents.renderer import Renderer
 from glassformer.trace.render.colours import BLUE, ORANGE, hex_colour, ink_on
 
-_STYLES: dict[Look, str] = {
+_STYLES: dict[p.Look, str] = {
     "plain": "", "strong": "bold", "emphasis": "italic", "quiet": "dim", "code": "cyan",
     "deleted": "red strike", "inserted": "bold green",
     "good": "green", "bad": "bold red", "caution": "yellow",
@@ -58,7 +43,7 @@ class Terminal(Renderer[RenderableType]):
     """`width` and `colour` None: what the terminal has."""
 
     def __init__(
-        self, document: Document, *, width: int | None = None, colour: bool | None = None
+        self, document: p.Document, *, width: int | None = None, colour: bool | None = None
     ) -> None:
         super().__init__(document)
         self._console = _console(width, colour)
@@ -83,15 +68,15 @@ class Terminal(Renderer[RenderableType]):
         title = [Prose(self.document.title, "bold")] if self.document.title else []
         return _spaced([*title, *self.write_all(self.document.parts)])
 
-    def paragraph(self, part: Paragraph) -> RenderableType:
+    def paragraph(self, part: p.Paragraph) -> RenderableType:
         """Lines as wide as the terminal."""
         return _inline(part.text, _STYLES[part.look])
 
-    def formula(self, part: Formula) -> RenderableType:
+    def formula(self, part: p.Formula) -> RenderableType:
         """Plain text, line by line."""
         return Padding(Text("\n".join(part.shown.lines(self.words)), "cyan"), (0, 0, 0, 2))
 
-    def heat_map(self, part: HeatMap) -> RenderableType:
+    def heatmap(self, part: p.HeatMap) -> RenderableType:
         """Numbers on coloured ground, as many columns as fit."""
         cells = part.cells(_ROWS)
         fitting = self._fitting(part, cells)
@@ -105,7 +90,7 @@ class Terminal(Renderer[RenderableType]):
         note = part.notes(self.words, _ROWS, fitting)
         return Group(*caption, grid, *([Text(f"  {note}", "dim")] if note else []))
 
-    def _fitting(self, part: HeatMap, cells: list[list[HeatCell]]) -> int:
+    def _fitting(self, part: p.HeatMap, cells: list[list[p.HeatCell]]) -> int:
         """How many columns stand side by side."""
         left = self.width - 4 - max(cell_len(label) for label in part.matrix.rows)
         for column, label in enumerate(part.matrix.columns):
@@ -114,7 +99,7 @@ class Terminal(Renderer[RenderableType]):
                 return column
         return len(part.matrix.columns)
 
-    def table(self, part: Table) -> RenderableType:
+    def table(self, part: p.Table) -> RenderableType:
         """Prose in a frame; numbers in plain columns, on their side if they are too wide."""
         widths = part.widths()
         if not any(widths) and self._is_too_wide(part):
@@ -124,7 +109,7 @@ class Terminal(Renderer[RenderableType]):
         grid = Grid(
             box=box.HEAVY_HEAD if any(widths) else None,
             padding=(0, 1) if any(widths) or part.shares else (0, 2),
-            show_header=any(map(plain, part.heads)),
+            show_header=any(map(p.plain, part.heads)),
             header_style="dim",
             expand=any(widths) and not part.shares,
             title=Text(part.caption, "italic") if part.caption else None,
@@ -140,13 +125,15 @@ class Terminal(Renderer[RenderableType]):
             grid.add_row(_inline(first), *bar, *map(_inline, others))
         return grid
 
-    def _is_too_wide(self, part: Table) -> bool:
+    def _is_too_wide(self, part: p.Table) -> bool:
         """Whether a table that is wider than long does not fit between the margins."""
-        columns = zip(map(plain, part.heads), *(map(plain, row) for row in part.rows), strict=True)
+        columns = zip(
+            map(p.plain, part.heads), *(map(p.plain, row) for row in part.rows), strict=True
+        )
         needed = sum(4 + max(map(cell_len, column)) for column in columns)
         return needed > self.width and len(part.rows) + 1 < len(part.heads)
 
-    def facts(self, part: Facts) -> RenderableType:
+    def facts(self, part: p.Facts) -> RenderableType:
         """Two columns."""
         grid = Grid.grid(padding=(0, 2))
         grid.add_column(style="dim", no_wrap=True)
@@ -155,18 +142,18 @@ class Terminal(Renderer[RenderableType]):
             grid.add_row(Text(f"  {label}"), _inline(said))
         return grid
 
-    def code(self, part: Code) -> RenderableType:
+    def code(self, part: p.Code) -> RenderableType:
         """The lines, indented."""
         return Padding(Text(part.text), (0, 0, 0, 2))
 
-    def tree(self, part: Tree) -> RenderableType:
+    def tree(self, part: p.Tree) -> RenderableType:
         """Lines between the branches."""
         return _grown(Branches(_text(part.text)), part)
 
-    def section(self, part: Section) -> RenderableType:
+    def section(self, part: p.Section) -> RenderableType:
         """A rule with the title, or deeper down the title alone."""
         number = "" if part.number is None else f"{part.number}. "
-        title = _text((number, *spans(part.title)), "bold")
+        title = _text((number, *p.spans(part.title)), "bold")
         ruled = self.depth == 0 and title.cell_len + 4 <= self.width
         heading = Rule(title, align="left", style="dim") if ruled else title
         return _spaced([heading, *self.inside(part)])
@@ -188,7 +175,7 @@ def _spaced(blocks: list[RenderableType]) -> Group:
     return Group(*[line for block in blocks for line in ("", block)][1:])
 
 
-def _heat_cell(cell: HeatCell) -> Text:
+def _heat_cell(cell: p.HeatCell) -> Text:
     # The frame of a page, in a terminal: brackets, which stand without colours, too.
     framed = f"[{cell.text}]" if cell.is_marked else f" {cell.text} "
     if cell.colour is not None:
@@ -205,15 +192,15 @@ def _bar(share: float) -> Text:
     return Text("█" * length, hex_colour(ORANGE if share >= 0 else BLUE))
 
 
-def _grown(branches: Branches, part: Tree) -> Branches:
+def _grown(branches: Branches, part: p.Tree) -> Branches:
     for below in part.branches:
         _grown(branches.add(_text(below.text)), below)
     return branches
 
 
-def _inline(inline: Inline, style: str = "") -> RenderableType:
+def _inline(inline: p.Inline, style: str = "") -> RenderableType:
     """Text as it is (a token such as `[b]` is no markup); inside a sentence, code has backticks."""
-    found = [span for span in spans(inline) if span.text]
+    found = [span for span in p.spans(inline) if span.text]
     if len(found) == 1:
         return Prose(found[0].text, style or _STYLES[found[0].look])
     if all(span.look in ("plain", "code") for span in found):
@@ -222,11 +209,11 @@ def _inline(inline: Inline, style: str = "") -> RenderableType:
     return _text(inline)
 
 
-def _text(inline: Inline, style: str = "") -> Text:
+def _text(inline: p.Inline, style: str = "") -> Text:
     """The spans in their styles; without colours, an arrow leads from deleted to inserted."""
     pieces = (
         (f"{span.text} →" if span.look == "deleted" else span.text, _STYLES[span.look])
-        for span in spans(inline)
+        for span in p.spans(inline)
     )
     return Text.assemble(*pieces, style=style)
 

@@ -4,17 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from glassformer.documents.parts import (
-    Code,
-    Document,
-    Facts,
-    Inline,
-    Paragraph,
-    Part,
-    Section,
-    Span,
-    Table,
-)
+from glassformer.documents import parts as p
 from glassformer.lessons.auditing.compare import Cells
 from glassformer.lessons.auditing.results import Audit, StepResult, Verdict
 from glassformer.lessons.example import Digits, Language
@@ -24,14 +14,14 @@ from glassformer.lessons.wording import LOOKS, MARKS, VERDICT_MEANINGS, VERDICT_
 _COLUMNS = ("step", "title", "verdict", "finding")
 
 
-def audit_document(audit: Audit, language: Language) -> Document:
+def audit_document(audit: Audit, language: Language) -> p.Document:
     """For every format."""
     heads = tuple(WORDS[name].say(language) for name in _COLUMNS)
     rows = tuple(
         (
-            Span(result.step.id, "code"),
+            p.Span(result.step.id, "code"),
             result.step.title.say(language),
-            Span(_verdict(result.verdict, language), LOOKS[result.verdict]),
+            p.Span(_verdict(result.verdict, language), LOOKS[result.verdict]),
             _finding(result, language),
         )
         for result in audit.results
@@ -45,13 +35,13 @@ def audit_document(audit: Audit, language: Language) -> Document:
         _wrong_step(result, language) for result in audit.results if result.verdict == "wrong"
     )
     heading = WORDS["wrong_numbers" if wrong else "nothing_wrong"].say(language)
-    return Document(
+    return p.Document(
         audit.example.title.say(language),
         (
-            Paragraph(_counted(audit, language), "strong"),
-            Facts(meanings),
-            Table("", heads, rows),
-            Section(heading, wrong) if wrong else Paragraph(heading),
+            p.Paragraph(_counted(audit, language), "strong"),
+            p.Facts(meanings),
+            p.Table("", heads, rows),
+            p.Section(heading, wrong) if wrong else p.Paragraph(heading),
         ),
         language,
         WORDS["audit"].say(language),
@@ -119,15 +109,15 @@ def _approximated(result: StepResult, language: Language) -> str | None:
     return said.format(off=int(off.sum()), shown=int(digits.shown.sum()))
 
 
-def _wrong_step(result: StepResult, language: Language) -> Section:
+def _wrong_step(result: StepResult, language: Language) -> p.Section:
     """The step and its formula, if it has one; the finding; printed and right numbers."""
     step = result.step
-    formula = (" = ", Span(step.formula, "code")) if step.formula else ()
-    title = (Span(step.id, "code"), *formula)
-    return Section(title, (Paragraph(_finding(result, language)), _printed(result, language)))
+    formula = (" = ", p.Span(step.formula, "code")) if step.formula else ()
+    title = (p.Span(step.id, "code"), *formula)
+    return p.Section(title, (p.Paragraph(_finding(result, language)), _printed(result, language)))
 
 
-def _printed(result: StepResult, language: Language) -> Part:
+def _printed(result: StepResult, language: Language) -> p.Part:
     """What is printed and what is right: line by line of a formula or of code, else a table."""
     step, value, found = result.step, result.from_print, result.comparison
     printed_word, right_word = WORDS["printed"].say(language), WORDS["right"].say(language)
@@ -135,7 +125,7 @@ def _printed(result: StepResult, language: Language) -> Part:
         text = step.quoted.text.replace("\t", "⇥   ").splitlines()  # a tab is what may be wrong
         shown = [(printed_word if at == 0 else "", line) for at, line in enumerate(text)]
         shown += [(right_word, step.formula)] if step.formula is not None else []
-        return Code("\n".join(f"{label:>8}  {line}" for label, line in shown))
+        return p.Code("\n".join(f"{label:>8}  {line}" for label, line in shown))
     assert found is not None
     if isinstance(step.printed, Digits) and isinstance(value, Numbers) and found.same_shape:
         lines = _cells(step.printed, value, found.wrong)
@@ -144,20 +134,20 @@ def _printed(result: StepResult, language: Language) -> Part:
         kept = [at for at in range(len(lines[0])) if any(line[at] != "…" for line in lines)]
         heads = [step.columns[at] for at in kept] if step.columns else [""] * len(kept)
         rows = zip(labels, ([line[at] for at in kept] for line in lines), strict=False)
-        return Table("", ("", *heads), tuple((label, *row) for label, row in rows))
+        return p.Table("", ("", *heads), tuple((label, *row) for label, row in rows))
     right = _listed(value if isinstance(value, Numbers | Words) else None)
-    return Table("", ("", ""), ((printed_word, _listed(step.printed)), (right_word, right)))
+    return p.Table("", ("", ""), ((printed_word, _listed(step.printed)), (right_word, right)))
 
 
-def _cells(digits: Digits, value: Numbers, wrong: Cells) -> list[list[Inline]]:
+def _cells(digits: Digits, value: Numbers, wrong: Cells) -> list[list[p.Inline]]:
     width = digits.values.shape[-1] if digits.values.ndim else 1
-    flat: list[Inline] = []
+    flat: list[p.Inline] = []
     for at in np.ndindex(digits.values.shape):
         places = int(digits.decimals[at])
         printed = _number(float(digits.values[at]), places)
         if wrong[at]:
-            right = Span(_right(value, at, places), "inserted")
-            flat.append((Span(printed, "deleted"), " ", right))
+            right = p.Span(_right(value, at, places), "inserted")
+            flat.append((p.Span(printed, "deleted"), " ", right))
         else:
             flat.append(printed)
     return [flat[i : i + width] for i in range(0, len(flat), width)]

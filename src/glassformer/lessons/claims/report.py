@@ -5,16 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from glassformer.documents.parts import (
-    Document,
-    Inline,
-    Look,
-    Paragraph,
-    Section,
-    Span,
-    Table,
-    with_code,
-)
+from glassformer.documents import parts as p
 from glassformer.lessons.claims.catalogue import GROUPS, PROPERTIES
 from glassformer.lessons.claims.claim import Outcome, Verdict
 from glassformer.lessons.example import Bilingual, Language
@@ -35,7 +26,7 @@ MARKS: dict[Verdict, str] = {
     "not measured yet": "·",
 }
 
-_LOOKS: dict[Verdict, Look] = {
+_LOOKS: dict[Verdict, p.Look] = {
     "holds": "good",
     "holds in part": "caution",
     "fails": "bad",
@@ -77,19 +68,19 @@ _TEXTS = Bilingual(
 )
 
 
-def claims_document(outcomes: Sequence[Outcome], language: Language) -> Document:
+def claims_document(outcomes: Sequence[Outcome], language: Language) -> p.Document:
     """For every format: one table per group, then the properties that these claims demonstrate."""
     heads = tuple(heading.say(language) for heading in _COLUMNS)
     sections = [
-        Section(group.title.say(language), (Table("", heads, rows),))
+        p.Section(group.title.say(language), (p.Table("", heads, rows),))
         for group in GROUPS
         if (rows := tuple(_row(o, language) for o in outcomes if o.claim.id in group.claims))
     ]
-    return Document(
+    return p.Document(
         _TITLE.say(language),
         (
-            Paragraph(with_code(_INTRODUCTION.say(language) + _TEXTS.say(language))),
-            Paragraph(counted(outcomes, language), "strong"),
+            p.Paragraph(p.with_code(_INTRODUCTION.say(language) + _TEXTS.say(language))),
+            p.Paragraph(counted(outcomes, language), "strong"),
             *sections,
             *_properties(outcomes, language),
         ),
@@ -110,13 +101,13 @@ def counted(outcomes: Sequence[Outcome], language: Language) -> str:
     )
 
 
-def _row(outcome: Outcome, language: Language) -> tuple[Inline, ...]:
+def _row(outcome: Outcome, language: Language) -> tuple[p.Inline, ...]:
     return (
         outcome.claim.id,
         outcome.claim.says.say(language),
         " ".join(outcome.claim.texts),
-        Span(_verdict(outcome, language), _LOOKS[outcome.verdict]),
-        with_code(outcome.sentence(language)),
+        p.Span(_verdict(outcome, language), _LOOKS[outcome.verdict]),
+        p.with_code(outcome.sentence(language)),
     )
 
 
@@ -131,18 +122,18 @@ def _verdict(outcome: Outcome, language: Language) -> str:
     return f"{said} ({basis})" if language == "en" else f"{said}（{basis}）"
 
 
-def _properties(outcomes: Sequence[Outcome], language: Language) -> list[Section]:
+def _properties(outcomes: Sequence[Outcome], language: Language) -> list[p.Section]:
     """Which of these claims demonstrate which property of the texts."""
     known = {outcome.claim.id: outcome.claim for outcome in outcomes}
     between = "; " if language == "en" else "；"
     rows = tuple(
         (
             id_,
-            Span(f"glassformer claims {id_}", "code"),
+            p.Span(f"glassformer claims {id_}", "code"),
             between.join(f"{one}: {known[one].says.say(language)}" for one in ids),
         )
         for id_, ids in PROPERTIES.items()
         if set(ids) <= set(known)
     )
     heads = tuple(word.say(language) for word in (_PROPERTY, _COMMAND, _COLUMNS[1]))
-    return [Section(_PROPERTIES_TITLE.say(language), (Table("", heads, rows),))] if rows else []
+    return [p.Section(_PROPERTIES_TITLE.say(language), (p.Table("", heads, rows),))] if rows else []
