@@ -99,9 +99,13 @@ class CardNotation:
     digits: int = 4
     terms: int = text.MOST_TERMS
     language: str = "en"
+    made: Card | None = None
+    """The card of the one cell that is written, where it was made already."""
 
     def card(self, cell: Cell) -> Card:
         """What the cell's card says."""
+        if self.made is not None and self.made.cell == cell:
+            return self.made
         return card(cell, self.terms, self.digits, phrases_in(words_in(self.language)))
 
     def text(self, cell: Cell) -> WrittenFormula:

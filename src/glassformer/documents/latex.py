@@ -10,7 +10,7 @@ from glassformer.documents.renderer import Renderer
 from glassformer.trace.render.colours import hex_colour, ink_on
 from glassformer.trace.render.latex_math import escaped
 
-_ROWS, _COLUMNS = 24, 24
+_ROWS, _COLUMNS = 16, 16
 _PREAMBLE = r"""\documentclass[a4paper,11pt]{article}
 \usepackage{amsmath,amssymb}
 \usepackage{fontspec}
@@ -58,7 +58,7 @@ class Latex(Renderer[str]):
         body = "\n\n".join([title, *made] if self.document.title else made) + "\n"
         if not self._whole:
             return body
-        chinese = _CHINESE if any(ord(sign) >= 0x2E80 for sign in body) else ""
+        chinese = _CHINESE if re.search("[\u2e80-\U0010ffff]", body) else ""
         return f"{_PREAMBLE}{chinese}\\begin{{document}}\n{body}\\end{{document}}\n"
 
     def paragraph(self, part: p.Paragraph) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from glassformer.documents import parts as p
 from glassformer.documents.renderer import Renderer, write_figures
 
-_ROWS, _COLUMNS = 16, 12
+_ROWS, _COLUMNS = 16, 16
 _AROUND = {"strong": "**", "inserted": "**", "emphasis": "*", "deleted": "~~"}
 _SPECIAL = re.compile(r"[\\`*\[\]|$]|(?<!\w)_|_(?!\w)|~(?=~)|^[#>+-](?=\s)|^\d+(?=\.\s)")
 
@@ -58,7 +58,7 @@ class Markdown(Renderer[str]):
         """A table; the marked number stands in brackets."""
         heads = ["", *map(_escaped, part.matrix.columns[:_COLUMNS])]
         more = ["…"] if len(part.matrix.columns) > _COLUMNS else []
-        cells = part.cells(_ROWS, _COLUMNS)
+        cells = part.cells(_ROWS, _COLUMNS, coloured=False)
         rows = [
             [_inline(p.Span(label, "strong")) if label else ""]
             + [f"**[{cell.text}]**" if cell.is_marked else cell.text for cell in line]

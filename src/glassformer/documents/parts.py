@@ -10,14 +10,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 from unicodedata import east_asian_width
 
 from glassformer.documents.formulas import CardNotation, Notation, WrittenFormula
 from glassformer.trace import Cell, Step, Trace, text
 from glassformer.trace.render.colours import Colour, Scale, scale_of
-from glassformer.trace.render.matrices import Matrix, is_unwritten
+from glassformer.trace.render.matrices import Matrix
 from glassformer.trace.render.words import Words
 
 Look = Literal[
@@ -110,7 +110,7 @@ class HeatCell:
     colour: Colour | None
     """The ground on which it stands; none where the number is not finite or has no scale."""
     is_marked: bool
-    is_unwritten: bool
+    is_unwritten: bool = False
 
 
 UNWRITTEN = "∅"
@@ -150,23 +150,38 @@ class HeatMap:
             return found
         return Scale("signed", float(self.step.value.abs().max()))
 
-    def cells(self, rows: int | None = None, columns: int | None = None) -> list[list[HeatCell]]:
+    def cells(
+        self, rows: int | None = None, columns: int | None = None, *, coloured: bool = True
+    ) -> list[list[HeatCell]]:
         """The numbers of the first rows and columns, as they are shown."""
-        scale, values = self.scale, self.matrix.values[:rows, :columns]
-        return [
-            [self._cell(float(number), scale, (row, column)) for column, number in enumerate(line)]
-            for row, line in enumerate(values)
+        scale = self.scale if coloured else None
+        write = _truth if str(self.step.dtype) == "torch.bool" else self._text
+        found = [
+            [
+                HeatCell(x, write(x), None if scale is None else scale.colour(x), is_marked=False)
+                for x in line
+            ]
+            for line in self.matrix.values[:rows, :columns].tolist()
         ]
+        if self.marked is not None:
+            row, column = self.marked
+            for line in found[row : row + 1]:
+                line[column : column + 1] = [
+                    replace(cell, is_marked=True) for cell in line[column : column + 1]
+                ]
+        if self.step.trace.has_unwritten_memory:
+            found = [
+                [self._or_hole(cell, row, column) for column, cell in enumerate(line)]
+                for row, line in enumerate(found)
+            ]
+        return found
 
-    def _cell(self, number: float, scale: Scale | None, at: tuple[int, int]) -> HeatCell:
-        if is_unwritten(self.step, self.place(*at)):
-            return HeatCell(math.nan, UNWRITTEN, None, self.marked == at, is_unwritten=True)
-        colour = scale.colour(number) if scale is not None else None
-        return HeatCell(number, self._text(number), colour, self.marked == at, is_unwritten=False)
+    def _or_hole(self, cell: HeatCell, row: int, column: int) -> HeatCell:
+        if not Cell(self.step, self.place(row, column)).is_unwritten:
+            return cell
+        return HeatCell(math.nan, UNWRITTEN, None, cell.is_marked, is_unwritten=True)
 
     def _text(self, number: float) -> str:
-        if str(self.step.dtype) == "torch.bool":
-            return "✓" if number else "·"
         if self.decimals is None:
             return text.number(number, self.digits)
         if 0 < abs(number) < 0.5 * 10**-self.decimals:
@@ -181,8 +196,8 @@ class HeatMap:
         more_columns = 0 if columns is None else len(shown.columns) - columns
         notes = [words["more rows"].format(count=more_rows)] if more_rows > 0 else []
         notes += [words["more columns"].format(count=more_columns)] if more_columns > 0 else []
-        may_have_holes = self.step.trace.has_unwritten_memory
-        if may_have_holes and any(c.is_unwritten for r in self.cells(rows, columns) for c in r):
+        holes = self.cells(rows, columns) if self.step.trace.has_unwritten_memory else []
+        if any(cell.is_unwritten for line in holes for cell in line):
             notes.append(f"{UNWRITTEN} {words['unwritten']}")
         return "; ".join(notes)
 
@@ -201,6 +216,10 @@ class HeatMap:
             "values": [[_json_number(float(x)) for x in row] for row in shown.values],
             "scale": None if scale is None else {"kind": scale.kind, "limit": scale.limit},
         }
+
+
+def _truth(number: float) -> str:
+    return "✓" if number else "·"
 
 
 def _json_number(number: float) -> float | str:

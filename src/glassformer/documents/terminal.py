@@ -78,26 +78,27 @@ class Terminal(Renderer[RenderableType]):
 
     def heatmap(self, part: p.HeatMap) -> RenderableType:
         """Numbers on coloured ground, as many columns as fit."""
-        cells = part.cells(_ROWS)
-        fitting = self._fitting(part, cells)
+        fitting = self._fitting(part)
+        cells = part.cells(_ROWS, fitting)
         grid = Grid(box=None, padding=(0, 0), show_header=True, header_style="dim")
         grid.add_column("", no_wrap=True, style="dim")
         for label in part.matrix.columns[:fitting]:
             grid.add_column(Text(f" {label} "), justify="right", no_wrap=True)
         for label, line in zip(part.matrix.rows, cells, strict=False):
-            grid.add_row(Text(f"  {label} "), *map(_heat_cell, line[:fitting]))
+            grid.add_row(Text(f"  {label} "), *map(_heat_cell, line))
         caption = [Text(f"  {part.caption}", "italic")] if part.caption else []
         note = part.notes(self.words, _ROWS, fitting)
         return Group(*caption, grid, *([Text(f"  {note}", "dim")] if note else []))
 
-    def _fitting(self, part: p.HeatMap, cells: list[list[p.HeatCell]]) -> int:
-        """How many columns stand side by side."""
+    def _fitting(self, part: p.HeatMap) -> int:
+        """How many columns stand side by side; each takes three characters at least."""
+        cells = part.cells(_ROWS, self.width // 3, coloured=False)
         left = self.width - 4 - max(cell_len(label) for label in part.matrix.rows)
-        for column, label in enumerate(part.matrix.columns):
+        for column, label in enumerate(part.matrix.columns[: self.width // 3]):
             left -= 2 + max(cell_len(label), *(len(line[column].text) for line in cells))
             if left < 0 and column:
                 return column
-        return len(part.matrix.columns)
+        return min(len(part.matrix.columns), self.width // 3)
 
     def table(self, part: p.Table) -> RenderableType:
         """Prose in a frame; numbers in plain columns, on their side if they are too wide."""

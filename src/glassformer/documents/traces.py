@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, TypeAlias
 
@@ -149,7 +149,7 @@ class TraceDocuments:
             why = words["given"] if shown.is_given else words["no rule"].format(op=cell.step.op)
             parts.append(p.Paragraph(f"{words[cell.role]}. {why}"))
         else:
-            parts.append(p.Formula(cell, notation))
+            parts.append(p.Formula(cell, replace(notation, made=shown)))
             if shown.relation == "≠":
                 parts.append(p.Paragraph(p.Span(words["not reproduced"], "bad")))
         parts += [self._terms(shown)] if shown.parts else []
