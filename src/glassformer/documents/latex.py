@@ -11,11 +11,11 @@ from glassformer.trace.render.colours import hex_colour, ink_on
 from glassformer.trace.render.latex_math import escaped
 
 _ROWS, _COLUMNS = 16, 16
-_PREAMBLE = r"""\documentclass[a4paper,11pt]{article}
+_PREAMBLE = r"""\documentclass[a4paper]{article}
 \usepackage{amsmath,amssymb}
 \usepackage{fontspec}
 \usepackage[table]{xcolor}
-\usepackage[margin=2.2cm]{geometry}
+\usepackage[margin=2cm]{geometry}
 \usepackage{adjustbox,longtable,array}
 \setlength{\parindent}{0pt}
 \setlength{\parskip}{0.6em}
@@ -34,6 +34,8 @@ _SIGNS = {
     "◐": r"\circleddash", p.UNWRITTEN: r"\varnothing", "≠": r"\neq", "≤": r"\le", "≥": r"\ge",
     "√": r"\surd", "ᵀ": r"^{\top}", "⇥": r"\mapsto", "½": r"\tfrac{1}{2}",
     "Σ": r"\Sigma", "α": r"\alpha", "μ": r"\mu", "σ": r"\sigma", "≈": r"\approx", "∈": r"\in",
+    "ε": r"\varepsilon", "ḡ": r"\bar{g}", "Π": r"\Pi",
+    "ₖ": "_{k}", "ₗ": "_{l}", "ₘ": "_{m}", "ₙ": "_{n}", "ⱼ": "_{j}",
 }  # fmt: skip
 _SIGN = re.compile("|".join(_SIGNS))
 _SUPERSCRIPTS = {ord(sign): str(digit) for digit, sign in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")} | {ord("⁻"): "-"}
