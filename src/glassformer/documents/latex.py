@@ -37,6 +37,7 @@ _SIGNS = {
     "ε": r"\varepsilon", "ḡ": r"\bar{g}", "Π": r"\Pi",
     "ₖ": "_{k}", "ₗ": "_{l}", "ₘ": "_{m}", "ₙ": "_{n}", "ⱼ": "_{j}",
 }  # fmt: skip
+_BREAKS = re.compile(r"[/.,(=]|\\_")  # the underscore of a name, not of mathematics
 _SIGN = re.compile("|".join(_SIGNS))
 _SUPERSCRIPTS = {ord(sign): str(digit) for digit, sign in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")} | {ord("⁻"): "-"}
 _COLOURS: dict[p.Look, str] = {
@@ -136,11 +137,8 @@ def _power(found: re.Match[str]) -> str:
 
 def _typewriter(said: str) -> str:
     """Code that may be broken where a reader expects it."""
-    return rf"\texttt{{{re.sub(r'([/.,(=_])', _breaking, _prose(said))}}}"
-
-
-def _breaking(found: re.Match[str]) -> str:
-    return rf"{found[0]}\allowbreak{{}}"
+    broken = _BREAKS.sub(lambda found: rf"{found[0]}\allowbreak{{}}", _prose(said))
+    return rf"\texttt{{{broken}}}"
 
 
 def _looking(said: str, look: p.Look) -> str:
