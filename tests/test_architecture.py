@@ -34,12 +34,15 @@ ALLOWED: dict[str, set[str]] = {
     "tasks": {"checkpoint", "cpu", "text", "decoding", "modes", "nn"},
     "passes": {"checkpoint", "text", "decoding", "nn"},
     "training": {"cpu", "cuda_graphs", "modes", "nn", "text", "data", "decoding", "checkpoint"},
-    "lessons": {"nn", "text", "trace", "tasks", "training"},
+    "documents": {"trace"},
+    "lessons": {"nn", "text", "trace", "tasks", "training", "documents"},
     "export": {"nn", "text", "checkpoint", "decoding", "modes"},
-    "explorer": {"trace", "lessons", "tasks", "passes", "checkpoint", "decoding", "text"},
+    "explorer": {
+        "trace", "documents", "lessons", "tasks", "passes", "checkpoint", "decoding", "text",
+    },
     "cli": {
         "nn", "text", "trace", "data", "checkpoint", "decoding", "tasks", "passes", "training",
-        "lessons", "export", "explorer",
+        "documents", "lessons", "export", "explorer",
     },
     "__main__": {"cli"},
     "__init__": {"nn", "trace", "experiments", "tasks", "checkpoint", "training", "explorer"},

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from glassformer.documents import render_text
 from glassformer.lessons import Bilingual, audit, read_example
 from glassformer.lessons.auditing import CATALOGUE, Change, Scene, Slip, judgement
 from glassformer.lessons.formulas import Node, Numbers, evaluate, exactly, parse, show
 from glassformer.lessons.formulas.evaluator import Evaluator, Work, WorkSpentError
 from glassformer.lessons.formulas.library import write_out
 from glassformer.lessons.formulas.terms import Name, Number, replace_all, walk
-from glassformer.lessons.report import to_markdown
+from glassformer.lessons.report import audit_document
 
 X = [[1, 2], [3, -5]]
 
@@ -117,7 +118,8 @@ def test_a_search_that_is_not_finished_says_so(monkeypatch: pytest.MonkeyPatch) 
     assert data["note"] == "cause not searched further"
     assert found["y"].to_dict("zh")["note"] == "未继续查找原因"
     for language in ("en", "zh"):
-        assert str(found["y"].to_dict(language)["note"]) in to_markdown(found, language)
+        said = render_text(audit_document(found, language), "md")
+        assert str(found["y"].to_dict(language)["note"]) in said
 
 
 def test_one_hard_step_leaves_work_for_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,7 +149,7 @@ def test_a_slip_that_fails_does_not_end_the_report() -> None:
     data = found["b"].to_dict("en")
     assert data["note"] == "the search for “a broken one” failed (TypeError: no such thing)"
     assert found["b"].to_dict("zh")["note"] == "查找“出错的一种”时出错（TypeError: no such thing）"
-    assert str(data["note"]) in to_markdown(found, "en")
+    assert str(data["note"]) in render_text(audit_document(found, "en"), "md")
 
 
 def test_exact_elimination_of_a_large_matrix_ends_with_its_budget() -> None:

@@ -48,7 +48,7 @@ def trace(
     find(model)  # a wrong name is answered without waiting for torch
 
     from glassformer.cli.tracing import trace_text
-    from glassformer.trace.render import render, terminal_text
+    from glassformer.documents import render, render_text
 
     check_place(output)
     recorded = trace_text(model, text, target)
@@ -56,7 +56,7 @@ def trace(
     if output is None:
         parts: list[Step] | list[Trace] = chosen or [recorded]
         for part in parts:
-            sys.stdout.write(f"{terminal_text(part, lang=lang)}\n")
+            sys.stdout.write(f"{render_text(part, lang=lang)}\n")
         return
     render(chosen or recorded, path=output, lang=lang)
     size = show_size(output.stat().st_size)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from glassformer.documents import render
 from glassformer.errors import TraceError
 from glassformer.explorer.opened import OpenTrace
 from glassformer.explorer.schemas import ExportRequest
-from glassformer.trace.render import render
 
 __all__ = ["MEDIA_TYPES", "export_file", "file_name"]
 

@@ -15,6 +15,7 @@ from glassformer.errors import TraceError
 from glassformer.trace import rules
 from glassformer.trace.cell_block import CellBlock, Flat, select
 from glassformer.trace.memory import Index, View
+from glassformer.trace.notebooks import notebook_markdown
 from glassformer.trace.rules.operands import held
 
 if TYPE_CHECKING:
@@ -97,9 +98,7 @@ class Step:
 
     def _repr_markdown_(self) -> str:
         """How a notebook shows it: its numbers as a table, with the formula."""
-        from glassformer.trace.render.markdown import markdown_text
-
-        return markdown_text(self, tex=True)
+        return notebook_markdown(self)
 
     @property
     def op(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 from glassformer.errors import TraceError, UnknownNameError
@@ -14,6 +14,7 @@ from glassformer.trace.cells import Cell
 from glassformer.trace.labels import AxisLabels, check_labels, find_labels
 from glassformer.trace.memory import Index, View
 from glassformer.trace.names import Names, join, name_calls
+from glassformer.trace.notebooks import notebook_markdown
 from glassformer.trace.recording import Recording
 from glassformer.trace.stages import Stages, find_stages
 from glassformer.trace.steps import Role, Step
@@ -91,6 +92,11 @@ class Trace:
             self._stages = find_stages(self.inputs.values(), self.steps, self._by_name)
         return self._stages
 
+    @cached_property
+    def has_unwritten_memory(self) -> bool:
+        """Whether any cell may be unwritten; asking each one walks through its expressions."""
+        return any(step.is_unwritten for step in self.steps)
+
     def __contains__(self, name: str) -> bool:
         return name in self._by_name or name in self.stages
 
@@ -122,9 +128,7 @@ class Trace:
 
     def _repr_markdown_(self) -> str:
         """How a notebook shows it: its notes, and a table of its steps."""
-        from glassformer.trace.render.markdown import index_text
-
-        return index_text(self)
+        return notebook_markdown(self)
 
     def cell(self, step: Step, index: Index) -> Cell:
         """A cell; of a view, the cell that it shows."""

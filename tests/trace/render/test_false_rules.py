@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from rich.console import Console
 
+from glassformer.documents import render_text
 from glassformer.errors import TraceError
 from glassformer.explorer.cards import card_info
 from glassformer.explorer.opened import OpenTrace
@@ -17,8 +17,7 @@ from glassformer.lessons.walks.naming import shown_formula
 from glassformer.trace import Cell, Trace, trace
 from glassformer.trace.expressions import Expression, Number, Operation
 from glassformer.trace.memory import Index
-from glassformer.trace.render import latex_text, markdown_text, write_html, write_workbook
-from glassformer.trace.render.terminal import cell_card
+from glassformer.trace.render import write_html, write_workbook
 from glassformer.trace.render.words import words_in
 from glassformer.trace.steps import Step
 from tests.trace.render.browser import dumped
@@ -79,9 +78,9 @@ def test_the_explanation(cell: Cell, is_false: bool) -> None:
 def test_documents(cell: Cell, is_false: bool) -> None:
     value = f"{cell.value:.4g}"
     for shown, sign in (
-        (markdown_text(cell), "≠"),
-        (markdown_text(cell, tex=True), r"\neq"),
-        (latex_text(cell, document=False), r"\neq"),
+        (render_text(cell, "md"), "≠"),
+        (render_text(cell, "md", tex=True), r"\neq"),
+        (render_text(cell, "tex", whole=False), r"\neq"),
     ):
         _, _, arithmetic = shown.partition("\n")  # the title says what is stored
         assert (SAID in shown) is is_false
@@ -90,10 +89,9 @@ def test_documents(cell: Cell, is_false: bool) -> None:
 
 
 def test_the_terminal(cell: Cell, is_false: bool) -> None:
-    console = Console(width=100)
-    with console.capture() as captured:
-        console.print(cell_card(cell, words_in("en")))
-    assert (SAID in captured.get()) is is_false
+    shown = render_text(cell, width=100, colour=False)
+    assert (SAID in shown) is is_false
+    assert (f" ≠ {cell.value:.4g}" in shown) is is_false
 
 
 def test_the_explorers_card(t: Trace, cell: Cell, is_false: bool) -> None:

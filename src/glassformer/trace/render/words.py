@@ -45,6 +45,7 @@ _ENGLISH = {
     "recomputed": "recomputed in float64",
     "difference": "relative difference",
     "not reproduced": NOT_REPRODUCED,
+    "unwritten": "not yet written: the memory holds whatever was there before",
     "no rule": "no rule for {op}: its arithmetic is not shown",
     "given": "given: nothing was computed here",
     "expanded": "written out in place of a fused operator",
@@ -70,6 +71,7 @@ _ENGLISH = {
     "no card": "The arithmetic of this cell was left out to keep the page small.",
     "choose a cell": "Choose a number to see the arithmetic that made it.",
     "keys": "Arrow keys move, Enter explains, Backspace goes back.",
+    "contents": "Contents",
     "trail": "trail",
     "back": "back",
     "used by": "used by",
@@ -89,6 +91,10 @@ _ENGLISH = {
     "workbook title": "A model as a spreadsheet: change a number and watch",
     "workbook how": (
         "Coloured numbers may be changed; everything else is a formula over the cells it came from."
+    ),
+    "workbook live": (
+        "Coloured inputs and parameters may be changed: everything computed is a formula and "
+        "follows. The sentences tell of the numbers as they were."
     ),
     "workbook float64": (
         "The sheets compute in float64; the numbers stored with the formulas are those of "
@@ -177,6 +183,7 @@ _CHINESE = {
     "recomputed": "以 float64 重算",
     "difference": "相对误差",
     "not reproduced": "按此规则算不出存储的数值",
+    "unwritten": "尚未写入，内存中是先前遗留的内容",
     "no rule": "算子 {op} 没有对应的规则，无法给出算式",
     "given": "给定的数，未经计算",
     "expanded": "融合算子的展开写法",
@@ -197,6 +204,7 @@ _CHINESE = {
     "no card": "为控制页面大小，未收录这个单元格的算式。",
     "choose a cell": "点一个数，看它是怎样算出来的。",
     "keys": "方向键移动，回车查看算式，退格返回。",
+    "contents": "目录",
     "trail": "回溯路径",
     "back": "返回",
     "used by": "用于",
@@ -214,6 +222,9 @@ _CHINESE = {
     "frozen": "仅数值",
     "workbook title": "电子表格里的模型：改一个数，看结果怎样变",
     "workbook how": "有底色的数可以修改；其余都是公式，引用算出它的单元格。",
+    "workbook live": (
+        "有底色的输入和参数可以修改，计算所得都是公式，会随之更新；文字说明的是修改前的数值。"
+    ),
     "workbook float64": (
         "表格以 float64 计算；随公式保存的是模型运行时的数值（多为 float32），重新计算后末几"
         "位可能略有变化。"

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 Role: TypeAlias = Literal[
     "ink", "quiet", "input", "query", "key", "value", "score", "weighted", "output"
@@ -129,6 +129,7 @@ class Drawing:
     markup: str
     beats: int
     motions: str
+    style: ClassVar[str] = STYLE
 
     def svg(self, *, alone: bool = True) -> str:
         """As SVG; inside a page that has `STYLE` it need not be `alone`."""

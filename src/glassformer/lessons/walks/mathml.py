@@ -18,7 +18,6 @@ from glassformer.lessons.walks.naming import (
     number,
     shown_expression,
 )
-from glassformer.lessons.walks.phrases import Speaker
 from glassformer.trace import Cell, Trace, text
 from glassformer.trace.evaluate import evaluate, gathered
 from glassformer.trace.expressions import (
@@ -35,7 +34,7 @@ from glassformer.trace.expressions import (
     fix,
 )
 from glassformer.trace.largest import largest_terms
-from glassformer.trace.render.words import words_in
+from glassformer.trace.render.words import Words
 
 __all__ = ["formula_mathml"]
 
@@ -45,18 +44,17 @@ _ATOM = 9
 _SIGNS = {"-": "−", "*": "·"}
 
 
-def formula_mathml(cell: Cell, say: Speaker) -> str:
+def formula_mathml(cell: Cell, words: Words) -> str:
     """Lines of mathematics: symbols, numbers, then the parts that have a symbol of their own."""
     expression = shown_expression(cell)
     name, value = _name(cell_name(cell)), _number(float(cell.value))
     if expression is None:
         return _line(f"{name}{_sign('=')}{value}")
-    otherwise = words_in(say.language)["otherwise"]
-    symbols, numbers = _Symbols(cell.step.trace, otherwise), _Numbers()
+    symbols, numbers = _Symbols(cell.step.trace, words["otherwise"]), _Numbers()
     lines = [_line(f"{name}{_sign('=')}{symbols.write(expression)}")]
     lines.append(_result(numbers.terms(expression), value))
     for place, part in enumerate(text.definitions(expression)):
-        lead = f'<span class="where">{escape(say("where"))}</span>' if place == 0 else ""
+        lead = f'<span class="where">{escape(words["where"])}</span>' if place == 0 else ""
         body = f"{_word(part.symbol)}{_sign('=')}{symbols.write(part.body)}"
         lines.append(_line(body, lead))
         lines.append(_result(numbers.terms(part.body), _number(evaluate(part.body))))
