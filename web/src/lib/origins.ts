@@ -3,7 +3,7 @@
  * room for newer ones, and a server that was started anew has none.
  */
 
-import * as api from './api';
+import { source } from './source';
 import type { EditInput, TraceInfo } from './api';
 
 /** Enough to make a trace again. */
@@ -51,11 +51,11 @@ export class Origins {
     onrefused?: (error: unknown) => void,
   ): Promise<TraceInfo> {
     const { model, text, target, edits } = origin;
-    let trace = await api.createTrace({ model, text, target }, signal);
+    let trace = await source.createTrace({ model, text, target }, signal);
     this.known.set(trace.root, { ...origin, edits: [] });
     for (const { step, index, value } of edits) {
       try {
-        trace = this.remember(await api.edit(trace.id, [{ step, index, value }], signal));
+        trace = this.remember(await source.edit(trace.id, [{ step, index, value }], signal));
       } catch (error) {
         if (onrefused === undefined || signal?.aborted) throw error;
         onrefused(error);
@@ -70,6 +70,6 @@ export class Origins {
     const origin = this.known.get(id);
     if (origin !== undefined) return this.make(origin);
     const other = await this.findOther(id);
-    return other === null ? null : api.trace(other);
+    return other === null ? null : source.trace(other);
   }
 }

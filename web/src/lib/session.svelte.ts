@@ -7,11 +7,20 @@
  * soon as it is there: the equation around its cell follows, and the address with it.
  */
 
-import * as api from './api';
-import type { CardInfo, DependentInfo, EditInput, Equation, ModelInfo, TraceInfo } from './api';
+import {
+  fromNumber,
+  type CardInfo,
+  type DependentInfo,
+  type EditInput,
+  type Equation,
+  type ModelInfo,
+  type TraceInfo,
+} from './api';
 import { Cards } from './cards';
-import { carryPlace, isSamePlace, type Place } from './carrying';
-import { Doing } from './doing.svelte';
+import { painted } from './frames';
+import { Origins } from './origins';
+import { carryPlace, isSamePlace, type Place } from './place';
+import { Requests } from './requests.svelte';
 import {
   cellOf,
   findStep,
@@ -23,9 +32,8 @@ import {
   type Carded,
   type Shown,
   type Spot,
-} from './looking';
-import { Origins } from './origins';
-import { painted } from './painting';
+} from './screen';
+import { describe, source } from './source';
 
 export type View = 'start' | 'map' | 'attention' | 'decoding' | 'walk' | 'training';
 
@@ -34,7 +42,7 @@ export type { Place };
 /** What an answer of the server changes on the screen, all at once. */
 type Next = Partial<{ trace: TraceInfo; view: View; showsBefore: boolean } & Shown & Carded>;
 
-export class Session extends Doing<Next> {
+export class Session extends Requests<Next> {
   models = $state.raw<ModelInfo[]>([]);
   /** Those that a text can be given to: not modules of the user's. */
   readers = $derived(this.models.filter(({ task }) => task !== 'module'));
@@ -54,6 +62,8 @@ export class Session extends Doing<Next> {
   trail = $state.raw<Place[]>([]);
   /** What was made from the selected cell, step by step; null until `findDependents`. */
   dependents = $state.raw<DependentInfo[] | null>(null);
+  /** Why they could not be found, in the place of the list. */
+  dependentsProblem = $state<string | null>(null);
   /** Whether the matrices show the numbers before the edits. */
   showsBefore = $state(false);
 
@@ -72,14 +82,14 @@ export class Session extends Doing<Next> {
   constructor(findOther: (id: string) => Promise<string | null> = () => Promise.resolve(null)) {
     super();
     this.origins = new Origins((model) => this.canRun(model), findOther);
-    api.onDropped((id) => this.revive(id));
+    source.onDropped((id) => this.revive(id));
   }
 
   /** The models come last: once they can be run, nothing of the start is on its way any more. */
   async loadModels(): Promise<void> {
     await this.attempt(new AbortController(), async (signal) => {
-      const watched = api.watch(0).catch(() => null);
-      const models = await api.models(signal);
+      const watched = source.watch(0).catch(() => null);
+      const models = await source.models(signal);
       this.isWatching = (await watched) !== null;
       this.models = models;
       return {};
@@ -99,7 +109,7 @@ export class Session extends Doing<Next> {
       const origin = { model, text, target, edits };
       let problem: string | null = null;
       const trace = await this.origins.make(origin, signal, (error) => {
-        problem = api.describe(error);
+        problem = describe(error);
       });
       const next = { view, ...(await opened(trace, spot, signal)) };
       if (!signal.aborted) this.problem = problem; // of an edit: the run is good without it
@@ -110,7 +120,7 @@ export class Session extends Doing<Next> {
   /** Open a trace that the server already has: of a lesson, of `glassformer.explore`. */
   async open(id: string, view: View = 'map', spot: Spot | null = null): Promise<boolean> {
     return this.change('loading', async (signal) => {
-      const trace = this.origins.remember(await api.trace(id, signal));
+      const trace = this.origins.remember(await source.trace(id, signal));
       return { view, ...(await opened(trace, spot, signal)) };
     });
   }
@@ -160,12 +170,15 @@ export class Session extends Doing<Next> {
   async findDependents(): Promise<void> {
     const { trace, cell } = this;
     if (trace === null || cell === null) return;
+    this.dependentsProblem = null;
     await painted(); // the card first: nobody has read it to its end yet
     if (this.cell !== cell) return;
-    await this.attempt(new AbortController(), async (signal) => {
-      const dependents = await api.dependents(trace.id, cell, signal);
-      return this.cell === cell ? { dependents } : {};
-    });
+    try {
+      const dependents = await source.dependents(trace.id, cell);
+      if (this.cell === cell) this.dependents = dependents;
+    } catch (error) {
+      if (this.cell === cell) this.dependentsProblem = describe(error);
+    }
   }
 
   /** Ask for the card once more: its words are those of the page's language. */
@@ -173,7 +186,7 @@ export class Session extends Doing<Next> {
     const { trace, cell } = this;
     if (trace === null || cell === null) return;
     await this.attempt(new AbortController(), async (signal) => {
-      const card = await api.card(trace.id, cell, null, signal);
+      const card = await source.card(trace.id, cell, null, signal);
       return this.cell === cell && this.trace === trace ? { card } : {};
     });
   }
@@ -188,9 +201,9 @@ export class Session extends Doing<Next> {
     const trace = this.trace;
     if (trace === null) return false;
     const name = trace.steps[place.step]!.name;
-    const edits = [{ step: name, index: place.index, value: api.fromNumber(value) }];
+    const edits = [{ step: name, index: place.index, value: fromNumber(value) }];
     return this.change('editing', async (signal) =>
-      this.carried(this.origins.remember(await api.edit(trace.id, edits, signal)), signal),
+      this.carried(this.origins.remember(await source.edit(trace.id, edits, signal)), signal),
     );
   }
 
@@ -208,7 +221,7 @@ export class Session extends Doing<Next> {
 
   private async replaceBy(id: string): Promise<void> {
     await this.change('loading', async (signal) =>
-      this.carried(this.origins.remember(await api.trace(id, signal)), signal),
+      this.carried(this.origins.remember(await source.trace(id, signal)), signal),
     );
   }
 
@@ -221,7 +234,7 @@ export class Session extends Doing<Next> {
     const there = trace.steps.find((one) => one.name === name)?.number ?? trace.first;
     const [shown, card] = await Promise.all([
       look(trace, there, lead, signal),
-      kept === null ? null : api.card(trace.id, kept, null, signal),
+      kept === null ? null : source.card(trace.id, kept, null, signal),
     ]);
     // The reader went on or closed the card meanwhile: what was fetched is not what is looked at.
     if (this.step !== step || this.lead !== lead || this.cell !== cell) {

@@ -11,15 +11,18 @@
     write_json, read_json                            # every number, bit for bit
     write_workbook(trace, path, steps=None)          # live formulas
 
-Every format is a walk over the same expression trees; none holds arithmetic of its own. Shared by
-all: `words` (English and Chinese), `cards` (what a card says), `matrices`, `colours`, `addresses`
-(who wrote what is read), `files` (written whole or not at all).
+Every format is a walk over the same expression trees; none holds arithmetic of its own. The page
+is the explorer's, saved with its answers (`explorer.snapshot`), and is looked up when asked for:
+this package imports nothing above itself. Shared by all: `words` (English and Chinese), `cards`
+(what a card says), `matrices`, `colours`, `addresses` (who wrote what is read), `files` (written
+whole or not at all).
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +30,6 @@ from glassformer.errors import TraceError, UnknownNameError
 from glassformer.trace.cells import Cell
 from glassformer.trace.render.data import json_text, read_json, trace_data, write_json
 from glassformer.trace.render.files import write_file
-from glassformer.trace.render.html import page_text, write_html
 from glassformer.trace.render.latex import latex_text
 from glassformer.trace.render.markdown import markdown_text
 from glassformer.trace.render.terminal import terminal_text
@@ -107,6 +109,20 @@ def _terminal(thing: Thing, lang: str, options: dict[str, Any]) -> str:
 def _html(thing: Thing, lang: str, options: dict[str, Any]) -> str:
     trace, steps, _ = _whole(thing)
     return page_text(trace, **{"lang": lang, "steps": steps, **options})
+
+
+def page_text(trace: Trace, **options: Any) -> str:
+    """A trace as one read-only page: the explorer in a file, every cell a card.
+
+    Options: `steps` (only these and what they read), `lang`, `title`, `max_bytes`, `max_cells`.
+    """
+    made: str = import_module("glassformer.explorer.snapshot").page_text(trace, **options)
+    return made
+
+
+def write_html(trace: Trace, path: str | os.PathLike[str], **options: Any) -> Path:
+    """Write `page_text` to a file, whole or not at all."""
+    return write_file(path, page_text(trace, **options))
 
 
 def _json(thing: Thing, _lang: str, options: dict[str, Any]) -> str:

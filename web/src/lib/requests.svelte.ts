@@ -6,12 +6,12 @@
  * change that is on its way.
  */
 
-import { describe } from './asking';
+import { describe } from './source';
 
 type Work = 'running' | 'editing' | 'loading';
 
 /** `Next`: what an answer of the server changes on the screen, all at once. */
-export class Doing<Next extends object> {
+export class Requests<Next extends object> {
   /** What the server is doing for us, or null; `cancel` ends it. */
   busy = $state<Work | null>(null);
   problem = $state<string | null>(null);
