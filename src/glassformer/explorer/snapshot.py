@@ -205,6 +205,7 @@ class _Snapshot:
             flat = step.view.array.reshape(-1)
             with np.errstate(invalid="ignore"):  # a float16 never written may be a signalling NaN
                 numbers = np.ascontiguousarray(flat, dtype=lossless(flat))
+                exact = numbers.astype(np.float64)
             # Random numbers hardly shrink: what is far too large is not even tried.
             data = _packed(numbers.tobytes()) if numbers.nbytes < 2 * self._bytes else None
             if data is None or len(data) > self._bytes:
@@ -213,7 +214,7 @@ class _Snapshot:
             self._bytes -= len(data)
             dtype = "float32" if numbers.itemsize == 4 else "float64"
             self._values[step.number] = {"dtype": dtype, "data": data}
-            self._flat[step.number] = numbers.astype(np.float64)
+            self._flat[step.number] = exact
         self._left["values"] = [step.name for step in left]
         self._left["numbers"] = sum(step.view.numel for step in left)
 
