@@ -43,7 +43,8 @@ export function singleFile(licenses) {
           if (!mark.test(text)) throw new Error(`the page has no ${mark}`);
           return text.replace(mark, make);
         }, String(page.source));
-        for (const name of Object.keys(bundle)) if (bundle[name] !== page) delete bundle[name];
+        for (const name of Object.keys(bundle))
+          if (bundle[name] !== page) Reflect.deleteProperty(bundle, name);
       },
     },
   };

@@ -16,6 +16,7 @@ interface Origin {
 
 export class Origins {
   private readonly known = new Map<string, Origin>();
+  private readonly revivals = new Map<string, Promise<string | null>>();
 
   constructor(
     /** Whether there is a model of this name that reads text. */
@@ -66,10 +67,25 @@ export class Origins {
   }
 
   /** Make a trace again that the server no longer has; null where nothing says how. */
-  async again(id: string): Promise<TraceInfo | null> {
+  private async again(id: string): Promise<TraceInfo | null> {
     const origin = this.known.get(id);
     if (origin !== undefined) return this.make(origin);
     const other = await this.findOther(id);
     return other === null ? null : source.trace(other);
+  }
+
+  /** The id of what takes the place of a dropped trace; several who miss it wait for one. */
+  revive(id: string, onrevived: (trace: TraceInfo) => void): Promise<string | null> {
+    let revival = this.revivals.get(id);
+    if (revival === undefined) {
+      revival = this.again(id).then((trace) => {
+        if (trace !== null) onrevived(trace);
+        return trace?.id ?? null;
+      });
+      this.revivals.set(id, revival);
+      const forget = () => this.revivals.delete(id);
+      revival.then(forget, forget);
+    }
+    return revival;
   }
 }

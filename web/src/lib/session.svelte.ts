@@ -8,7 +8,6 @@
  */
 
 import {
-  fromNumber,
   type CardInfo,
   type DependentInfo,
   type EditInput,
@@ -17,9 +16,10 @@ import {
   type TraceInfo,
 } from './api';
 import { Cards } from './cards';
+import { Edits } from './edits';
 import { painted } from './frames';
 import { Origins } from './origins';
-import { carryPlace, isSamePlace, type Place } from './place';
+import { isSamePlace, type Place } from './place';
 import { Requests } from './requests.svelte';
 import {
   cellOf,
@@ -39,8 +39,8 @@ export type View = 'start' | 'map' | 'attention' | 'decoding' | 'walk' | 'traini
 
 export type { Place };
 
-/** What an answer of the server changes on the screen, all at once. */
-type Next = Partial<{ trace: TraceInfo; view: View; showsBefore: boolean } & Shown & Carded>;
+/** What an answer changes on the screen, all at once. */
+export type Next = Partial<{ trace: TraceInfo; view: View; showsBefore: boolean } & Shown & Carded>;
 
 export class Session extends Requests<Next> {
   models = $state.raw<ModelInfo[]>([]);
@@ -76,13 +76,19 @@ export class Session extends Requests<Next> {
   /** Where the newest selection leads, until it is on the screen. */
   private heading: { step: number; lead: number[] } | null = null;
   private readonly origins: Origins;
-  private readonly revivals = new Map<string, Promise<string | null>>();
+  /** Numbers set to others, and back. */
+  readonly edits: Edits;
 
   /** `findOther`: what takes the place of a lesson's trace that the server no longer has. */
   constructor(findOther: (id: string) => Promise<string | null> = () => Promise.resolve(null)) {
     super();
     this.origins = new Origins((model) => this.canRun(model), findOther);
-    source.onDropped((id) => this.revive(id));
+    this.edits = new Edits(this, this.origins);
+    source.onDropped((id) =>
+      this.origins.revive(id, (trace) => {
+        if (this.trace?.id === id) this.trace = trace;
+      }),
+    );
   }
 
   /** The models come last: once they can be run, nothing of the start is on its way any more. */
@@ -196,55 +202,6 @@ export class Session extends Requests<Next> {
     Object.assign(this, NO_CARD);
   }
 
-  /** Set one number; everything downstream is computed anew, on the server. */
-  async edit(place: Place, value: number): Promise<boolean> {
-    const trace = this.trace;
-    if (trace === null) return false;
-    const name = trace.steps[place.step]!.name;
-    const edits = [{ step: name, index: place.index, value: fromNumber(value) }];
-    return this.change('editing', async (signal) =>
-      this.carried(this.origins.remember(await source.edit(trace.id, edits, signal)), signal),
-    );
-  }
-
-  /** Back to the trace before the last edit. */
-  async undo(): Promise<void> {
-    const parent = this.trace?.parent;
-    if (parent) await this.replaceBy(parent);
-  }
-
-  /** Back to the trace before any edit. */
-  async reset(): Promise<void> {
-    const trace = this.trace;
-    if (trace !== null && trace.root !== trace.id) await this.replaceBy(trace.root);
-  }
-
-  private async replaceBy(id: string): Promise<void> {
-    await this.change('loading', async (signal) =>
-      this.carried(this.origins.remember(await source.trace(id, signal)), signal),
-    );
-  }
-
-  /** Another version of the same run: step, cell and trail stay, by name, where it has them. */
-  private async carried(trace: TraceInfo, signal: AbortSignal): Promise<Next> {
-    const { step, lead, cell, trail } = this;
-    const carry = (place: Place) => carryPlace(place, this.trace, trace);
-    const kept = cell === null ? null : carry(cell);
-    const name = step === null ? null : this.trace?.steps[step]?.name;
-    const there = trace.steps.find((one) => one.name === name)?.number ?? trace.first;
-    const [shown, card] = await Promise.all([
-      look(trace, there, lead, signal),
-      kept === null ? null : source.card(trace.id, kept, null, signal),
-    ]);
-    // The reader went on or closed the card meanwhile: what was fetched is not what is looked at.
-    if (this.step !== step || this.lead !== lead || this.cell !== cell) {
-      return this.carried(trace, signal);
-    }
-    const way = trail.map(carry).filter((place) => place !== null);
-    const part = card === null ? NO_CARD : { cell: kept, card, dependents: null, trail: way };
-    return { trace, showsBefore: false, ...shown, ...part };
-  }
-
   private async present(place: Place, operand: number | null, trail: Place[]): Promise<void> {
     const trace = this.trace;
     if (trace === null) return;
@@ -292,20 +249,5 @@ export class Session extends Requests<Next> {
   /** The target that a run was asked for; null where the model produced it. */
   targetOf(trace: TraceInfo): string | null {
     return this.origins.targetOf(trace);
-  }
-
-  /** The server no longer has a trace: make it again, and go on as if nothing was. */
-  private revive(id: string): Promise<string | null> {
-    let revival = this.revivals.get(id);
-    if (revival === undefined) {
-      revival = this.origins.again(id).then((trace) => {
-        if (trace !== null && this.trace?.id === id) this.trace = trace;
-        return trace?.id ?? null;
-      });
-      this.revivals.set(id, revival);
-      const forget = () => this.revivals.delete(id);
-      revival.then(forget, forget);
-    }
-    return revival;
   }
 }
