@@ -55,5 +55,5 @@ def open_text(
     recorded = trace(
         reading.model, *reading.arguments, axis_labels=reading.labels, max_bytes=max_bytes
     )
-    task = next((known for known in _ANSWERED if known == model.task), "module")
+    task: Task = next((known for known in _ANSWERED if known == model.task), "module")
     return OpenTrace(recorded, name, task, text, target, loaded=model, reading=reading)
