@@ -12,10 +12,10 @@ from glassformer.documents import parts as p
 from glassformer.documents.formulas import CardNotation
 from glassformer.errors import TraceError
 from glassformer.trace import Cell, Step, Trace, text
+from glassformer.trace.render import page_text
 from glassformer.trace.render.cards import Card
 from glassformer.trace.render.data import json_text, trace_data
 from glassformer.trace.render.files import source_place
-from glassformer.trace.render.html import page_text
 from glassformer.trace.render.matrices import matrices, matrix, shape_text
 from glassformer.trace.render.words import Words, meaning, note_in, words_in
 from glassformer.trace.render.workbook import workbook_bytes

@@ -1,8 +1,8 @@
 /** What the screen shows of a trace: a step with its equation, and a cell's card beside it. */
 
-import * as api from './api';
+import { source } from './source';
 import type { CardInfo, DependentInfo, Equation, StepInfo, TraceInfo } from './api';
-import { fits, isSamePlace, type Place } from './carrying';
+import { fits, isSamePlace, type Place } from './place';
 
 /** A step on the screen. */
 export interface Shown {
@@ -42,7 +42,7 @@ export async function look(
   signal: AbortSignal,
 ): Promise<Shown> {
   const wanted = fitted(trace, step, lead);
-  return { step, lead: wanted, equation: await api.equation(trace.id, step, wanted, signal) };
+  return { step, lead: wanted, equation: await source.equation(trace.id, step, wanted, signal) };
 }
 
 /** A spot of a trace: its step, with the card of its cell; the first step where there is none. */
@@ -62,7 +62,7 @@ export async function lookAt(
   if (place.step === step.number) return lookAtCell(trace, place, spot.operand ?? null, signal);
   const [shown, card] = await Promise.all([
     look(trace, step.number, spot.lead, signal),
-    api.card(trace.id, place, null, signal),
+    source.card(trace.id, place, null, signal),
   ]);
   return { ...NO_CARD, ...shown, card, cell: cellOf(card) };
 }
@@ -85,7 +85,7 @@ async function lookAtCell(
   const around = ({ step, index }: Place) => look(trace, step, index.slice(0, -2), signal);
   const [early, card] = await Promise.all([
     operand === null ? around(place) : null,
-    api.card(trace.id, place, operand, signal),
+    source.card(trace.id, place, operand, signal),
   ]);
   const cell = cellOf(card);
   const isThere = early !== null && isSamePlace(cell, place);

@@ -1,18 +1,18 @@
 /**
- * What the page asks of the server, one after another: the newest wish wins, nothing comes late.
+ * What the page asks of its source, one after another: the newest wish wins, nothing comes late.
  *
  * There are two sorts. A *change* goes to another trace: it may take long, the page says so and
  * offers to cancel it. A *look* goes to another place of the open trace: quick, and no end to a
  * change that is on its way.
  */
 
-import { describe } from './asking';
+import { describe } from './source';
 
 type Work = 'running' | 'editing' | 'loading';
 
-/** `Next`: what an answer of the server changes on the screen, all at once. */
-export class Doing<Next extends object> {
-  /** What the server is doing for us, or null; `cancel` ends it. */
+/** `Next`: what an answer changes on the screen, all at once. */
+export class Requests<Next extends object> {
+  /** What is being computed for us, or null; `cancel` ends it. */
   busy = $state<Work | null>(null);
   problem = $state<string | null>(null);
   /** Whether more of what is looked at is on its way, its first part being on the screen. */
@@ -33,10 +33,7 @@ export class Doing<Next extends object> {
   }
 
   /** Go to another trace. */
-  protected async change(
-    what: Work,
-    work: (signal: AbortSignal) => Promise<Next>,
-  ): Promise<boolean> {
+  async change(what: Work, work: (signal: AbortSignal) => Promise<Next>): Promise<boolean> {
     this.running?.abort();
     const controller = new AbortController();
     this.running = controller;
