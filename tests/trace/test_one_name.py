@@ -20,6 +20,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from glassformer.documents import render_text
 from glassformer.explorer.cards import card_info
 from glassformer.explorer.describing import describe
 from glassformer.explorer.equations import equation
@@ -28,7 +29,7 @@ from glassformer.lessons.walks.by_hand_model import by_hand_trace
 from glassformer.nn.attention import basic_self_attention
 from glassformer.trace import Cell, Trace, trace
 from glassformer.trace.formula import equals, to_json, to_mathml, to_tex, to_text
-from glassformer.trace.render import markdown_text, write_workbook
+from glassformer.trace.render import write_workbook
 
 CELLS_OF_EACH = 9
 IDS = torch.tensor([[5, 6, 7]])
@@ -195,8 +196,8 @@ def test_sixty_cells_have_the_same_symbols_and_places_in_every_form() -> None:
         operands = {operand.name.partition("[")[0] for operand in shown.operands}
         if order is list:  # of two branches, only the one that was taken is read
             assert {symbol for symbol, _ in wanted[1:]} <= operands, text
-        assert text in markdown_text(cell)
-        assert to_tex(whole) in markdown_text(cell, tex=True)
+        assert text in render_text(cell, "md")
+        assert to_tex(whole) in render_text(cell, "md", tex=True)
         assert f"{card.name} " in cell.explain() or card.formula in cell.explain()
         compared += 1
     assert compared >= 60

@@ -17,7 +17,7 @@ from pathlib import Path
 from cyclopts import App, CycloptsError, UnknownCommandError
 
 from glassformer import __version__
-from glassformer.errors import ConfigError, GlassformerError, UnknownNameError, did_you_mean
+from glassformer.errors import GlassformerError, did_you_mean, exit_code
 
 __all__ = ["app", "run"]
 
@@ -86,10 +86,8 @@ def _run(arguments: Sequence[str]) -> int:
         command = " ".join(("glassformer", *(error.command_chain or ())))
         hint = _how_to_pass_a_text(command, arguments)
         return _fail(f"{_one_line(error)} {hint}Try '{command} --help'.", 2)
-    except (ConfigError, UnknownNameError) as error:
-        return _fail(_one_line(error), 2)
     except GlassformerError as error:
-        return _fail(_one_line(error), 1)
+        return _fail(_one_line(error), exit_code(error))
     except OSError as error:
         if isinstance(error, BrokenPipeError):
             return _reader_left()

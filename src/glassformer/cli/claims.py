@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from glassformer.cli.output import check_place, print_tables, write_text
+from glassformer.cli.output import check_format, check_place, write_documents, write_text
 from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def claims(
     *ids: str,
     as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
     lang: Literal["en", "zh"] = "en",
-    to: Literal["terminal", "md"] = "terminal",
+    to: Literal["terminal", "md", "tex", "html", "xlsx"] = "terminal",
     slow: Annotated[bool, Parameter(negative=())] = False,
     plot: Path | None = None,
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
@@ -37,7 +37,7 @@ def claims(
     lang:
         English or Chinese.
     to:
-        A table in the terminal, or Markdown.
+        A table in the terminal, Markdown, LaTeX, a page of its own, or a workbook.
     slow:
         Run those that take long, too; otherwise their stored results are shown.
     plot:
@@ -46,21 +46,20 @@ def claims(
         A file to write to instead of the screen.
     """
     from glassformer.lessons.claims import find
-    from glassformer.lessons.claims.report import to_markdown, to_terminal
+    from glassformer.lessons.claims.report import claims_document
 
     if as_json and to != "terminal":
         raise ConfigError(f"expected either --json or --to {to}, got both")
     check_place(output)
+    check_format(to, output)
     chosen = find(ids)
     if plot is not None:
         _draw(chosen, plot)
     run = _run(chosen, slow=slow)
     if as_json:
         _write_json(run, lang, output)
-    elif to == "md":
-        write_text(to_markdown(list(run), lang), output)
     else:
-        print_tables([to_terminal(list(run), lang)], output, width=140)
+        write_documents([claims_document(list(run), lang)], to, output, width=140)
 
 
 def _run(chosen: "list[Claim]", *, slow: bool) -> "Iterable[Outcome]":

@@ -2,15 +2,12 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from glassformer.cli.output import check_place
+from glassformer.cli.output import check_format, check_place
 from glassformer.errors import ConfigError
-
-if TYPE_CHECKING:
-    from glassformer.lessons.walks import Lesson
 
 __all__ = ["lesson"]
 
@@ -48,8 +45,8 @@ def lesson(
         In the lesson switches: a switch to leave off (width, bias, embedding, position,
         truncating, masking, heads, stacking, linear, norm); may be given several times.
     """
+    from glassformer.documents import render, render_text
     from glassformer.lessons.walks import LESSONS, make_lesson
-    from glassformer.lessons.walks.rendering import write_lesson
     from glassformer.lessons.walks.switches import switches
 
     figures = to == "svg" or (output is not None and output.suffix == ".svg")
@@ -71,21 +68,20 @@ def lesson(
             f"{output}: expected a file that ends in {', '.join(_SUFFIXES)}, got "
             f"{output.suffix or 'no ending'}; or name the format with --to"
         )
-    if chosen == "xlsx" and output is None:
-        raise ConfigError("a workbook needs a file: -o FILE.xlsx")
+    check_format(chosen or "terminal", output)
     check_place(output)
     made = switches(lang, off) if off else make_lesson(name, lang)
     if output is not None:
-        write_lesson(made, chosen or "terminal", output)
+        render(made.document(), chosen or "terminal", output)
         sys.stderr.write(f"{output}: {len(made.steps)} steps\n")
     else:
-        _print(made, chosen or "terminal")
+        sys.stdout.write(render_text(made.document(), chosen or "terminal"))
 
 
 def _write_figures(names: list[str], lang: Literal["en", "zh"], output: Path | None) -> None:
     """The figures of these lessons as files: `FOLDER/LESSON-FIGURE.svg`."""
+    from glassformer.documents.renderer import write_figures
     from glassformer.lessons.walks import make_lesson
-    from glassformer.lessons.walks.rendering import write_figures
 
     if output is None or output.suffix:
         raise ConfigError("figures need a folder: --to svg -o FOLDER")
@@ -94,17 +90,5 @@ def _write_figures(names: list[str], lang: Literal["en", "zh"], output: Path | N
         if not made.figures():
             sys.stderr.write(f"the lesson {name} has no figures\n")
             continue
-        for file in write_figures(made, output, prefix=f"{name}-"):
+        for file in write_figures(made.document(), output, prefix=f"{name}-"):
             sys.stderr.write(f"{file}\n")
-
-
-def _print(made: "Lesson", chosen: Format) -> None:
-    from glassformer.lessons.walks.rendering import lesson_text, to_terminal
-
-    if chosen != "terminal":
-        sys.stdout.write(lesson_text(made, chosen))
-        return
-    from rich.console import Console
-
-    console = Console(highlight=False)
-    console.print(to_terminal(made, console.width))

@@ -6,8 +6,6 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-__all__ = ["recipes"]
-
 
 def recipes(
     name: str | None = None,
@@ -22,11 +20,10 @@ def recipes(
     name:
         A recipe.
     as_json:
-        Write JSON: {"name", "about"} a line, or the complete config, which --config reads.
+        Write JSON: {"name", "about"} per line, or the complete config, which --config reads.
     """
     from glassformer.training.recipes import RECIPES, recipe
-    from glassformer.training.reference import settings_of
-    from glassformer.training.settings import to_json
+    from glassformer.training.settings import settings_of, to_json
 
     if name is not None and as_json:
         sys.stdout.write(to_json(recipe(name)))
@@ -35,7 +32,6 @@ def recipes(
             value = "none" if setting.value is None else setting.value
             sys.stdout.write(f"--{setting.name} {value}\n    {setting.help}\n")
     else:
-        for known, make in RECIPES.items():
-            about = " ".join((make.__doc__ or "").split("\n\n")[0].split())
+        for known, about in RECIPES.items():
             line = json.dumps({"name": known, "about": about}) if as_json else f"{known:<18}{about}"
             sys.stdout.write(f"{line}\n")

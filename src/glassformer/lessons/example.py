@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.errors import ConfigError, UnknownNameError
-from glassformer.lessons.formulas.tree import Node
-from glassformer.lessons.formulas.values import Array, Numbers, Words, exactly
+from glassformer.lessons.formulas.bounds import Array, Numbers, Words, exactly
+from glassformer.lessons.formulas.terms import Node
 
 __all__ = ["Bilingual", "Digits", "Example", "Language", "Quotation", "Step"]
 

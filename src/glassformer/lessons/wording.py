@@ -1,9 +1,10 @@
 """What the reports say, in both languages."""
 
-from glassformer.lessons.auditing.results import Verdict
+from glassformer.documents.parts import Look
+from glassformer.lessons.auditing.verdicts import Verdict
 from glassformer.lessons.example import Bilingual
 
-__all__ = ["MARKS", "VERDICT_MEANINGS", "VERDICT_NAMES", "WORDS"]
+__all__ = ["LOOKS", "MARKS", "VERDICT_MEANINGS", "VERDICT_NAMES", "WORDS"]
 
 VERDICT_NAMES: dict[Verdict, Bilingual] = {
     "agrees": Bilingual("agrees", "一致"),
@@ -30,7 +31,12 @@ MARKS: dict[Verdict, str] = {
     "agrees": "✓", "wrong": "✗", "follows": "↳", "unchecked": "?", "given": "·"
 }  # fmt: skip
 
+LOOKS: dict[Verdict, Look] = {
+    "agrees": "good", "wrong": "bad", "follows": "caution", "unchecked": "quiet", "given": "quiet"
+}  # fmt: skip
+
 WORDS: dict[str, Bilingual] = {
+    "audit": Bilingual("Audit", "核对"),
     "step": Bilingual("step", "步骤"),
     "title": Bilingual("title", "内容"),
     "formula": Bilingual("formula", "公式"),

@@ -103,7 +103,7 @@ class Card:
             taken = evaluate(self.expression.condition)
             self.expression = self.expression.yes if taken else self.expression.no
         self._most = most
-        self._digits = digits
+        self.digits = digits
         self._phrases = phrases
         self.sight = (names or cell.step.trace.naming).sight(cell.step)
         self._writer = SymbolWriter(self.sight)
@@ -133,7 +133,7 @@ class Card:
 
     def text(self, formula: Formula) -> str:
         """A formula of this card as plain text."""
-        return to_text(formula, self._digits, self._phrases)
+        return to_text(formula, self.digits, self._phrases)
 
     @property
     def name(self) -> str:
@@ -190,7 +190,7 @@ class Card:
     @property
     def value(self) -> str:
         """The stored number as text."""
-        return number(self.cell.value, self._digits)
+        return number(self.cell.value, self.digits)
 
     @cached_property
     def _again(self) -> Evaluation:

@@ -17,9 +17,9 @@ NOTES = {
     ),
     "evaluation": "the module was in training mode; it was traced in evaluation mode",
     "fast path": (
-        "{count} of {all} cells of {name} differ from what the module gives in evaluation without "
-        "gradients, at {places} (by up to {gap}, at {worst}): torch then takes a fast path, which "
-        "leaves zeros at padded positions; the trace shows the path that is taken with gradients"
+        "{count} of {all} cells of {name} differ from what torch gives in evaluation without "
+        "gradients, at {places} (by up to {gap}, at {worst}): it then takes a fast path, which "
+        "leaves zeros at padded positions; with the fast path switched off both agree"
     ),
     "other numbers": (
         "{count} of {all} cells of {name} differ from what the module gives without the trace, "

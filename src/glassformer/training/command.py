@@ -1,14 +1,6 @@
 """`train` as a command, without a library for commands: it must run where none is installed.
 
-glassformer train RECIPE, or python -m glassformer.training RECIPE, then any of
-    --out DIR          the run folder (runs/RECIPE unless given)
-    --resume           go on where the folder's run stopped
-    --config FILE      settings from a TOML file, or from a run folder's config.json
-    --plot             draw the run into its folder (needs matplotlib)
-    --watch            keep pictures of attention; the command `glassformer` also shows them live
-    --section.key V    one setting
-    --text FILE, --pairs FILE, --csv FILE, --text-column NAME, --label-column NAME
-                       your own data
+`glassformer train` and `python -m glassformer.training` are both `execute`.
 """
 
 import json
@@ -16,46 +8,54 @@ import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from glassformer.errors import ConfigError, GlassformerError, UnknownNameError
+from glassformer.errors import ConfigError, GlassformerError, exit_code
 from glassformer.training.config import RunConfig
-from glassformer.training.folder import RunFolder
+from glassformer.training.log import make_reporter
 from glassformer.training.plot import check_drawing, plot_run
-from glassformer.training.progress import make_reporter
 from glassformer.training.recipes import RECIPES, recipe
-from glassformer.training.settings import changed, from_arguments, from_file
+from glassformer.training.run_folder import RunFolder
+from glassformer.training.settings import Options, changed, from_file, parse_arguments
 
-__all__ = ["configure", "execute", "main"]
+HELP = """A recipe, then any of
 
-# Short names of settings, for what nearly every user of them sets.
-_SHORT = {
-    "--text": "--data.file",
-    "--csv": "--data.file",
-    "--pairs": "--data.file",
-    "--text-column": "--data.text_column",
-    "--label-column": "--data.label_column",
-}
-_FLAGS = ("--resume", "--plot", "--watch")
-_VALUES = ("--out", "--config")
-_ANSWERABLE = ("classify-imdb", "classify-csv", "translate", "continue")
-_OPTIONS = (*_SHORT, *_FLAGS, *_VALUES, "--kind")  # all that may be given without a section
+- `--out DIR`: the run folder (runs/RECIPE unless given)
+- `--resume`: go on where the folder's run stopped
+- `--config FILE`: settings from a TOML file, or from a run folder's config.json
+- `--plot`: draw the run into its folder (needs matplotlib)
+- `--watch`: show the run on a local page as it goes: loss, score, and how attention changes
+- `--section.key VALUE`: one setting
+- `--text FILE`, `--pairs FILE`, or `--csv FILE --text-column NAME --label-column NAME`: your own
+  data, for the recipes text, pairs and csv
 
+`glassformer recipes` lists the recipes, `glassformer recipes NAME` all settings of one.
+"""
 
-@dataclass
-class _Request:
-    """What a command line asks for."""
+_OPTIONS = Options(
+    flags=("--resume", "--plot", "--watch"),
+    values=("--out", "--config"),
+    short={
+        "--text": "data.file",
+        "--csv": "data.file",
+        "--pairs": "data.file",
+        "--text-column": "data.text_column",
+        "--label-column": "data.label_column",
+    },
+)
 
-    recipe: str
-    values: dict[str, str] = field(default_factory=dict)
-    flags: set[str] = field(default_factory=set)
-    settings: list[str] = field(default_factory=list)
+Watcher = Callable[[Path], AbstractContextManager[None]]
+"""What shows the run of a folder while it lasts."""
 
 
 def configure(
-    name: str, *, config_file: str | None, settings: Sequence[str], resume_from: Path | None
+    name: str,
+    changes: Mapping[str, str],
+    *,
+    config_file: str | None = None,
+    resume_from: Path | None = None,
 ) -> RunConfig:
     """A recipe (or the config of the run to resume) with a file's and a command line's changes."""
     config = recipe(name)
@@ -65,17 +65,17 @@ def configure(
         if there.recipe == name:  # another recipe's is refused where the run begins
             config = there
     if config_file is not None:
-        changes = from_file(Path(config_file))
-        if changes.get("recipe", name) != name:
+        from_there = from_file(Path(config_file))
+        if from_there.get("recipe", name) != name:
             raise ConfigError(
-                f"{config_file} is a config of the recipe {changes['recipe']}, not of {name}"
+                f"{config_file} is a config of the recipe {from_there['recipe']}, not of {name}"
             )
-        config = changed(config, _as_meant(changes), config_file)
-    return changed(config, _as_meant(from_arguments(settings)))
+        config = changed(config, _with_epochs_meant(from_there), config_file)
+    return changed(config, _with_epochs_meant(changes))
 
 
-def _as_meant(changes: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Who names epochs means them: the recipe's own number of updates does not go before."""
+def _with_epochs_meant(changes: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Whoever sets epochs wants that many: the recipe's own number of updates is dropped."""
     meant = dict(changes)
     for key in changes:
         if key.endswith("loop.epochs"):
@@ -85,91 +85,55 @@ def _as_meant(changes: Mapping[str, Any]) -> Mapping[str, Any]:
     return meant
 
 
-Watcher = Callable[[Path], AbstractContextManager[None]]
-"""What shows the run of a folder while it lasts."""
-
-
 def execute(arguments: Sequence[str], watcher: Watcher | None = None) -> None:
     """Run the command; the result is one JSON object on stdout."""
-    request = _parse(arguments)
-    if "--plot" in request.flags:
+    if not arguments or arguments[0].startswith("-"):
+        raise ConfigError(f"name a recipe first: {', '.join(RECIPES)}")
+    name, given = arguments[0], parse_arguments(arguments[1:], _OPTIONS)
+    if "--plot" in given.flags:
         check_drawing()  # now, not after hours of training
-    folder = Path(request.values.get("--out", f"runs/{request.recipe}"))
-    resume, watched = "--resume" in request.flags, "--watch" in request.flags
+    folder = Path(given.values.get("--out", f"runs/{name}"))
+    resume, watched = "--resume" in given.flags, "--watch" in given.flags
     config = configure(
-        request.recipe,
-        config_file=request.values.get("--config"),
-        settings=[*request.settings, *(["--loop.watch=true"] if watched else [])],
+        name,
+        {**given.settings, **({"loop.watch": "true"} if watched else {})},
+        config_file=given.values.get("--config"),
         resume_from=folder if resume else None,
     )
     # Not before: a mistake in the settings is answered without waiting for torch.
     from glassformer.training.processes import Processes
     from glassformer.training.run import train
 
-    show = watcher(folder) if watcher and watched else nullcontext()
     try:
-        with show:
+        with watcher(folder) if watcher and watched else nullcontext():
             result = train(config, folder, resume=resume, reporter=make_reporter())
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(_how_to_go_on(request.recipe, RunFolder(folder))) from None
+        raise KeyboardInterrupt(_how_to_resume(name, RunFolder(folder))) from None
     if not Processes.from_environment().is_first:
         return
     sys.stdout.write(json.dumps(asdict(result) | {"folder": str(result.folder)}) + "\n")
     sys.stdout.flush()
-    if "--plot" in request.flags:
+    if "--plot" in given.flags:
         sys.stderr.write(f"the run as a picture: {plot_run(folder)}\n")
-    if config.kind == "transformer" and config.data.problem.startswith(_ANSWERABLE):
+    if config.kind == "transformer" and config.data.runs_on_text:
         sys.stderr.write(f'to use it: glassformer run {shlex.quote(str(folder))} "…"\n')
 
 
 def main(arguments: Sequence[str]) -> int:
     """The command as a program of its own; returns its exit code."""
     if "--help" in arguments or "-h" in arguments:
-        sys.stdout.write(f"{__doc__}\nRECIPE is one of {', '.join(RECIPES)}.\n")
+        sys.stdout.write(f"{HELP}\nRecipes: {', '.join(RECIPES)}.\n")
         return 0
     try:
         execute(arguments)
-    except (ConfigError, UnknownNameError) as error:
-        return _fail(error, 2)
-    except (GlassformerError, OSError) as error:
-        return _fail(error, 1)
-    except KeyboardInterrupt as error:
-        return _fail(error, 130)
+    except (GlassformerError, OSError, KeyboardInterrupt) as error:
+        sys.stderr.write(f"glassformer: {' '.join(str(error).split())}\n")
+        return exit_code(error)
     return 0
 
 
-def _parse(arguments: Sequence[str]) -> _Request:
-    """The recipe, our options, and everything else as settings."""
-    if not arguments or arguments[0].startswith("-"):
-        raise ConfigError(f"name a recipe first: {', '.join(RECIPES)}")
-    request = _Request(arguments[0])
-    rest = iter(arguments[1:])
-    for argument in rest:
-        key, equals, value = argument.partition("=")
-        if argument in _FLAGS:
-            request.flags.add(argument)
-            continue
-        if not argument.startswith("--"):
-            raise ConfigError(f"expected --section.key value, got {argument!r}")
-        if "." not in key and key not in _OPTIONS:
-            raise UnknownNameError("option", key, _OPTIONS)
-        given = value if equals else next(rest, None)
-        if given is None or (key in _VALUES and not given):
-            raise ConfigError(f"{key} needs a value")
-        if key in _VALUES:
-            request.values[key] = given
-        else:
-            request.settings.append(f"{_SHORT.get(key, key)}={given}")
-    return request
-
-
-def _how_to_go_on(recipe: str, folder: RunFolder) -> str:
+def _how_to_resume(recipe: str, folder: RunFolder) -> str:
     if folder.never_began():
         return "interrupted before the first update; the same command starts again"
     out = shlex.quote(str(folder.path))
     return f"interrupted; to go on: glassformer train {recipe} --out {out} --resume"
-
-
-def _fail(error: BaseException, code: int) -> int:
-    sys.stderr.write(f"glassformer: {' '.join(str(error).split())}\n")
-    return code

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import torch
 
 from glassformer.lessons.example import Bilingual, Digits, Example, Language
-from glassformer.lessons.formulas.values import Words
+from glassformer.lessons.formulas.bounds import Words
 from glassformer.lessons.reading import load_example
 from glassformer.lessons.walks.attending import AttentionWalk, feed_forward_step, norm_step
 from glassformer.lessons.walks.by_hand_model import (
@@ -18,17 +18,21 @@ from glassformer.lessons.walks.by_hand_model import (
     by_hand_trace,
     names_of,
 )
-from glassformer.lessons.walks.figures.architecture import Stage, architecture_figure
-from glassformer.lessons.walks.figures.strip import Played, strip_figure
+from glassformer.lessons.walks.figures.model_figures import (
+    Played,
+    Stage,
+    architecture_figure,
+    strip_figure,
+)
 from glassformer.lessons.walks.lesson import (
     Figure,
-    Formula,
     HeatMap,
     Lesson,
     LessonStep,
     Paragraph,
     Part,
     Table,
+    formula,
 )
 from glassformer.lessons.walks.phrases import Phrases, Speaker
 from glassformer.lessons.walks.predicting import prediction_steps
@@ -184,9 +188,9 @@ def _embedding_steps(run: Trace, remarker: Remarker, say: Speaker) -> Iterator[L
     made = trace(sinusoids, torch.arange(WIDTH), WIDTH)
     pair, dimension = 1, 3
     formulas = [
-        Formula(made["frequencies"][pair]),
-        Formula(made["angles"][_YOU, pair]),
-        Formula(made["cos"][_YOU, pair]),
+        formula(made["frequencies"][pair]),
+        formula(made["angles"][_YOU, pair]),
+        formula(made["cos"][_YOU, pair]),
     ]
     cell = positions[_YOU, dimension]
     words = run["source"].labels[1]
@@ -234,7 +238,7 @@ def _encoder_steps(run: Trace, remarker: Remarker, say: Speaker) -> Iterator[Les
 def _decoder_steps(run: Trace, say: Speaker) -> Iterator[LessonStep]:
     summed = run["model.decoder.summed"][0, 0]
     embedded: list[Part] = [
-        Paragraph(say("decoder")), Paragraph(say("unprinted", seed=SEED)), Formula(summed),
+        Paragraph(say("decoder")), Paragraph(say("unprinted", seed=SEED)), formula(summed),
         heat_map(summed.step, say, summed),
     ]  # fmt: skip
     yield LessonStep("embedded", say("decoder title"), tuple(embedded))

@@ -10,15 +10,15 @@ import torch
 import torch.nn.functional as F
 
 from glassformer.lessons.example import Bilingual, Language
-from glassformer.lessons.walks.figures.blocks import block_figure, classifier_figure
+from glassformer.lessons.walks.figures.model_figures import block_figure, classifier_figure
 from glassformer.lessons.walks.lesson import (
     Figure,
-    Formula,
     Lesson,
     LessonStep,
     Paragraph,
     Part,
     Table,
+    formula,
 )
 from glassformer.lessons.walks.phrases import Phrases, Speaker
 from glassformer.lessons.walks.steps import heat_map, percent, role_step
@@ -195,7 +195,7 @@ def _block(run: Trace, words: list[str], say: Speaker) -> LessonStep:
     parts: list[Part] = [
         Paragraph(say("block")),
         Figure("block", block_figure(run, words, say.language)),
-        Formula(chosen),
+        formula(chosen),
         heat_map(weights, say, chosen, rows=words, columns=words),
         heat_map(run["encoder.blocks.0.resid_post"], say, rows=words),
     ]

@@ -10,15 +10,15 @@ import torch
 from glassformer.lessons.example import Bilingual, Digits, Example, Language
 from glassformer.lessons.reading import load_example
 from glassformer.lessons.walks.attending import AttentionWalk
-from glassformer.lessons.walks.figures import self_attention as drawn
+from glassformer.lessons.walks.figures import attention_figures as drawn
 from glassformer.lessons.walks.lesson import (
     Figure,
-    Formula,
     Lesson,
     LessonStep,
     Paragraph,
     Part,
     Table,
+    formula,
 )
 from glassformer.lessons.walks.phrases import Phrases, Speaker
 from glassformer.lessons.walks.remarks import Remarker
@@ -142,7 +142,7 @@ def _weighted(run: Trace, say: Speaker) -> LessonStep:
     context, names = run["context"], run["scores"].labels[-1]
     assert names is not None
     tables = [_summands(context, place, names, say) for place in range(len(names))]
-    parts: list[Part] = [Paragraph(say("weighted")), Formula(context[0, 0, 0, 1]), *tables]
+    parts: list[Part] = [Paragraph(say("weighted")), formula(context[0, 0, 0, 1]), *tables]
     return LessonStep("weighted", say("weighted title"), tuple(parts))
 
 
@@ -195,7 +195,7 @@ def _rounded(run: Trace, example: Example, say: Speaker) -> LessonStep:
         Paragraph(said),
         heat_map(run["weights"], say, exact, title=say("exact weights")),
         heat_map(coarse["weights"], say, title=say("rounded weights"), rows=names, columns=names),
-        Formula(marked),
+        formula(marked),
         heat_map(run["context"], say, title=say("exact outputs")),
         heat_map(coarse["context"], say, marked, title=say("rounded outputs"), rows=names),
     ]

@@ -8,7 +8,7 @@ import torch
 
 from glassformer.lessons.example import Bilingual, Language
 from glassformer.lessons.walks.attending import AttentionWalk
-from glassformer.lessons.walks.figures.heads import heads_figure, reshape_figure
+from glassformer.lessons.walks.figures.attention_figures import heads_figure, reshape_figure
 from glassformer.lessons.walks.lesson import (
     Figure,
     Lesson,

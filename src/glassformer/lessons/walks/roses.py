@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from glassformer.lessons.example import Bilingual, Language
-from glassformer.lessons.walks.figures.heads import gave_figure
+from glassformer.lessons.walks.figures.attention_figures import gave_figure
 from glassformer.lessons.walks.lesson import (
     Figure,
     Formula,
@@ -16,6 +16,7 @@ from glassformer.lessons.walks.lesson import (
     Paragraph,
     Part,
     Table,
+    formula,
 )
 from glassformer.lessons.walks.phrases import Phrases, Speaker
 from glassformer.lessons.walks.steps import heat_map, percent
@@ -77,10 +78,13 @@ PHRASES: Phrases = {
         " {giver_weight}，收的人得到 {receiver_weight}：两者被加在一起，都读对的句子只占 {both}。",
     ),
     "starts": Bilingual(
-        "Where training ends depends on the random start: some starts lose one of the two, others "
-        "mix them. In none are both read right; with three names or more no linear map can do it.",
-        "训练的结果取决于随机的起点：有的丢掉其中一个人，有的把两个人混在一起。没有一次两者都能读对"
-        "；只要名字不少于三个，任何线性映射都做不到。",
+        "Where training ends depends on the random start: of the {starts} below, {losing} ended "
+        "with one of the two lost and {mixing} with the two mixed. Both are read right in at most "
+        "{most} of the sentences; with three names or more no linear map reads both from one "
+        "mixture.",
+        "训练的结果取决于随机的起点：下面 {starts} 次中，{losing} 次丢掉了其中一个人，{mixing} 次把"
+        "两个人混在了一起。两者都读对的句子至多占 {most}；只要名字不少于三个，任何线性映射都无法从"
+        "一份混合里读出两个人。",
     ),
     "start": Bilingual("start", "起点"),
     "giver weight": Bilingual("weight of giver", "给的人的权重"),
@@ -171,7 +175,7 @@ def _one_head(found: RoleReading, say: Speaker) -> str:
         "giver_weight": _weight(giver), "receiver_weight": _weight(receiver),
         "both": percent(found.giver_and_receiver),
     }  # fmt: skip
-    if min(giver, receiver) > 0.1 * max(giver, receiver):
+    if _mixes(found):
         return say("one mixes", **facts)
     people = [(say("the giver"), found.giver), (say("the receiver"), found.receiver)]
     (kept, kept_right), (lost, lost_right) = people if giver > receiver else reversed(people)
@@ -181,16 +185,27 @@ def _one_head(found: RoleReading, say: Speaker) -> str:
     )  # fmt: skip
 
 
+def _mixes(found: RoleReading) -> bool:
+    """Whether a head looks at both, and not ten times as much at one as at the other."""
+    giver, receiver = (float(found.weights[0, at]) for at in (_GIVER, _RECEIVER))
+    return min(giver, receiver) > 0.1 * max(giver, receiver)
+
+
 def _starts(say: Speaker) -> list[Part]:
     """One head from several random starts."""
     rows = []
-    for seed in range(_STARTS):
-        found = _reading(1, "in scores", seed)
+    readings = [_reading(1, "in scores", seed) for seed in range(_STARTS)]
+    for seed, found in enumerate(readings):
         weights = (_weight(float(found.weights[0, at])) for at in (_GIVER, _RECEIVER))
         rows.append((str(seed + 1), *weights, *map(percent, _shares(found))))
     names = ("start", "giver weight", "receiver weight", "giver", "gift", "receiver", "both")
     table = Table("", tuple(say(name) for name in names), tuple(rows))
-    return [Paragraph(say("starts")), table]
+    mixing = sum(map(_mixes, readings))
+    said = say(
+        "starts", starts=_STARTS, losing=_STARTS - mixing, mixing=mixing,
+        most=percent(max(found.giver_and_receiver for found in readings)),
+    )  # fmt: skip
+    return [Paragraph(said), table]
 
 
 def _two_heads(found: RoleReading, say: Speaker) -> str:
@@ -264,4 +279,4 @@ def _weights(run: Trace, say: Speaker) -> list[Formula | HeatMap]:
         )
         for head in range(weights.shape[1])
     ]  # fmt: skip
-    return [Formula(chosen), *maps]
+    return [formula(chosen), *maps]

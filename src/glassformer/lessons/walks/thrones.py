@@ -12,7 +12,7 @@ import torch.nn.functional as F
 
 from glassformer.lessons.example import Bilingual, Language
 from glassformer.lessons.walks.attending import AttentionWalk
-from glassformer.lessons.walks.lesson import Formula, Lesson, LessonStep, Paragraph, Part, Table
+from glassformer.lessons.walks.lesson import Lesson, LessonStep, Paragraph, Part, Table, formula
 from glassformer.lessons.walks.phrases import Phrases, Speaker
 from glassformer.lessons.walks.predicting import Predictor, likeliest, prediction_steps
 from glassformer.lessons.walks.remarks import Remarker
@@ -191,7 +191,7 @@ def _steps(say: Speaker) -> Iterator[LessonStep]:
     yield _untrained_step(learned, say)
     yield _training_step(learned, run, say)
     yield role_step("embedding", run["model.encoder.embedding.looked_up"][2, 1], say)
-    factor = Formula(run["model.encoder.embedding.scaled"][2, 1])
+    factor = formula(run["model.encoder.embedding.scaled"][2, 1])
     scaled: list[Part] = [Paragraph(say("factor")), factor]
     yield role_step("embedded", run["model.encoder.summed"][2, 1], say, before=scaled)
     walk = AttentionWalk(run, "model.encoder.blocks.0.attention", say, query=2, key=1)

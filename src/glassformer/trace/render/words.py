@@ -23,7 +23,6 @@ _ENGLISH = {
     "output": "output",
     "parameters": "parameters",
     "inputs": "inputs",
-    "constants": "constants",
     "steps": "{count} steps",
     "step": "step",
     "shape": "shape",
@@ -39,16 +38,15 @@ _ENGLISH = {
     "terms": "terms",
     "largest terms": "largest terms",
     "others": "{count} others",
-    "operands": "operands",
     "value": "value",
     "stored": "stored ({dtype})",
     "recomputed": "recomputed in float64",
     "difference": "relative difference",
     "not reproduced": NOT_REPRODUCED,
+    "unwritten": "not yet written: the memory holds whatever was there before",
     "no rule": "no rule for {op}: its arithmetic is not shown",
     "given": "given: nothing was computed here",
     "expanded": "written out in place of a fused operator",
-    "made from": "made from",
     # matrices
     "more columns": "… {count} more columns",
     "more rows": "… {count} more rows",
@@ -60,35 +58,17 @@ _ENGLISH = {
     "head": "head {number}",
     # the page
     "title": "Every number of a model",
-    "left out cells": (
-        "The arithmetic of {count} cells in {steps} steps: their matrices are here, their "
-        "cards say so."
-    ),
-    "left out values": "The numbers of {steps} tensors ({count} numbers): {names}",
-    "left out steps": "{count} tensors that the chosen steps do not read.",
-    "no values": "The numbers of this tensor were left out to keep the page small.",
-    "no card": "The arithmetic of this cell was left out to keep the page small.",
-    "choose a cell": "Choose a number to see the arithmetic that made it.",
-    "keys": "Arrow keys move, Enter explains, Backspace goes back.",
-    "trail": "trail",
-    "back": "back",
-    "used by": "used by",
-    "find": "find a step",
-    "language": "中文",
-    "theme": "light or dark",
-    "all digits": "all digits",
-    "slice": "slice",
     "notes": "notes",
-    "largest first": "largest first",
-    "in order": "in order",
-    "show all": "show all {count}",
-    "no script": "This page needs JavaScript to draw its matrices.",
     # the workbook
     "index": "Index",
     "frozen": "numbers only",
     "workbook title": "A model as a spreadsheet: change a number and watch",
     "workbook how": (
         "Coloured numbers may be changed; everything else is a formula over the cells it came from."
+    ),
+    "workbook live": (
+        "Coloured inputs and parameters may be changed: everything computed is a formula and "
+        "follows. The sentences tell of the numbers as they were."
     ),
     "workbook float64": (
         "The sheets compute in float64; the numbers stored with the formulas are those of "
@@ -156,7 +136,6 @@ _CHINESE = {
     "output": "输出",
     "parameters": "参数",
     "inputs": "输入",
-    "constants": "常量",
     "steps": "{count} 个步骤",
     "step": "步骤",
     "shape": "形状",
@@ -171,16 +150,15 @@ _CHINESE = {
     "terms": "各项",
     "largest terms": "最大的几项",
     "others": "其余 {count} 项",
-    "operands": "操作数",
     "value": "数值",
     "stored": "存储值（{dtype}）",
     "recomputed": "以 float64 重算",
     "difference": "相对误差",
     "not reproduced": "按此规则算不出存储的数值",
+    "unwritten": "尚未写入，内存中是先前遗留的内容",
     "no rule": "算子 {op} 没有对应的规则，无法给出算式",
     "given": "给定的数，未经计算",
     "expanded": "融合算子的展开写法",
-    "made from": "由以下张量得到",
     "more columns": "…… 还有 {count} 列",
     "more rows": "…… 还有 {count} 行",
     "slices": "切片 {at}，共 {count} 个",
@@ -190,30 +168,14 @@ _CHINESE = {
     "choice": "若 {condition} 则 {yes}，否则 {no}",
     "head": "头 {number}",
     "title": "模型里的每一个数",
-    "left out cells": "{steps} 个步骤中 {count} 个单元格的算式：矩阵仍在本页，卡片上会注明。",
-    "left out values": "{steps} 个张量的数值（共 {count} 个数）：{names}",
-    "left out steps": "所选步骤没有用到的 {count} 个张量。",
-    "no values": "为控制页面大小，未收录这个张量的数值。",
-    "no card": "为控制页面大小，未收录这个单元格的算式。",
-    "choose a cell": "点一个数，看它是怎样算出来的。",
-    "keys": "方向键移动，回车查看算式，退格返回。",
-    "trail": "回溯路径",
-    "back": "返回",
-    "used by": "用于",
-    "find": "查找步骤",
-    "language": "English",
-    "theme": "切换深浅色",
-    "all digits": "显示全部位数",
-    "slice": "切片",
     "notes": "说明",
-    "largest first": "按大小排列",
-    "in order": "按顺序排列",
-    "show all": "显示全部 {count} 项",
-    "no script": "本页需要 JavaScript 才能画出矩阵。",
     "index": "目录",
     "frozen": "仅数值",
     "workbook title": "电子表格里的模型：改一个数，看结果怎样变",
     "workbook how": "有底色的数可以修改；其余都是公式，引用算出它的单元格。",
+    "workbook live": (
+        "有底色的输入和参数可以修改，计算所得都是公式，会随之更新；文字说明的是修改前的数值。"
+    ),
     "workbook float64": (
         "表格以 float64 计算；随公式保存的是模型运行时的数值（多为 float32），重新计算后末几"
         "位可能略有变化。"
@@ -271,9 +233,9 @@ _CHINESE = {
     ),
     "note: evaluation": "模块处于训练模式，追踪时使用评估模式",
     "note: fast path": (
-        "{name} 的 {all} 个单元格中有 {count} 个与模块在评估模式、不求梯度时的结果不同，"
+        "{name} 的 {all} 个单元格中有 {count} 个与 torch 在评估模式、不求梯度时的结果不同，"
         "位于 {places}（最大相差 {gap}，在 {worst}）：此时 torch 走快速路径，填充位置上留下 0；"
-        "追踪显示的是求梯度时所走的路径"
+        "关闭快速路径后两者一致"
     ),
     "note: other numbers": (
         "{name} 的 {all} 个单元格中有 {count} 个与不追踪时的结果不同，位于 {places}"
