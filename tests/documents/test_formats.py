@@ -70,7 +70,7 @@ def documents() -> dict[str, Document]:
 
 
 SAID = {
-    "lesson": "queries[2, 1] = Σₖ x[2, k]·W_Q[k, 1]",
+    "lesson": "Q[2, 1] = Σₖ x[2, k]·W_Q[k, 1]",
     "audit": "masked_a1_masked",
     "claim": "its derivative by each of the first three is 0",
     "card": "Σₖ x[1, k]·x[k, 0]",

@@ -32,8 +32,6 @@ _ENGLISH = {
     "source": "source",
     "model": "model",
     # a cell
-    "in symbols": "in symbols",
-    "in numbers": "in numbers",
     "where": "where",
     "terms": "terms",
     "largest terms": "largest terms",
@@ -58,6 +56,7 @@ _ENGLISH = {
     "head": "head {number}",
     # the page
     "title": "Every number of a model",
+    "contents": "Contents",
     "notes": "notes",
     # the workbook
     "index": "Index",
@@ -144,8 +143,6 @@ _CHINESE = {
     "sheet": "工作表",
     "source": "源代码",
     "model": "模型",
-    "in symbols": "公式",
-    "in numbers": "代入数值",
     "where": "其中",
     "terms": "各项",
     "largest terms": "最大的几项",
@@ -168,6 +165,7 @@ _CHINESE = {
     "choice": "若 {condition} 则 {yes}，否则 {no}",
     "head": "头 {number}",
     "title": "模型里的每一个数",
+    "contents": "目录",
     "notes": "说明",
     "index": "目录",
     "frozen": "仅数值",

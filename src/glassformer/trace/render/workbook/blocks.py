@@ -18,7 +18,7 @@ from glassformer.trace.precision import relation
 from glassformer.trace.render.addresses import Addresses, index_of
 from glassformer.trace.render.files import source_place
 from glassformer.trace.render.matrices import is_unwritten, row_labels, shape_text
-from glassformer.trace.render.words import Words, meaning
+from glassformer.trace.render.words import Words, meaning, phrases_in
 from glassformer.trace.render.workbook.formats import Formats
 from glassformer.trace.render.workbook.formulas import Formulas, InexpressibleError, constant
 from glassformer.trace.render.workbook.layout import (
@@ -137,8 +137,11 @@ class _BlockWriter:
     def _in_symbols(self) -> str:
         """What the step is called in formulas, with the formula of its first cell if it has one."""
         step = self._step
-        card = Card(step[(0,) * len(step.shape)]) if step.view.numel else None
-        if card is None or card.expression is None:
+        if not step.view.numel:
+            return str(step.trace.naming.symbol(step))
+        phrases = phrases_in(self._setting.words)
+        card = Card(step[(0,) * len(step.shape)], phrases=phrases)
+        if card.expression is None:
             return str(step.trace.naming.symbol(step))
         return f"{card.name} {card.relation} {card.formula}"
 
