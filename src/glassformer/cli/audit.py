@@ -8,8 +8,9 @@ from cyclopts import Parameter
 
 from glassformer.cli.output import check_place, print_tables, write_text
 from glassformer.errors import ConfigError, GlassformerError
+from glassformer.language import spoken, words
 
-__all__ = ["audit"]
+say = words("glassformer.cli.messages")
 
 
 def audit(
@@ -17,36 +18,20 @@ def audit(
     /,
     *,
     as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
-    lang: Literal["en", "zh"] = "en",
     to: Literal["terminal", "md", "html"] = "terminal",
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
 ) -> None:
-    """Check every printed number of a worked example; exit 1 where one is wrong.
-
-    Parameters
-    ----------
-    example:
-        illustrated, by-hand, masked, thrones, from-scratch, notes, or a file of your own; all
-        shipped ones if none.
-    as_json:
-        Write {"example", "steps": [{"id", "verdict", "slip", "right", "note", "reason"}]}, one
-        example a line.
-    lang:
-        English or Chinese.
-    to:
-        A table in the terminal, Markdown, or a page of its own.
-    output:
-        A file to write to instead of the screen.
-    """
+    """Check every printed number of a worked example; exit 1 where one is wrong."""
     from glassformer.lessons import audit as check
     from glassformer.lessons import example_names, load_example
     from glassformer.lessons.report import to_html, to_markdown, to_terminal
 
     if as_json and to != "terminal":
-        raise ConfigError(f"expected either --json or --to {to}, got both")
+        raise ConfigError("expected either --json or --to {to}, got both", to=to)
     if to == "html" and example is None:
         raise ConfigError("expected the name of an example or a file beside --to html")
     check_place(output)
+    lang = spoken()
     names = example_names() if example is None else [example]
     audits = [check(load_example(name)) for name in names]
     if as_json:
@@ -60,5 +45,5 @@ def audit(
         print_tables([to_terminal(found, lang) for found in audits], output, width=120)
     wrong = {found.example.name: found.counts["wrong"] for found in audits if not found.ok}
     if wrong:
-        listed = ", ".join(f"{count} in {name}" for name, count in wrong.items())
-        raise GlassformerError(f"wrong steps: {listed}")
+        parts = (say("audit wrong in", count=count, name=name) for name, count in wrong.items())
+        raise GlassformerError("wrong steps: {listed}", listed=say("audit comma").join(parts))

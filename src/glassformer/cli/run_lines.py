@@ -7,10 +7,14 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from glassformer.language import words
+
 if TYPE_CHECKING:
     from glassformer.tasks import Model
 
 __all__ = ["answer_each", "as_one_line", "as_one_object", "lines_of", "write"]
+
+say = words("glassformer.cli.messages")
 
 _WINDOW = 16  # batches that are read, sorted by length and answered together
 _MANY = 200  # lines after which progress is worth showing
@@ -35,12 +39,9 @@ def answer_each(
         for number, (line, answered) in enumerate(answers, start=1):
             write(show(line, answered) + "\n")
             if answered is not None and answered.cut:
-                counter.note(f"glassformer: text {number} is longer than the model reads: cut")
+                counter.note(say("run cut", number=number))
             if answered is not None and model.knows_nothing_of(line):
-                counter.note(
-                    f"glassformer: {model.name} knows no word or letter of text {number}: "
-                    "its answer means nothing"
-                )
+                counter.note(say("run knows nothing", model=model.name, number=number))
             counter.count()
 
 
@@ -48,7 +49,7 @@ class _Typed:
     """Lines that a person types: each is answered before the next is read."""
 
     def __iter__(self) -> Iterator[str]:
-        sys.stderr.write("one text a line; end with Ctrl-D\n")
+        sys.stderr.write(f"{say('run typing')}\n")
         yield from _stdin()
 
 
@@ -79,9 +80,7 @@ def _stdin() -> Iterator[str]:
             end = (end + newest)[-_END:]
         line = (beginning + end).removesuffix("\n").removesuffix("\r")
         if _NOT_UTF8.search(line):
-            sys.stderr.write(
-                f"glassformer: line {number} is not UTF-8: what could not be read became \ufffd\n"
-            )
+            sys.stderr.write(f"{say('run not UTF-8', number=number)}\n")
             line = line.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
         yield line
 

@@ -93,5 +93,8 @@ def refuse(model: "Model", *groups: Options) -> None:
     """An option of another kind of model is a mistake, not something to ignore."""
     for name in (name for group in groups for name in group.given()):
         raise ConfigError(
-            f"--{name.replace('_', '-')} does not fit {model.name}, which can {model.task}"
+            "--{option} does not fit {name}, which can {what}",
+            option=name.replace("_", "-"),
+            name=model.name,
+            what=model.task,
         )

@@ -97,7 +97,9 @@ class Catalogue:
             card for name, folder in self._folders.items() if (card := _card(name, folder))
         ]
         if chosen is not None and not self.cards:
-            raise CheckpointError(f"{chosen} is no model that reads text: it cannot be explored")
+            raise CheckpointError(
+                "{chosen} is no model that reads text: it cannot be explored", chosen=chosen
+            )
 
     def folder(self, name: str) -> Path:
         """The folder of a model on a card."""

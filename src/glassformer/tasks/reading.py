@@ -37,11 +37,13 @@ def texts_of(texts: Iterable[str]) -> list[str]:
     if isinstance(texts, str):
         raise InputError("expected several texts, received one string; put it in a list")
     if not isinstance(texts, Iterable):
-        raise InputError(f"expected a list of texts, received {type(texts).__name__}")
+        raise InputError("expected a list of texts, received {kind}", kind=type(texts).__name__)
     given = list(texts)
     for number, text in enumerate(given):
         if not isinstance(text, str):
-            raise InputError(f"text {number} is no string but {type(text).__name__}")
+            raise InputError(
+                "text {number} is no string but {kind}", number=number, kind=type(text).__name__
+            )
     return given
 
 
@@ -79,7 +81,9 @@ def read_texts(checkpoint: Checkpoint, texts: Sequence[str]) -> list[Read]:
     for number, ids in enumerate(tokenizer.encode_batch(texts)):
         if not ids:
             raise InputError(
-                f"text {number} is empty: there is nothing to read in {texts[number]!r:.40}"
+                "text {number} is empty: there is nothing to read in {text!r:.40}",
+                number=number,
+                text=texts[number],
             )
         read.append(Read(cut_ids(ids, max_len, cut), len(ids) > max_len))
     return read
