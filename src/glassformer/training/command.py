@@ -20,7 +20,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from glassformer.errors import ConfigError, GlassformerError, UnknownNameError
+from glassformer.errors import ConfigError, Fragment, GlassformerError, UnknownNameError
+from glassformer.language import chosen_language, message_of, speak, words
 from glassformer.training.config import RunConfig
 from glassformer.training.folder import RunFolder
 from glassformer.training.plot import check_drawing, plot_run
@@ -29,6 +30,8 @@ from glassformer.training.recipes import RECIPES, recipe
 from glassformer.training.settings import changed, from_arguments, from_file
 
 __all__ = ["configure", "execute", "main"]
+
+say = words("glassformer.training.progress")
 
 # Short names of settings, for what nearly every user of them sets.
 _SHORT = {
@@ -68,7 +71,10 @@ def configure(
         changes = from_file(Path(config_file))
         if changes.get("recipe", name) != name:
             raise ConfigError(
-                f"{config_file} is a config of the recipe {changes['recipe']}, not of {name}"
+                "{config_file} is a config of the recipe {other}, not of {name}",
+                config_file=config_file,
+                other=changes["recipe"],
+                name=name,
             )
         config = changed(config, _as_meant(changes), config_file)
     return changed(config, _as_meant(from_arguments(settings)))
@@ -117,9 +123,9 @@ def execute(arguments: Sequence[str], watcher: Watcher | None = None) -> None:
     sys.stdout.write(json.dumps(asdict(result) | {"folder": str(result.folder)}) + "\n")
     sys.stdout.flush()
     if "--plot" in request.flags:
-        sys.stderr.write(f"the run as a picture: {plot_run(folder)}\n")
+        sys.stderr.write(f"{say('plot', file=plot_run(folder))}\n")
     if config.kind == "transformer" and config.data.problem.startswith(_ANSWERABLE):
-        sys.stderr.write(f'to use it: glassformer run {shlex.quote(str(folder))} "…"\n')
+        sys.stderr.write(f"{say('use', folder=shlex.quote(str(folder)))}\n")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -128,6 +134,7 @@ def main(arguments: Sequence[str]) -> int:
         sys.stdout.write(f"{__doc__}\nRECIPE is one of {', '.join(RECIPES)}.\n")
         return 0
     try:
+        speak(chosen_language())
         execute(arguments)
     except (ConfigError, UnknownNameError) as error:
         return _fail(error, 2)
@@ -141,7 +148,7 @@ def main(arguments: Sequence[str]) -> int:
 def _parse(arguments: Sequence[str]) -> _Request:
     """The recipe, our options, and everything else as settings."""
     if not arguments or arguments[0].startswith("-"):
-        raise ConfigError(f"name a recipe first: {', '.join(RECIPES)}")
+        raise ConfigError("name a recipe first: {names}", names=", ".join(RECIPES))
     request = _Request(arguments[0])
     rest = iter(arguments[1:])
     for argument in rest:
@@ -150,12 +157,12 @@ def _parse(arguments: Sequence[str]) -> _Request:
             request.flags.add(argument)
             continue
         if not argument.startswith("--"):
-            raise ConfigError(f"expected --section.key value, got {argument!r}")
+            raise ConfigError("expected --section.key value, got {argument!r}", argument=argument)
         if "." not in key and key not in _OPTIONS:
             raise UnknownNameError("option", key, _OPTIONS)
         given = value if equals else next(rest, None)
         if given is None or (key in _VALUES and not given):
-            raise ConfigError(f"{key} needs a value")
+            raise ConfigError("{key} needs a value", key=key)
         if key in _VALUES:
             request.values[key] = given
         else:
@@ -165,11 +172,14 @@ def _parse(arguments: Sequence[str]) -> _Request:
 
 def _how_to_go_on(recipe: str, folder: RunFolder) -> str:
     if folder.never_began():
-        return "interrupted before the first update; the same command starts again"
-    out = shlex.quote(str(folder.path))
-    return f"interrupted; to go on: glassformer train {recipe} --out {out} --resume"
+        return Fragment.of("interrupted before the first update; the same command starts again")
+    return Fragment.of(
+        "interrupted; to go on: glassformer train {recipe} --out {out} --resume",
+        recipe=recipe,
+        out=shlex.quote(str(folder.path)),
+    )
 
 
 def _fail(error: BaseException, code: int) -> int:
-    sys.stderr.write(f"glassformer: {' '.join(str(error).split())}\n")
+    sys.stderr.write(f"glassformer: {message_of(error)}\n")
     return code

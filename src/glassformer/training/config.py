@@ -98,13 +98,20 @@ class DataConfig:
             value = getattr(self, name)
             top = 1.0 if name == "share" else 0.99
             if not 0 <= value <= top:
-                raise ConfigError(f"data.{name} must be from 0 to {top}, got {value}")
+                raise ConfigError(
+                    "data.{name} must be from 0 to {top}, got {value}",
+                    name=name,
+                    top=top,
+                    value=value,
+                )
         if self.share == 0:
             raise ConfigError("data.share must be above 0")
         if (self.max_tokens is None) == (self.batch_size is None):
             raise ConfigError(
                 "set one of data.max_tokens and data.batch_size and the other to none, got "
-                f"{self.max_tokens} and {self.batch_size}"
+                "{max_tokens} and {batch_size}",
+                max_tokens=self.max_tokens,
+                batch_size=self.batch_size,
             )
         _at_least_one(self, "data", "vocab_size", "max_len", "bucket_width", "pad_multiple")
         _at_least_one(self, "data", "max_tokens", "batch_size")
@@ -139,14 +146,24 @@ class OptimiserConfig:
         _check_finite(self, "optimiser")
         for name in ("lr", "muon_lr", "eps"):
             if getattr(self, name) <= 0:
-                raise ConfigError(f"optimiser.{name} must be above 0, got {getattr(self, name)}")
+                raise ConfigError(
+                    "optimiser.{name} must be above 0, got {value}",
+                    name=name,
+                    value=getattr(self, name),
+                )
         for name in ("beta1", "beta2", "label_smoothing"):
             if not 0 <= getattr(self, name) < 1:
-                raise ConfigError(f"optimiser.{name} must be in [0, 1), got {getattr(self, name)}")
+                raise ConfigError(
+                    "optimiser.{name} must be in [0, 1), got {value}",
+                    name=name,
+                    value=getattr(self, name),
+                )
         for name in ("weight_decay", "clip", "agreement"):
             if getattr(self, name) < 0:
                 raise ConfigError(
-                    f"optimiser.{name} must not be negative, got {getattr(self, name)}"
+                    "optimiser.{name} must not be negative, got {value}",
+                    name=name,
+                    value=getattr(self, name),
                 )
 
 
@@ -164,9 +181,11 @@ class ScheduleConfig:
     def __post_init__(self) -> None:
         _check_finite(self, "schedule")
         if self.warmup < 0:
-            raise ConfigError(f"schedule.warmup must not be negative, got {self.warmup}")
+            raise ConfigError(
+                "schedule.warmup must not be negative, got {warmup}", warmup=self.warmup
+            )
         if not 0 <= self.floor <= 1:
-            raise ConfigError(f"schedule.floor must be from 0 to 1, got {self.floor}")
+            raise ConfigError("schedule.floor must be from 0 to 1, got {floor}", floor=self.floor)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,17 +241,21 @@ class LoopConfig:
         _at_least_one(self, "loop", "steps", "accumulate", "evaluate_every", "patience")
         _at_least_one(self, "loop", "save_every", "keep", "log_every", "beam")
         if self.least_steps < 0:
-            raise ConfigError(f"loop.least_steps must not be negative, got {self.least_steps}")
+            raise ConfigError(
+                "loop.least_steps must not be negative, got {least_steps}",
+                least_steps=self.least_steps,
+            )
         if self.epochs <= 0:
-            raise ConfigError(f"loop.epochs must be above 0, got {self.epochs}")
+            raise ConfigError("loop.epochs must be above 0, got {epochs}", epochs=self.epochs)
         if not 0 <= self.average < 1:
-            raise ConfigError(f"loop.average must be in [0, 1), got {self.average}")
+            raise ConfigError("loop.average must be in [0, 1), got {average}", average=self.average)
         if self.length_penalty < 0:
             raise ConfigError(
-                f"loop.length_penalty must not be negative, got {self.length_penalty}"
+                "loop.length_penalty must not be negative, got {length_penalty}",
+                length_penalty=self.length_penalty,
             )
         if not 0 <= self.seed < 2**63:  # torch takes a signed number of 64 bits
-            raise ConfigError(f"loop.seed must be from 0 to 2**63 - 1, got {self.seed}")
+            raise ConfigError("loop.seed must be from 0 to 2**63 - 1, got {seed}", seed=self.seed)
 
     def updates(self, per_epoch: int) -> tuple[int, int]:
         """How many there are, and how many lie between two evaluations."""
@@ -269,13 +292,29 @@ def _check_finite(config: object, section: str) -> None:
     """Comparisons with nan are all false, so that it would pass for any number."""
     for name, value in vars(config).items():
         if isinstance(value, float) and not math.isfinite(value):
-            raise ConfigError(f"{section}.{name} must be a finite number, got {value}")
+            raise ConfigError(
+                "{section}.{name} must be a finite number, got {value}",
+                section=section,
+                name=name,
+                value=value,
+            )
 
 
 def _at_least_one(config: object, section: str, *names: str) -> None:
     for name in names:
         value = getattr(config, name)
         if value is not None and value < 1:
-            raise ConfigError(f"{section}.{name} must be at least 1, got {value}")
+            raise ConfigError(
+                "{section}.{name} must be at least 1, got {value}",
+                section=section,
+                name=name,
+                value=value,
+            )
         if value is not None and value >= _TOO_LARGE:
-            raise ConfigError(f"{section}.{name} must be below {_TOO_LARGE:,}, got {value:,}")
+            raise ConfigError(
+                "{section}.{name} must be below {too_large:,}, got {value:,}",
+                section=section,
+                name=name,
+                too_large=_TOO_LARGE,
+                value=value,
+            )

@@ -30,7 +30,9 @@ def check_fit(config: "RunConfig") -> None:
     _check_data(config)
     for name in ("agreement", "label_smoothing"):
         if getattr(config.optimiser, name) and config.data.problem == "rate-movielens":
-            raise ConfigError(f"optimiser.{name} is for probabilities; ratings are numbers")
+            raise ConfigError(
+                "optimiser.{name} is for probabilities; ratings are numbers", name=name
+            )
     if config.loop.sharding == "fsdp" and config.optimiser.kind == "muon":
         raise ConfigError(
             "muon works on whole matrices, and loop.sharding = fsdp cuts them: "
@@ -44,20 +46,31 @@ def _check_answer(config: "RunConfig") -> None:
     architecture, others = _ANSWERS.get(problem) or _ANSWERS[problem.partition("-")[0]]
     if kind == "transformer" and config.model.architecture != architecture:
         raise ConfigError(
-            f"data.problem {problem} needs model.architecture {architecture}, "
-            f"got {config.model.architecture}"
+            "data.problem {problem} needs model.architecture {architecture}, got {other}",
+            problem=problem,
+            architecture=architecture,
+            other=config.model.architecture,
         )
     if kind != "transformer" and kind not in others:
         possible = " or ".join(("transformer", *others))
-        raise ConfigError(f"data.problem {problem} needs kind {possible}, got {kind}")
+        raise ConfigError(
+            "data.problem {problem} needs kind {possible}, got {kind}",
+            problem=problem,
+            possible=possible,
+            kind=kind,
+        )
 
 
 def _check_data(config: "RunConfig") -> None:
     problem = config.data.problem
     is_of_texts = problem != "classify-digits" and problem.startswith(("classify", "mask"))
     if config.data.share < 1 and not (is_of_texts or problem.startswith("translate")):
-        raise ConfigError(f"data.share is for single texts and pairs; {problem} has neither")
+        raise ConfigError(
+            "data.share is for single texts and pairs; {problem} has neither", problem=problem
+        )
     if config.data.word_dropout and not (is_of_texts and problem.startswith("classify")):
-        raise ConfigError(f"data.word_dropout is for classifiers of texts, not for {problem}")
+        raise ConfigError(
+            "data.word_dropout is for classifiers of texts, not for {problem}", problem=problem
+        )
     if problem.startswith("mask") and not config.data.hidden:
         raise ConfigError("data.hidden must be above 0: without hidden words nothing is learnt")

@@ -26,6 +26,7 @@ from glassformer.training.position import Position, Tally
 from glassformer.training.problems import Problem
 from glassformer.training.processes import Processes
 from glassformer.training.progress import Reporter
+from glassformer.training.progress import say as progress
 from glassformer.training.schedule import learning_rate_share
 from glassformer.training.sharding import all_whole, cut_like, fill
 from glassformer.training.state import (
@@ -131,7 +132,7 @@ class Trainer:
             if stop:
                 raise KeyboardInterrupt
             if self._is_out_of_patience():
-                self.reporter.line(f"no better score for {position.n_worse} evaluations: stopped")
+                self.reporter.line(progress("stopped", n=position.n_worse))
                 if not due_to_save:
                     self.save()
                 break
@@ -225,9 +226,7 @@ class Trainer:
             seed_random(hash((self.config.loop.seed, state.step, rank)))
         if n_now != len(saved):
             self.reporter.line(
-                f"this state was saved by {_processes(len(saved))} and is resumed by "
-                f"{_processes(n_now)}: the updates have the same examples, but other dropout masks "
-                "and another rounding, so the weights will not be the same to the last bit"
+                progress("processes", before=_processes(len(saved)), now=_processes(n_now))
             )
 
     def _check_seed(self, state: State) -> None:
@@ -322,9 +321,8 @@ class Trainer:
             seconds = time.perf_counter() - started
             self.folder.log({"step": self.position.step, **record, "evaluation_seconds": seconds})
             numbers = "  ".join(f"{name} {value:.4f}" for name, value in scores.values.items())
-            self.reporter.line(
-                f"step {self.position.step}  {self.position.seconds:.0f} s  validation: {numbers}"
-            )
+            step, seconds = self.position.step, self.position.seconds
+            self.reporter.line(progress("validation", step=step, seconds=seconds, numbers=numbers))
 
     def _compare(self, scores: Scores) -> None:
         position = self.position
@@ -338,4 +336,4 @@ class Trainer:
 
 
 def _processes(n: int) -> str:
-    return "1 process" if n == 1 else f"{n} processes"
+    return progress("one process") if n == 1 else progress("several processes", n=n)

@@ -58,7 +58,9 @@ def _records(metrics: Path) -> list[dict[str, Any]]:
     try:
         records = [record.data for record in records_in(metrics.read_bytes())]
     except OSError as error:
-        raise DataError(f"cannot read {metrics}: {error.strerror}") from None
+        raise DataError(
+            "cannot read {metrics}: {reason}", metrics=metrics, reason=error.strerror
+        ) from None
     if not records:
-        raise DataError(f"{metrics} is empty: there is nothing to draw")
+        raise DataError("{metrics} is empty: there is nothing to draw", metrics=metrics)
     return records

@@ -9,7 +9,11 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from glassformer.language import words
+
 __all__ = ["PlainReporter", "Reporter", "make_reporter", "score_text"]
+
+say = words(__name__)
 
 
 class Reporter:
@@ -53,7 +57,8 @@ class PlainReporter(Reporter):
         self._last = now
         first, since = self._started
         left = (now - since) / max(1, step - first) * (self._total - step)
-        self.line(f"step {step}/{self._total}  {score_text(facts)}  {_clock(left)} left")
+        shown = {"step": step, "total": self._total, "facts": score_text(facts)}
+        self.line(say("step", clock=_clock(left), **shown))
 
     def line(self, text: str) -> None:
         """To stderr."""

@@ -31,6 +31,7 @@ from glassformer.training.others import KINDS
 from glassformer.training.problems import Problem, prepare
 from glassformer.training.processes import Processes, choose_device
 from glassformer.training.progress import Reporter
+from glassformer.training.progress import say as progress
 from glassformer.training.reference import command_of
 from glassformer.training.state import seed_random
 from glassformer.training.watching import announced
@@ -77,9 +78,10 @@ def train(
             if not _is_lack_of_memory(error):
                 raise
             raise TrainingError(
-                f"{device.type} has too little memory for this run: raise loop.accumulate, or "
-                "lower data.batch_size (data.max_tokens), data.max_len or the model's sizes; "
-                "states that were saved are whole"
+                "{type} has too little memory for this run: raise loop.accumulate, or lower "
+                "data.batch_size (data.max_tokens), data.max_len or the model's sizes; states "
+                "that were saved are whole",
+                type=device.type,
             ) from error
 
 
@@ -142,14 +144,18 @@ def _follow(config: RunConfig, folder: RunFolder, resume: bool, where: _Where) -
     if resume:
         taken_up = trainer.resume()
         say.line(
-            _where_it_goes_on(trainer)
-            if taken_up
-            else f"no state in {folder.states} to go on from: from the start"
+            _where_it_goes_on(trainer) if taken_up else progress("no state", folder=folder.states)
         )
     about = _about(config, problem, model, device, processes)
     say.line(
-        f"{config.recipe}: {len(problem.train):,} examples, {about['parameters']:,} parameters, "
-        f"{device.type}, {trainer.total:,} updates at most"
+        progress(
+            "begins",
+            recipe=config.recipe,
+            examples=len(problem.train),
+            parameters=about["parameters"],
+            device=device.type,
+            updates=trainer.total,
+        )
     )
     if processes.is_first:
         if goes_on:  # not before: settings that the run cannot go on with must not replace its own
@@ -171,8 +177,8 @@ def _follow(config: RunConfig, folder: RunFolder, resume: bool, where: _Where) -
 def _where_it_goes_on(trainer: Trainer) -> str:
     step, total = trainer.position.step, trainer.total
     if step < total:
-        return f"going on at step {step} of {total}"
-    return f"the run has made {step} updates already, {total} were asked for: none is left to make"
+        return progress("goes on", step=step, total=total)
+    return progress("nothing left", step=step, total=total)
 
 
 def _first(
@@ -183,7 +189,7 @@ def _first(
         return None
     inside = folder.first
     if not inside.model.is_dir():
-        where.say.line(f"first the run {config.first.recipe}, in {inside.path}")
+        where.say.line(progress("first", recipe=config.first.recipe, folder=inside.path))
         _train(config.first, inside, resume, where)
         where.processes.wait()
     else:
@@ -203,8 +209,10 @@ def _check_folder(folder: RunFolder, config: RunConfig, resume: bool) -> None:
         folder.check_ours()
     elif (there := folder.read_config()).recipe != config.recipe:
         raise TrainingError(
-            f"{folder.path} holds a run of the recipe {there.recipe}, not of {config.recipe}; "
-            "choose another folder"
+            "{path} holds a run of the recipe {recipe}, not of {other}; choose another folder",
+            path=folder.path,
+            recipe=there.recipe,
+            other=config.recipe,
         )
 
 
@@ -248,12 +256,12 @@ def _finish(
     model = trainer.final_model()
     beam = _final_beam(trainer.config)
     if trainer.kept_step != trainer.position.step:
-        where.say.line(f"the best weights are those of update {trainer.kept_step}")
+        where.say.line(progress("best", step=trainer.kept_step))
     held_out = dict(trainer.problem.tests)
     if trainer.problem.valid is not None:
         held_out = {"validation": trainer.problem.valid, **held_out}
     if not held_out:
-        where.say.line("no example is held out, so there is no score")
+        where.say.line(progress("not held out"))
     scores: dict[str, dict[str, float]] = {}
     signatures: dict[str, str] = {}
     for name, part in held_out.items():
@@ -261,9 +269,9 @@ def _finish(
         scores[name] = result.values
         signatures |= result.signatures
         numbers = "  ".join(f"{key} {value:.4f}" for key, value in result.values.items())
-        how = f" (beam of {beam.size})" if trainer.problem.task == "translate" else ""
+        key = "score of beams" if trainer.problem.task == "translate" else "score"
         if trainer.processes.is_first:
-            where.say.line(f"{name}{how}: {numbers}")
+            where.say.line(progress(key, name=name, beams=beam.size, numbers=numbers))
     if not trainer.processes.is_first:
         return scores
     facts = about | {

@@ -38,7 +38,11 @@ def changed(config: T, changes: Mapping[str, Any], source: str = "") -> T:
         for section in sections:
             place = place.setdefault(section, {})
             if not isinstance(place, dict):
-                raise ConfigError(f"{section} is set as a whole; it cannot have {name} as well")
+                raise ConfigError(
+                    "{section} is set as a whole; it cannot have {name} as well",
+                    section=section,
+                    name=name,
+                )
         place[last] = value
     result: T = _replaced(config, tree, "")
     return result
@@ -50,11 +54,11 @@ def from_arguments(arguments: Sequence[str]) -> dict[str, str]:
     rest = iter(arguments)
     for argument in rest:
         if not argument.startswith("--"):
-            raise ConfigError(f"expected --section.key value, got {argument!r}")
+            raise ConfigError("expected --section.key value, got {argument!r}", argument=argument)
         name, equals, value = argument[2:].partition("=")
         given = value if equals else next(rest, None)
         if given is None:
-            raise ConfigError(f"--{name} needs a value")
+            raise ConfigError("--{name} needs a value", name=name)
         changes[name] = given
     return changes
 
@@ -66,9 +70,14 @@ def from_file(path: Path) -> dict[str, Any]:
         text = content.decode("utf-8-sig")  # Windows' editors write a mark
         data = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{path} is not {path.suffix[1:].upper() or 'TOML'}: {error}") from None
+        raise ConfigError(
+            "{path} is not {format}: {error}",
+            path=path,
+            format=path.suffix[1:].upper() or "TOML",
+            error=error,
+        ) from None
     if not isinstance(data, dict):
-        raise ConfigError(f"{path} must hold sections with settings")
+        raise ConfigError("{path} must hold sections with settings", path=path)
     return dict(_flat(data, ""))
 
 
@@ -103,7 +112,9 @@ def restored(cls: type[T], data: Mapping[str, Any], where: str = "config") -> T:
         )
     missing = [field.name for field in fields(cast(Any, cls)) if _is_required(field, data)]
     if missing:
-        raise ConfigError(f"{where} lacks {missing[0]!r}, which every config has")
+        raise ConfigError(
+            "{where} lacks {missing!r}, which every config has", where=where, missing=missing[0]
+        )
     return cls(**values)
 
 
@@ -143,7 +154,9 @@ def _converted(value: Any, hint: Any, where: str) -> Any:
         except (TypeError, ValueError, OverflowError):  # a whole number that no float can hold
             continue
     wanted = " or ".join(_in_words(option) for option in _options(hint))
-    raise ConfigError(f"{where} must be {wanted}, got {value!r}")
+    raise ConfigError(
+        "{where} must be {wanted}, got {value!r}", where=where, wanted=wanted, value=value
+    )
 
 
 def _options(hint: Any) -> list[Any]:

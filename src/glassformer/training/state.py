@@ -83,8 +83,11 @@ def save_state(folder: Path, state: State, keep: int) -> None:
         write_whole(folder / f"{name}.json", json.dumps(facts, indent=1).encode())
     except OSError as error:
         raise TrainingError(
-            f"cannot save the state of step {state.step} to {folder}: {error.strerror}; "
-            "the states saved before are whole"
+            "cannot save the state of step {step} to {folder}: {reason}; the states saved "
+            "before are whole",
+            step=state.step,
+            folder=folder,
+            reason=error.strerror,
         ) from error
     others = [path for path in state_files(folder) if path.stem != name]
     earlier = [path for path in others if path.stem < name]
@@ -105,7 +108,11 @@ def newest_state(folder: Path, report: Callable[[str], None]) -> State | None:
             report(f"{path} is damaged ({error}); the state before it is used")
             damaged += 1
     if damaged:
-        raise TrainingError(f"all {damaged} states in {folder} are damaged: start the run again")
+        raise TrainingError(
+            "all {damaged} states in {folder} are damaged: start the run again",
+            damaged=damaged,
+            folder=folder,
+        )
     return None
 
 
