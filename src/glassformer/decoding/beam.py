@@ -59,7 +59,9 @@ class Beam:
         expect_number(self.length_penalty, "length_penalty")
         if not 1 <= self.size <= MOST_RIVALS:
             raise ConfigError(
-                f"the beam must hold from 1 to {MOST_RIVALS:,} continuations, got {self.size:,}"
+                "the beam must hold from 1 to {most_rivals:,} continuations, got {size:,}",
+                most_rivals=MOST_RIVALS,
+                size=self.size,
             )
         if not 1 <= self.n_best <= self.size:
             raise ConfigError(
@@ -68,13 +70,18 @@ class Beam:
             )
         if not abs(self.length_penalty) <= _STRONGEST:  # not a number is refused, too
             raise ConfigError(
-                f"length_penalty must be from {-_STRONGEST:g} to {_STRONGEST:g}, "
-                f"got {self.length_penalty:g}"
+                "length_penalty must be from {least:g} to {strongest:g}, got {length_penalty:g}",
+                least=-_STRONGEST,
+                strongest=_STRONGEST,
+                length_penalty=self.length_penalty,
             )
         for name, choices in (("penalty", ("power", "gnmt")), ("stop", ("best", "first", "exact"))):
             if getattr(self, name) not in choices:
                 raise ConfigError(
-                    f"{name} must be {' or '.join(map(repr, choices))}, got {getattr(self, name)!r}"
+                    "{name} must be {names}, got {value!r}",
+                    name=name,
+                    names=" or ".join(map(repr, choices)),
+                    value=getattr(self, name),
                 )
 
     def score(self, total: float, length: int) -> float:

@@ -57,9 +57,11 @@ class Stop:
     def __post_init__(self) -> None:
         short = [n for n in self.max_new if n < 1]
         if short:
-            raise ConfigError(f"at least one token must be produced, got max_new {short[0]}")
+            raise ConfigError(
+                "at least one token must be produced, got max_new {short}", short=short[0]
+            )
         if max(self.max_new, default=1) >= 2**63:  # lengths are compared as integers of 64 bits
-            raise ConfigError(f"max_new must be below 2**63, got {max(self.max_new)}")
+            raise ConfigError("max_new must be below 2**63, got {most}", most=max(self.max_new))
 
     @classmethod
     def after(cls, end: int | None, max_new: int | Sequence[int], n_texts: int) -> "Stop":
@@ -67,6 +69,8 @@ class Stop:
         limits = (max_new,) * n_texts if isinstance(max_new, int) else tuple(max_new)
         if len(limits) != n_texts:
             raise ConfigError(
-                f"expected one max_new for each of {n_texts} texts, got {len(limits)}"
+                "expected one max_new for each of {n_texts} texts, got {n_limits}",
+                n_texts=n_texts,
+                n_limits=len(limits),
             )
         return cls(end, limits)
