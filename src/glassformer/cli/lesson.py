@@ -32,8 +32,6 @@ def lesson(
 ) -> None:
     """Walk through a worked example in numbered steps; without a name, list the lessons."""
     from glassformer.lessons.walks import LESSONS, make_lesson
-    from glassformer.lessons.walks.rendering import write_lesson
-    from glassformer.lessons.walks.switches import switches
 
     figures = to == "svg" or (output is not None and output.suffix == ".svg")
     if off and (name != "switches" or figures):
@@ -58,6 +56,9 @@ def lesson(
     if chosen == "xlsx" and output is None:
         raise ConfigError("a workbook needs a file: -o FILE.xlsx")
     check_place(output)
+    from glassformer.lessons.walks.rendering import write_lesson
+    from glassformer.lessons.walks.switches import switches
+
     made = switches(spoken(), off) if off else make_lesson(name, spoken())
     if output is not None:
         write_lesson(made, chosen or "terminal", output)

@@ -8,30 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, TypeAlias
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.errors import ConfigError, UnknownNameError
+from glassformer.language import Bilingual, Language
 from glassformer.lessons.formulas.tree import Node
 from glassformer.lessons.formulas.values import Array, Numbers, Words, exactly
 
 __all__ = ["Bilingual", "Digits", "Example", "Language", "Quotation", "Step"]
-
-Language: TypeAlias = Literal["en", "zh"]
-
-
-@dataclass(frozen=True)
-class Bilingual:
-    """A text in English and in Chinese."""
-
-    en: str
-    zh: str
-
-    def say(self, language: Language) -> str:
-        """The text in one of the two languages."""
-        return self.zh if language == "zh" else self.en
 
 
 @dataclass(frozen=True, eq=False)
