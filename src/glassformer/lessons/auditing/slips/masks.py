@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator
 
+from glassformer.language import words
 from glassformer.lessons.auditing.slips.slip import Part, Scene
-from glassformer.lessons.example import Bilingual
 from glassformer.lessons.formulas.tree import Call, Node, Partly, call
 
 __all__ = ["mask_after_softmax", "mask_by_zero", "no_mask", "other_triangle"]
+
+say = words("glassformer.lessons.auditing.audit")
 
 
 def mask_by_zero(node: Node, scene: Scene) -> Iterator[Part]:
@@ -14,7 +16,7 @@ def mask_by_zero(node: Node, scene: Scene) -> Iterator[Part]:
     del scene
     if isinstance(node, Call) and node.function == "mask":
         scores, allowed = node.arguments
-        detail = Bilingual("hidden scores are 0, not −∞", "被掩盖的分数写成 0，应为 −∞")
+        detail = say.both("hidden scores are 0, not −∞")
         yield call("where", allowed, scores, 0.0), detail
 
 
@@ -22,7 +24,7 @@ def no_mask(node: Node, scene: Scene) -> Iterator[Part]:
     """The scores as if nothing were hidden."""
     if isinstance(node, Call) and node.function == "mask":
         scores = node.arguments[0]
-        yield scores, scene.tell("{x} unmasked", "{x} 没有加掩码", x=scores)
+        yield scores, scene.tell("{x} unmasked", x=scores)
 
 
 def mask_after_softmax(node: Node, scene: Scene) -> Iterator[Part]:
@@ -36,10 +38,7 @@ def mask_after_softmax(node: Node, scene: Scene) -> Iterator[Part]:
     if isinstance(masked, Call) and masked.function == "mask":
         scores, allowed = masked.arguments
         weights = Call("softmax", (scores,), node.keywords, node.column)
-        detail = Bilingual(
-            "hidden weights set to 0 after the softmax: a row no longer adds up to 1",
-            "先做 softmax，再把被掩盖的权重置 0，每行之和不再是 1",
-        )
+        detail = say.both("hidden weights set to 0 after the softmax: a row no longer adds up to 1")
         yield call("where", allowed, weights, 0.0), detail
 
 
@@ -47,5 +46,5 @@ def other_triangle(node: Node, scene: Scene) -> Iterator[Part]:
     """The past hidden and the future seen."""
     del scene
     if isinstance(node, Call) and node.function == "causal":
-        detail = Bilingual("the past is hidden, the future is seen", "掩盖了过去，却看到了未来")
+        detail = say.both("the past is hidden, the future is seen")
         yield call("opposite", node), detail
