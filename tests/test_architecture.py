@@ -148,7 +148,7 @@ def test_parts_without_arithmetic_do_not_import_torch() -> None:
     code = (
         "import sys, glassformer, glassformer.text, glassformer.cli, glassformer.nn.config\n"
         "import glassformer.training.recipes, glassformer.data.corpora\n"
-        "import glassformer.checkpoint.places\n"
+        "import glassformer.checkpoint.places, glassformer.language, glassformer.lessons.walks\n"
         "assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -156,7 +156,10 @@ def test_parts_without_arithmetic_do_not_import_torch() -> None:
 
 LAZY = [
     "glassformer",
-    *(f"glassformer.{part}" for part in ("nn", "data", "training", "checkpoint")),
+    *(
+        f"glassformer.{part}"
+        for part in ("nn", "data", "training", "checkpoint", "lessons", "lessons.walks")
+    ),
 ]
 
 

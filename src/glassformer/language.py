@@ -67,7 +67,7 @@ def spoken() -> Language:
 
 @dataclass(frozen=True)
 class Bilingual:
-    """A text in English and in Chinese."""
+    """A text in both languages."""
 
     en: str
     zh: str
@@ -99,10 +99,15 @@ class Words(Mapping[str, Bilingual]):
         self.file = file
 
     @cached_property
-    def _texts(self) -> dict[str, Bilingual]:
+    def data(self) -> dict[str, Any]:
+        """The file as it is parsed: it may hold other data beside text."""
         import tomllib
 
-        return dict(_leaves(tomllib.loads(self.file.read_text(encoding="utf-8"))))
+        return tomllib.loads(self.file.read_text(encoding="utf-8"))
+
+    @cached_property
+    def _texts(self) -> dict[str, Bilingual]:
+        return dict(_leaves(self.data))
 
     def __getitem__(self, key: str) -> Bilingual:
         return self._texts[key]
@@ -138,6 +143,8 @@ def words(module: str) -> Words:
 
 def _leaves(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Bilingual]]:
     for key, entry in table.items():
+        if not isinstance(entry, dict):
+            continue
         if isinstance(entry.get("zh"), str):
             yield prefix + key, Bilingual(entry.get("en", prefix + key), entry["zh"])
         else:

@@ -3,7 +3,6 @@
 import json
 import math
 import re
-import string
 from dataclasses import replace
 
 import numpy as np
@@ -11,9 +10,9 @@ import pytest
 import torch
 
 from glassformer.errors import UnknownNameError
+from glassformer.language import Language
 from glassformer.lessons import load_example
 from glassformer.lessons.claims.group import stored_results
-from glassformer.lessons.example import Bilingual, Language
 from glassformer.lessons.walks import (
     LESSONS,
     Formula,
@@ -26,7 +25,7 @@ from glassformer.lessons.walks import (
 )
 from glassformer.lessons.walks.by_hand_model import by_hand_model
 from glassformer.lessons.walks.naming import _from_one, cell_name, shown_formula, tex
-from glassformer.lessons.walks.phrases import ROLES, TITLES, WORDS, Speaker
+from glassformer.lessons.walks.phrases import Speaker
 from glassformer.lessons.walks.rendering import lesson_text
 from glassformer.lessons.walks.roses import _one_head, _reading
 from glassformer.lessons.walks.switches import switches
@@ -48,28 +47,6 @@ def maps_of(made: Lesson, role: str) -> dict[str, HeatMap]:
         for part in step.parts
         if isinstance(part, HeatMap)
     }
-
-
-def placeholders(text: str) -> set[str]:
-    return {name for _, name, _, _ in string.Formatter().parse(text) if name is not None}
-
-
-ALL_PHRASES: dict[str, Bilingual] = {
-    f"{table_name}: {key}": phrase
-    for table_name, table in (
-        ("roles", ROLES), ("titles", TITLES), ("words", WORDS),
-        *((name, entry.phrases) for name, entry in LESSONS.items()),
-    )
-    for key, phrase in table.items()
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("key", ALL_PHRASES)
-def test_both_languages_have_every_phrase_with_the_same_placeholders(key: str) -> None:
-    phrase = ALL_PHRASES[key]
-    assert phrase.en.strip() and phrase.zh.strip()
-    assert placeholders(phrase.en) == placeholders(phrase.zh)
-    assert not CHINESE.search(phrase.en)
 
 
 @pytest.mark.parametrize("name", LESSONS)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
+from glassformer.language import Prose
 from glassformer.lessons.auditing.results import Audit, Verdict
 from glassformer.lessons.example import Language
 from glassformer.lessons.findings import Cell, Grid, counted, grids, rows
-from glassformer.lessons.prose import Prose
 from glassformer.lessons.wording import MARKS, VERDICT_MEANINGS, VERDICT_NAMES, WORDS
 
 if TYPE_CHECKING:

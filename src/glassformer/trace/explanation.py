@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from glassformer.language import spoken, words
 from glassformer.trace import text
 from glassformer.trace.cells import Cell, Terms, leaves, term_values
 from glassformer.trace.evaluate import Evaluation, Floats
@@ -32,6 +33,7 @@ from glassformer.trace.source import source_parts
 
 __all__ = ["NOT_REPRODUCED", "explain", "expression_data", "to_dict"]
 
+say = words(__name__)
 NOT_REPRODUCED = "this rule does not reproduce the stored number"
 
 
@@ -47,26 +49,27 @@ def explain(cell: Cell, depth: int, terms: int, digits: int) -> str:
 
 def _lines(cell: Cell, terms: int, digits: int) -> list[str]:
     if cell.is_unwritten:
-        return [f"{cell.name}: not yet written  ({cell.step.op})"]
+        return [say("unwritten", cell=cell.name, op=cell.step.op)]
     value = text.number(cell.value, digits)
     expression = cell.expression
-    what = cell.step.op if expression is not None else cell.role
+    what = cell.step.op if expression is not None else say(f"role {cell.role}")
     if cell.index in cell.step.pinned:
-        what = "set by an edit"
-    lines = [f"{cell.name} = {value}  ({what}{', expanded' if cell.step.expanded else ''})"]
+        what = say("edited")
+    lines = [f"{cell.name} = {value}  ({what}{say('expanded') if cell.step.expanded else ''})"]
     if expression is None:
         if cell.step.is_opaque and cell.index not in cell.step.pinned:
             operands = ", ".join(o.step.name if o.step else o.argument for o in cell.step.operands)
-            lines.append(f"  no rule for {cell.step.op}; made from {operands}")
+            lines.append(say("no rule", op=cell.step.op, operands=operands))
         return lines
     named: dict[int, Floats] = {}  # m is in every term of Z, and Z in several lines: once is enough
     again = Evaluation(expression, named=named)
     difference = again.relative_difference(float(cell.value), cell.step.dtype)
     sign = relation(difference, cell.step.dtype)
-    shown = text.numbers(expression, digits, terms, named)
+    phrases = text.Phrases(others=say["others"].say(spoken()), choice=say["choice"].say(spoken()))
+    shown = text.numbers(expression, digits, terms, named, phrases=phrases)
     lines.append(f"  {sign} {cell.formula}")
     if sign == "≠":
-        lines.append(f"  {NOT_REPRODUCED}: it gives {text.number(again.value, digits)}")
+        lines.append(say("not reproduced", value=text.number(again.value, digits)))
     if isinstance(expression, Entry):
         return lines  # a copy: the operand says the rest
     lines.append(f"  {sign} {shown}")
@@ -76,7 +79,7 @@ def _lines(cell: Cell, terms: int, digits: int) -> list[str]:
         lines.append(f"  {sign} {sums}")
     for symbol, (formula, numbers, part) in cell.definitions_in(expression, named).items():
         lines.append(f"  {symbol} = {formula} = {numbers} = {text.number(part, digits)}")
-    lines.append(f"  float64: {text.number(again.value, 9)}, relative difference {difference:.1e}")
+    lines.append(say("difference", value=text.number(again.value, 9), difference=difference))
     if cell.source is not None and cell.source.text:
         file = Path(cell.source.file).name
         lines.append(f"  {file}:{cell.source.number}: {cell.source.text}")
@@ -89,7 +92,7 @@ def _sum_line(total: float, values: npt.NDArray[np.float64], most: int, digits: 
         positive = float(values[values > 0].sum())
         negative = float(values[values < 0].sum())
         parts = f"{text.number(positive, digits)} − {text.number(-negative, digits)}"
-        return f"{parts} (positive and negative terms)"
+        return say("positive and negative", parts=parts)
     parts = " + ".join(
         f"({v})" if v.startswith("-") else v
         for v in (text.number(value, digits) for value in values.tolist())

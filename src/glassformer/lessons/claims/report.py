@@ -6,23 +6,12 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from glassformer.language import Language, Prose, words
 from glassformer.lessons.claims.catalogue import GROUPS, PROPERTIES
 from glassformer.lessons.claims.claim import Outcome, Verdict
-from glassformer.lessons.example import Bilingual, Language
-from glassformer.lessons.prose import Prose
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-
-__all__ = ["MARKS", "VERDICTS", "counted", "to_markdown", "to_terminal"]
-
-VERDICTS: dict[Verdict, Bilingual] = {
-    "holds": Bilingual("holds", "成立"),
-    "holds in part": Bilingual("holds in part", "部分成立"),
-    "fails": Bilingual("fails", "不成立"),
-    "not decidable here": Bilingual("not decidable here", "此处无法判定"),
-    "not measured yet": Bilingual("not measured yet", "尚未测量"),
-}
 
 MARKS: dict[Verdict, str] = {
     "holds": "✓",
@@ -40,49 +29,20 @@ _STYLES: dict[Verdict, str] = {
     "not measured yet": "dim",
 }
 
-_COLUMNS = (
-    Bilingual("id", "编号"),
-    Bilingual("claim", "说法"),
-    Bilingual("text", "文章"),
-    Bilingual("verdict", "结论"),
-    Bilingual("measured", "测得"),
-)
-
-_NOT_IN_SECONDS = Bilingual("{basis}, not seconds", "{basis}，而非耗时")
-_PROPERTIES_TITLE = Bilingual("Properties", "性质")
-_PROPERTY = Bilingual("property", "性质")
-_COMMAND = Bilingual("command", "命令")
-
-_TITLE = Bilingual("The claims of the texts, run", "各篇文章的说法，逐条运行")
-
-_INTRODUCTION = Bilingual(
-    "Written by `glassformer claims --to md`. Each claim is stated in our words and decided by an "
-    "experiment; `glassformer claims C31` runs one again, `glassformer claims B09` those behind a "
-    "property (listed at the end). Slow ones show a stored result with the command that made it. ",
-    "由 `glassformer claims --to md --lang zh` 生成。每条说法都用我们自己的话转述，并由实验判定；"
-    "`glassformer claims C31` 可重新运行一条，`glassformer claims B09` 运行一项性质背后的各条（见文"
-    "末）。耗时的实验给出已存结果及其命令。",
-)
-
-_TEXTS = Bilingual(
-    "Texts: 000 Transformers from scratch, 001 illustrated self-attention, "
-    "002 notes on “Attention is all you need”, 003 notes on Transformers from scratch, "
-    "004 Transformer by hand.",
-    "文章：000 从零实现 Transformer，001 图解自注意力，002《Attention is all you need》笔记，"
-    "003 从零实现 Transformer 的笔记，004 手算 Transformer。",
-)
+_COLUMNS = ("id", "claim", "text", "verdict", "measured")
+say = words(__name__)
+VERDICTS = {verdict: say[f"is {verdict}"] for verdict in MARKS}
 
 
 def counted(outcomes: Sequence[Outcome], language: Language) -> str:
     """How many claims have each verdict, in one line."""
     counts = Counter(outcome.verdict for outcome in outcomes)
-    colon, between = (": ", ", ") if language == "en" else ("：", "，")
     parts = [
-        f"{name.say(language)}{colon}{counts[verdict]}"
+        say.both("count", verdict=name, count=counts[verdict]).say(language)
         for verdict, name in VERDICTS.items()
         if counts[verdict]
     ]
-    return between.join(parts)
+    return say["comma"].say(language).join(parts)
 
 
 def _grouped(outcomes: Sequence[Outcome], language: Language) -> list[tuple[str, list[Outcome]]]:
@@ -101,8 +61,8 @@ def _verdict(outcome: Outcome, language: Language) -> str:
         return said
     basis = outcome.claim.seconds.basis.say(language)
     if outcome.taken_back:
-        basis = _NOT_IN_SECONDS.say(language).format(basis=basis)
-    return f"{said} ({basis})" if language == "en" else f"{said}（{basis}）"
+        basis = say.both("not in seconds", basis=basis).say(language)
+    return say.both("with basis", verdict=said, basis=basis).say(language)
 
 
 def to_terminal(outcomes: Sequence[Outcome], language: Language) -> RenderableType:
@@ -116,7 +76,9 @@ def to_terminal(outcomes: Sequence[Outcome], language: Language) -> RenderableTy
         table = Table(title=Text(title, "bold"), title_justify="left", expand=True)
         for heading, ratio in zip(_COLUMNS, (None, 3, None, None, 5), strict=True):
             widest = None if ratio else 15
-            table.add_column(heading.say(language), ratio=ratio, max_width=widest, overflow="fold")
+            table.add_column(
+                say[heading].say(language), ratio=ratio, max_width=widest, overflow="fold"
+            )
         for outcome in members:
             table.add_row(
                 Text(outcome.claim.id),
@@ -126,16 +88,16 @@ def to_terminal(outcomes: Sequence[Outcome], language: Language) -> RenderableTy
                 Prose(outcome.sentence(language)),
             )
         parts.append(table)
-    counts, texts = counted(outcomes, language), _TEXTS.say(language)
+    counts, texts = counted(outcomes, language), say["texts"].say(language)
     return Group(*parts, Prose(counts, "bold"), Prose(texts, "dim"))
 
 
 def to_markdown(outcomes: Sequence[Outcome], language: Language) -> str:
     """A page with one table a heading."""
-    introduction = _INTRODUCTION.say(language) + _TEXTS.say(language)
-    lines = [f"# {_TITLE.say(language)}", "", introduction, ""]
+    introduction = say["introduction"].say(language) + say["texts"].say(language)
+    lines = [f"# {say['title'].say(language)}", "", introduction, ""]
     lines += [counted(outcomes, language)]
-    headings = [heading.say(language) for heading in _COLUMNS]
+    headings = [say[heading].say(language) for heading in _COLUMNS]
     for title, members in _grouped(outcomes, language):
         lines += ["", f"## {title}", "", _pipes(headings), _pipes(["---"] * len(headings))]
         lines += [
@@ -159,9 +121,15 @@ def _properties(outcomes: Sequence[Outcome], language: Language) -> list[str]:
     shown = {id_: ids for id_, ids in PROPERTIES.items() if set(ids) <= set(known)}
     if not shown:
         return []
-    heads = [_PROPERTY.say(language), _COMMAND.say(language), _COLUMNS[1].say(language)]
-    lines = ["", f"## {_PROPERTIES_TITLE.say(language)}", "", _pipes(heads), _pipes(["---"] * 3)]
-    between = "; " if language == "en" else "；"
+    heads = [say[name].say(language) for name in ("property", "command", "claim")]
+    lines = [
+        "",
+        "## " + say["properties"].say(language),
+        "",
+        _pipes(heads),
+        _pipes(["---"] * 3),
+    ]
+    between = say["semicolon"].say(language)
     for id_, ids in shown.items():
         said = between.join(f"{one}: {known[one].says.say(language)}" for one in ids)
         lines.append(_pipes([id_, f"`glassformer claims {id_}`", said]))

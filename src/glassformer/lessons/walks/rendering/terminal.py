@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from glassformer.lessons.prose import Prose
+from glassformer.language import Prose
 from glassformer.lessons.walks.lesson import (
     Formula,
     HeatMap,

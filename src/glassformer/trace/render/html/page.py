@@ -25,7 +25,7 @@ from glassformer.trace.render.colours import CIVIDIS, DIVERGING, scale_of
 from glassformer.trace.render.data import little_endian
 from glassformer.trace.render.files import source_place
 from glassformer.trace.render.html.encoding import Encoder, encode_step
-from glassformer.trace.render.words import LANGUAGES, note_in, words_in
+from glassformer.trace.render.words import note_in, words_in
 from glassformer.trace.steps import Step
 from glassformer.trace.trace import Branch, Trace
 
@@ -62,17 +62,16 @@ def page_text(
     max_cells: int = MOST_CELLS,
 ) -> str:
     """The page of a trace; with `steps`, of these and what they read."""
-    words = words_in(lang)
+    words, tables = words_in(lang), {name: words_in(name) for name in ("en", "zh")}
     chosen = None if steps is None else [trace[name] for name in steps]
     contents = _Contents(trace, chosen, max_bytes, max_cells)
     data = {
         "lang": lang,
         "title": title,
-        "words": {name: dict(table) for name, table in LANGUAGES.items()},
+        "words": {name: dict(table) for name, table in tables.items()},
         "colours": {"signed": DIVERGING, "probability": CIVIDIS},
         "notes": {
-            name: [note_in(table, note) for note in trace.notes]
-            for name, table in LANGUAGES.items()
+            name: [note_in(table, note) for note in trace.notes] for name, table in tables.items()
         },
         "start": _start(trace, chosen).number,
         "steps": contents.steps,
