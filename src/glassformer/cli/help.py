@@ -59,8 +59,7 @@ class HelpPage(DefaultFormatter):
         """What an entry is for, and what may be given for it."""
         name = entry.positional_label or entry.names[0]
         keys = (f"{self._command} {name}", f"every {name}", f"command {name}")
-        key = next((key for key in keys if key in say), None)
-        parts = [str(entry.description or "") if key is None else say(key).strip()]
+        parts = [say(key).strip() for key in keys if key in say][:1]
         if entry.choices:
             parts.append(f"[{say('page choices', names=', '.join(entry.choices))}]")
         if entry.default not in (None, "False"):
