@@ -72,24 +72,23 @@ class Bilingual:
     en: str
     zh: str
 
-    def say(self, language: Language) -> str:
-        """The text in one of the two languages."""
-        return self.zh if language == "zh" else self.en
+    def say(self, language: Language, /, **fields: object) -> str:
+        """The text in one of the two languages, with its placeholders filled.
+
+        A field may be bilingual itself. Without fields nothing is a placeholder: braces stand for
+        themselves.
+        """
+        text = self.zh if language == "zh" else self.en
+        if not fields:
+            return text
+        return text.format(**{
+            name: value.say(language) if isinstance(value, Bilingual) else value
+            for name, value in fields.items()
+        })  # fmt: skip
 
     def format(self, **fields: object) -> "Bilingual":
-        """Both texts with their placeholders filled; a field may be bilingual itself.
-
-        Without fields nothing is a placeholder: braces stand for themselves.
-        """
-        if not fields:
-            return self
-        return Bilingual(*(
-            getattr(self, language).format(**{
-                name: value.say(language) if isinstance(value, Bilingual) else value
-                for name, value in fields.items()
-            })
-            for language in _LANGUAGES.values()
-        ))  # fmt: skip
+        """Both texts with their placeholders filled."""
+        return Bilingual(self.say("en", **fields), self.say("zh", **fields))
 
 
 class Words(Mapping[str, Bilingual]):
@@ -120,7 +119,7 @@ class Words(Mapping[str, Bilingual]):
 
     def __call__(self, key: str, **fields: object) -> str:
         """A sentence in the language of this process."""
-        return self[key].format(**fields).say(_spoken)
+        return self[key].say(_spoken, **fields)
 
     def of(self, english: str, key: str | None = None) -> str:
         """An English sentence of the code in the language of this process.

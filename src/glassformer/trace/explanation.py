@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cache
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from glassformer.language import spoken, words
+from glassformer.language import Language, spoken, words
 from glassformer.trace import text
 from glassformer.trace.cells import Cell, Terms, leaves, term_values
 from glassformer.trace.evaluate import Evaluation, Floats
@@ -65,8 +66,7 @@ def _lines(cell: Cell, terms: int, digits: int) -> list[str]:
     again = Evaluation(expression, named=named)
     difference = again.relative_difference(float(cell.value), cell.step.dtype)
     sign = relation(difference, cell.step.dtype)
-    phrases = text.Phrases(others=say["others"].say(spoken()), choice=say["choice"].say(spoken()))
-    shown = text.numbers(expression, digits, terms, named, phrases=phrases)
+    shown = text.numbers(expression, digits, terms, named, phrases=_phrases(spoken()))
     lines.append(f"  {sign} {cell.formula}")
     if sign == "≠":
         lines.append(say("not reproduced", value=text.number(again.value, digits)))
@@ -84,6 +84,11 @@ def _lines(cell: Cell, terms: int, digits: int) -> list[str]:
         file = Path(cell.source.file).name
         lines.append(f"  {file}:{cell.source.number}: {cell.source.text}")
     return lines
+
+
+@cache
+def _phrases(language: Language) -> text.Phrases:
+    return text.Phrases(others=say["others"].say(language), choice=say["choice"].say(language))
 
 
 def _sum_line(total: float, values: npt.NDArray[np.float64], most: int, digits: int) -> str:

@@ -127,7 +127,7 @@ def _say(slip: Committed, language: Language) -> str:
     if slip.cells is None:
         return text
     where = _places(slip.cells, language)
-    return say.both("{text} (only in {where})", text=text, where=where).say(language)
+    return say["{text} (only in {where})"].say(language, text=text, where=where)
 
 
 def _places(cells: tuple[tuple[int, ...], ...], language: Language) -> str:

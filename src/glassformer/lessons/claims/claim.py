@@ -178,16 +178,16 @@ class Outcome:
     def sentence(self, language: Language) -> str:
         """What was measured, and where the verdict has one, its condition or reason."""
         if self.verdict == "not measured yet":
-            return say.both("command is", command=self.claim.command).say(language)
+            return say["command is"].say(language, command=self.claim.command)
         sentences = [self.claim.found.say(language).format_map(self.figures)]
         if self.claim.seconds is not None:
             rests = "taken back" if self.taken_back else "rests on"
-            sentences.append(say.both(rests, basis=self.claim.seconds.basis).say(language))
+            sentences.append(say[rests].say(language, basis=self.claim.seconds.basis))
             sentences += [_timed(self.claim.seconds, timing, language) for timing in self.timings]
         if self.verdict in ("holds in part", "not decidable here") and self.claim.remark:
             sentences.append(self.claim.remark.say(language))
         if self.missing is not None:
-            sentences.append(say.both("stands in", reason=self.missing).say(language))
+            sentences.append(say["stands in"].say(language, reason=self.missing))
         said = say["between sentences"].say(language).join(sentences)
         if self.seconds is None and self.claim.stored is not None:
             said += _origin(self.claim.stored, language)
@@ -222,11 +222,11 @@ def _timed(seconds: Seconds, timing: Figures | Stored, language: Language) -> st
     if seconds.contradict(figures):
         sentences.append(seconds.against.say(language))
     if figures["spread"] > DISTURBED:
-        sentences.append(say.both("disturbed", spread=figures["spread"]).say(language))
+        sentences.append(say["disturbed"].say(language, spread=figures["spread"]))
     said = say["between sentences"].say(language).join(sentences)
     return said + (_origin(timing, language) if isinstance(timing, Stored) else "")
 
 
 def _origin(stored: Stored, language: Language) -> str:
     fields = {"command": stored.command, "where": stored.where, "date": stored.date}
-    return say.both("origin", **fields).say(language)
+    return say["origin"].say(language, **fields)

@@ -38,7 +38,7 @@ def counted(outcomes: Sequence[Outcome], language: Language) -> str:
     """How many claims have each verdict, in one line."""
     counts = Counter(outcome.verdict for outcome in outcomes)
     parts = [
-        say.both("count", verdict=name, count=counts[verdict]).say(language)
+        say["count"].say(language, verdict=name, count=counts[verdict])
         for verdict, name in VERDICTS.items()
         if counts[verdict]
     ]
@@ -61,8 +61,8 @@ def _verdict(outcome: Outcome, language: Language) -> str:
         return said
     basis = outcome.claim.seconds.basis.say(language)
     if outcome.taken_back:
-        basis = say.both("not in seconds", basis=basis).say(language)
-    return say.both("with basis", verdict=said, basis=basis).say(language)
+        basis = say["not in seconds"].say(language, basis=basis)
+    return say["with basis"].say(language, verdict=said, basis=basis)
 
 
 def to_terminal(outcomes: Sequence[Outcome], language: Language) -> RenderableType:
