@@ -8,8 +8,8 @@ STAMP  := $(VENV)/.installed
 TO_USE := $(VENV)/.usable
 MAKEFLAGS += --jobs=2  # what does not wait for one another runs at once: pip and apt, mypy and npm
 
-.PHONY: help setup demo test matrix mutants campaign coverage browser check-slow check-gpu lint lint-web \
-	bench web constraints sbom audit-deps release-check clean
+.PHONY: help setup demo test matrix mutants campaign coverage browser check-slow check-gpu lint lint-web test-web \
+	house bench web constraints sbom audit-deps release-check clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -34,7 +34,7 @@ $(STAMP): $(TO_USE)
 demo: $(TO_USE)  ## look: the explorer on the shipped models, a page on which any number can be clicked
 	$(BIN)/glassformer explore
 
-test: setup lint lint-web browser  ## check: lint, types, every test (the page's in Chromium)
+test: setup lint lint-web test-web browser  ## check: lint, types, every test (the page's in Chromium)
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal --durations 20
 	$(BIN)/python -m tests.matrix --row 1 --sensitive --numprocesses 2 --dist worksteal
 
@@ -79,6 +79,9 @@ lint: setup  ## ruff and mypy (strict, tests included)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+house: setup  ## how large the house is, and how far data walks in it; the first edition beside
+	$(BIN)/python -m benchmarks.house --beside benchmarks/house_before.json
+
 bench: setup  ## measure: parity with other implementations, speed beside torch.nn
 	$(BIN)/python benchmarks/parity.py
 	$(BIN)/python benchmarks/speed.py
@@ -95,12 +98,15 @@ $(PACKAGES): web/package.json web/package-lock.json $(STAMP)
 	cd web && $(NODE) "$(NODE_HOME)/lib/node_modules/npm/bin/npm-cli.js" ci --no-progress
 	@touch $@
 
-web: $(PACKAGES)  ## build the page: types from the API's schema, then src/glassformer/explorer/static
+web: $(PACKAGES)  ## build the page twice (served; saved as one file) into src/glassformer/explorer/static
 	$(BIN)/python -m glassformer.explorer.openapi > web/openapi.json
 	cd web && $(NODE) --run schema && $(NODE) --run build
 
 lint-web: $(PACKAGES)  ## types, lint and format of the page
 	cd web && $(NODE) --run check && $(NODE) --run lint
+
+test-web: $(PACKAGES)  ## unit tests of the page's TypeScript; its components are tested in Chromium
+	cd web && $(NODE) --run test
 
 constraints:  ## renew constraints.txt from what is installed
 	$(BIN)/python -m pip freeze --exclude-editable | sed 's/+cpu$$//' > constraints.txt

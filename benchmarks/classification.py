@@ -31,9 +31,8 @@ from glassformer import checkpoint
 from glassformer.checkpoint import Checkpoint
 from glassformer.data import find
 from glassformer.data.imdb import read_reviews
-from glassformer.decoding.batching import by_length
-from glassformer.decoding.models import pad
-from glassformer.decoding.workers import cores_for, side_by_side
+from glassformer.decoding.fast.workers import by_length, cores_for, side_by_side
+from glassformer.decoding.stepper import pad
 from glassformer.errors import DataError
 from glassformer.export import onnx as to_onnx
 from glassformer.nn import Classifier

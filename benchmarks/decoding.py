@@ -26,7 +26,7 @@ import torch
 from glassformer import checkpoint
 from glassformer.checkpoint import Checkpoint
 from glassformer.decoding import Beam, translate
-from glassformer.decoding.workers import side_by_side
+from glassformer.decoding.fast.workers import side_by_side
 from glassformer.export import ctranslate2 as to_ctranslate2
 from glassformer.export.encoder_decoders import hugging_face_config, hugging_face_state
 from glassformer.nn import Seq2Seq, build, presets

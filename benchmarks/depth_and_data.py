@@ -11,13 +11,13 @@ import argparse
 from pathlib import Path
 
 from glassformer.training import recipe, train
-from glassformer.training.progress import PlainReporter
-from glassformer.training.settings import changed, from_arguments
+from glassformer.training.log import PlainReporter
+from glassformer.training.settings import changed, parse_arguments
 
 
 def accuracy(out: Path, depth: int, share: float, settings: list[str]) -> float:
     """On the test set."""
-    config = changed(recipe("imdb"), from_arguments(settings))
+    config = changed(recipe("imdb"), parse_arguments(settings).settings)
     config = changed(
         config,
         {

@@ -15,11 +15,11 @@ import torch
 import torch.nn.functional as F
 
 from glassformer import build, checkpoint, presets
+from glassformer.documents import render, render_text
 from glassformer.nn import MultiHeadAttention, Seq2Seq
 from glassformer.passes import forward_pass
 from glassformer.text import WordTokenizer
 from glassformer.trace import trace
-from glassformer.trace.render import render, terminal_text
 
 
 def heading(text: str) -> None:
@@ -41,7 +41,7 @@ def worked_example() -> None:
     x = torch.tensor([[[1.0, 0, 1, 0], [0, 2, 0, 2], [1, 1, 1, 1]]])
     traced = trace(attention, x, axis_labels={"x": ["input 1", "input 2", "input 3"]})
     for name in ("projected_queries", "projected_keys", "scores", "weights", "context"):
-        print(terminal_text(traced[name]))
+        print(render_text(traced[name]))
     print(traced["weights"][0, 0, 1].explain(depth=0))
 
 
@@ -93,7 +93,7 @@ def trained_example(page: Path | None) -> None:
     print(f"{sentence} → {said}\n")
     traced = trace(reading.model, *reading.arguments, axis_labels=reading.labels)
     looked = traced["decoder.blocks.2.cross_attention.weights"]
-    print(terminal_text(looked, at=(0, 0)))
+    print(render_text(looked, at=(0, 0)))
     print(looked[0, 2, 3].explain(depth=0))
     if page is not None:
         render(traced, path=page)

@@ -37,7 +37,7 @@ SENSITIVE = (
     "tests/training/test_average.py",
     "tests/training/test_loss.py",
     "tests/training/test_muon.py",
-    "tests/training/test_others.py",
+    "tests/nn/test_baselines.py",
     "tests/trace/test_our_models.py",
     "tests/trace/test_training_step.py",
     "tests/test_weights.py",

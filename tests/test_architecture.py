@@ -19,6 +19,7 @@ PACKAGE = Path(__file__).parent.parent / "src" / "glassformer"
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "cancelling": set(),
+    "cpu": set(),
     "cuda_graphs": set(),
     "files": set(),
     "language": set(),
@@ -27,21 +28,25 @@ ALLOWED: dict[str, set[str]] = {
     "nn": set(),
     "text": set(),
     "trace": {"modes"},
+    "experiments": {"trace"},
     "data": {"text"},
     "checkpoint": {"nn", "text"},
     "decoding": {"cuda_graphs", "modes", "nn"},
-    "tasks": {"checkpoint", "text", "decoding", "modes", "nn"},
+    "tasks": {"checkpoint", "cpu", "text", "decoding", "modes", "nn"},
     "passes": {"checkpoint", "text", "decoding", "nn"},
-    "training": {"cuda_graphs", "modes", "nn", "text", "data", "decoding", "checkpoint"},
-    "lessons": {"nn", "text", "trace", "tasks", "training"},
+    "training": {"cpu", "cuda_graphs", "modes", "nn", "text", "data", "decoding", "checkpoint"},
+    "documents": {"trace"},
+    "lessons": {"nn", "text", "trace", "tasks", "training", "documents"},
     "export": {"nn", "text", "checkpoint", "decoding", "modes"},
-    "explorer": {"trace", "lessons", "tasks", "passes", "checkpoint", "decoding", "text"},
+    "explorer": {
+        "trace", "documents", "lessons", "tasks", "passes", "checkpoint", "decoding", "text",
+    },
     "cli": {
         "nn", "text", "trace", "data", "checkpoint", "decoding", "tasks", "passes", "training",
-        "lessons", "export", "explorer",
+        "documents", "lessons", "export", "explorer",
     },
     "__main__": {"cli"},
-    "__init__": {"nn", "trace", "tasks", "checkpoint", "training", "explorer"},
+    "__init__": {"nn", "trace", "experiments", "tasks", "checkpoint", "training", "explorer"},
 }  # fmt: skip
 
 # What the library half may need beyond the standard library: it must run where nothing else can
@@ -49,6 +54,7 @@ ALLOWED: dict[str, set[str]] = {
 LIGHT_ROOMS = {
     "errors",
     "cancelling",
+    "cpu",
     "cuda_graphs",
     "files",
     "language",
@@ -57,6 +63,7 @@ LIGHT_ROOMS = {
     "nn",
     "text",
     "trace",
+    "experiments",
     "data",
     "checkpoint",
     "decoding",

@@ -31,7 +31,7 @@ from glassformer.language import (
 )
 
 PACKAGE = Path(__file__).parent.parent / "src" / "glassformer"
-FILES = sorted(PACKAGE.rglob("*.toml"))
+FILES = sorted(file for file in PACKAGE.rglob("*.toml") if file.parent.name != "recipes")
 HAN = re.compile("[\u4e00-\u9fff]")
 # Chinese that is not prose: ranges of characters, and a test for Han letters.
 NOT_PROSE = {"language.py", "splitting.py", "translate.py"}
@@ -54,7 +54,7 @@ def trees() -> dict[Path, ast.Module]:
 
 @cache
 def asked_for() -> tuple[set[str], list[re.Pattern[str]]]:
-    """Every string of the code and of a trace's page; keys put together from a word and more."""
+    """Every string of the code; keys put together from a word and more."""
     plain: set[str] = set()
     made: set[str] = set()
     for node in (node for tree in trees().values() for node in ast.walk(tree)):
@@ -67,8 +67,6 @@ def asked_for() -> tuple[set[str], list[re.Pattern[str]]]:
             ]
             if any(re.search("[a-z]{4}", part) for part in parts):
                 made.add("".join(parts))
-    for script in PACKAGE.rglob("html/*.js"):
-        plain |= set(re.findall(r"[\w ]+", script.read_text(encoding="utf-8")))
     return plain, [re.compile(pattern) for pattern in made]
 
 
@@ -159,14 +157,14 @@ def test_chinese_prose_stands_in_no_python_file() -> None:
 
 def test_every_recipe_setting_and_data_set_has_chinese() -> None:
     from glassformer.data.corpora import CORPORA
-    from glassformer.training.recipes import RECIPES
-    from glassformer.training.reference import settings_of
+    from glassformer.training.recipes import RECIPES, recipe
+    from glassformer.training.settings import settings_of
 
     known = set(words("glassformer.training.reference"))
     names = {
         setting.name.removeprefix("first.").replace(".", " ")
-        for make in RECIPES.values()
-        for setting in settings_of(make())
+        for recipe_name in RECIPES
+        for setting in settings_of(recipe(recipe_name))
     }
     assert known == {f"recipe {name}" for name in RECIPES} | {f"setting {name}" for name in names}
     terms = {corpus.about for corpus in CORPORA.values()}

@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from glassformer import cli
-from glassformer.cli import run_lines
 from glassformer.cli.counting import Counter
-from glassformer.tasks import load
+from glassformer.tasks import answers, load
 
 ODD = {
     "empty": "",
@@ -67,7 +66,7 @@ def test_a_text_of_which_the_model_knows_nothing_is_named(
 def test_of_a_line_without_end_only_both_ends_are_kept(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_lines, "_END", 100)
+    monkeypatch.setattr(answers, "_END", 100)
     lines = ["happy", "a" * 100 + "b" * 5000 + "c" * 99, "not happy", "y" * 199, "z" * 1000]
     data = "\n".join(lines).encode()
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
@@ -79,7 +78,7 @@ def test_of_a_line_without_end_only_both_ends_are_kept(
 def test_a_language_model_goes_on_from_the_end_of_a_line_however_long(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_lines, "_END", 1000)
+    monkeypatch.setattr(answers, "_END", 1000)
     text = "a" * 5000 + "My kingdom for a horse! " * 40
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
     command = ["run", "shakespeare", "--json", "--max-new", "8"]

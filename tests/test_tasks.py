@@ -13,8 +13,9 @@ from glassformer.decoding import Beam, Greedy, Sampling
 from glassformer.errors import CheckpointError, ConfigError, InputError, UnknownNameError
 from glassformer.nn import build, presets
 from glassformer.tasks import Model, load
+from glassformer.tasks.answers import answer_lines
 from glassformer.tasks.reading import read_texts, tokenizer_of
-from glassformer.text import CharacterTokenizer, SubwordTokenizer
+from glassformer.text import CharacterTokenizer, SubwordTokenizer, Tokenizer
 
 TEXTS = ["a good film", "an awfully bad film", "bad", "good good good film"]
 ODD = ["🎬🎉 Ⓐ", "\x00\x07\x1b[31m", "\u200b", "ﷺ" * 3, "tab\tand\rreturn", "𝔘𝔫𝔦", "e\u0301"]
@@ -266,3 +267,49 @@ def test_a_flattened_translator_cannot_be_run_step_by_step() -> None:
     model = Model(Checkpoint(build(config).eval(), config, words), "by-hand")
     with pytest.raises(ConfigError, match="cannot be decoded step by step"):
         model.translate(["abc"])
+
+
+@pytest.mark.parametrize("name", ["toy", "imdb", "en-de", "shakespeare"])
+def test_each_text_is_tokenised_once_on_its_way_to_an_answer(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Empty ones and those of which the model knows nothing, too, which the answer then says."""
+    model = load(name)
+    kind = type(tokenizer_of(model.checkpoint))
+    tokenised: list[str] = []
+    one, many = kind._encode, kind._encode_batch
+    inside: list[bool] = []
+
+    def encode(self: Tokenizer, text: str) -> list[int]:
+        if not inside:  # some kinds encode a batch text by text
+            tokenised.append(text)
+        return one(self, text)
+
+    def encode_batch(self: Tokenizer, texts: list[str]) -> list[list[int]]:
+        tokenised.extend(texts)
+        inside.append(True)
+        try:
+            return many(self, texts)
+        finally:
+            inside.pop()
+
+    monkeypatch.setattr(kind, "_encode", encode)
+    monkeypatch.setattr(kind, "_encode_batch", encode_batch)
+    texts = ["A dog runs.", "A good film."] if name == "shakespeare" else ["A dog runs.", "", "好"]
+    options = {"max_new": 2} if model.task in ("translate", "generate") else {}
+    answers = list(answer_lines(model, texts, options))
+    assert sorted(tokenised) == sorted(texts)
+    assert [answer.input for answer in answers] == texts
+    if name == "imdb":
+        assert [answer.unknown for answer in answers] == [False, False, True]
+
+
+def test_answers_take_the_options_of_their_task_alone() -> None:
+    model = load("en-de")
+    assert len(model.answer(["A dog runs."], n_best=5)[0].to_dict()["alternatives"]) == 5
+    with pytest.raises(ConfigError, match="--top-k does not fit en-de, which can translate"):
+        model.answer(["A dog runs."], top_k=3)
+    texts = ["A dog runs.", " "]
+    assert [one.to_text() for one in model.answer(texts)] == [
+        one.text for one in model.translate(texts)
+    ]

@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from glassformer import tasks
+from glassformer import cpu, tasks
 from glassformer.errors import ConfigError
-from glassformer.nn import Seq2Seq, build, presets, processor
+from glassformer.nn import Seq2Seq, build, presets
 from glassformer.tasks import weights as stored_weights
 from glassformer.tasks.weights import (
     Int8Embedding,
@@ -114,17 +114,17 @@ def test_unknown_weights_are_one_line(kind: str, device: str, message: str) -> N
 
 
 def test_a_cpu_that_dies_of_bfloat16_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processor, "_MULTIPLY", "import os; os.abort()")
-    processor.multiplies_bfloat16.cache_clear()
+    monkeypatch.setattr(cpu, "_MULTIPLY", "import os; os.abort()")
+    cpu.multiplies_bfloat16.cache_clear()
     with pytest.raises(ConfigError, match="cannot multiply bfloat16"):
         tasks.load("toy", weights="bfloat16")
-    processor.multiplies_bfloat16.cache_clear()
+    cpu.multiplies_bfloat16.cache_clear()
 
 
 def test_bfloat16_is_stored_where_it_works(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stored, not run: the machine of this test need not have it."""
-    monkeypatch.setattr(processor, "_MULTIPLY", "pass")
-    processor.multiplies_bfloat16.cache_clear()
+    monkeypatch.setattr(cpu, "_MULTIPLY", "pass")
+    cpu.multiplies_bfloat16.cache_clear()
     model = tasks.load("imdb", weights="bfloat16").checkpoint.model
     assert {p.dtype for p in model.parameters()} == {torch.bfloat16}
-    processor.multiplies_bfloat16.cache_clear()
+    cpu.multiplies_bfloat16.cache_clear()

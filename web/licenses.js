@@ -13,12 +13,17 @@ export function thirdPartyLicenses() {
   return {
     name: 'third-party-licenses',
     generateBundle(_options, bundle) {
-      const names = [...new Set(Object.values(bundle).flatMap(sources).flatMap(packagesOf))].sort();
-      const head = 'The page of the Glassformer explorer contains this software and these fonts.\n';
-      const source = [head, ...names.map(licenseOf)].join(`\n${RULE}\n\n`);
-      this.emitFile({ type: 'asset', fileName: FILE, source });
+      this.emitFile({ type: 'asset', fileName: FILE, source: licensesOf(bundle) });
     },
   };
+}
+
+/** The licences of what is in a bundle; `more`: of what can no longer be told from it. */
+export function licensesOf(bundle, more = []) {
+  const found = Object.values(bundle).flatMap(sources).flatMap(packagesOf);
+  const names = [...new Set([...found, ...more])].sort();
+  const head = 'The page of the Glassformer explorer contains this software and these fonts.\n';
+  return [head, ...names.map(licenseOf)].join(`\n${RULE}\n\n`);
 }
 
 function sources(file) {

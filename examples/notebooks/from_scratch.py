@@ -85,7 +85,7 @@ for review in ("good not bad", "bad not good"):
 # The first review's way through the block, with its real numbers.
 
 # %%
-from glassformer.lessons.walks.figures.blocks import block_figure
+from glassformer.lessons.walks.figures.model_figures import block_figure
 from glassformer.trace import trace
 
 words = REVIEWS[0][0].split()

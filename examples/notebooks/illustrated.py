@@ -94,7 +94,7 @@ edited["context"].value[0, 0]
 # The figures are drawn from the recorded numbers.
 
 # %%
-from glassformer.lessons.walks.figures.self_attention import scores_figure, softmax_figure
+from glassformer.lessons.walks.figures.attention_figures import scores_figure, softmax_figure
 
 scores_figure(run, "en")
 

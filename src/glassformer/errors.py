@@ -39,6 +39,7 @@ __all__ = [
     "TrainingError",
     "UnknownNameError",
     "did_you_mean",
+    "exit_code",
     "expect",
     "expect_number",
     "expect_whole",
@@ -107,6 +108,13 @@ class ExportError(GlassformerError, RuntimeError):
 
 class CheckpointError(GlassformerError, OSError):
     """A model folder that is missing, damaged or not ours."""
+
+
+def exit_code(error: BaseException) -> int:
+    """Of a command that ends with this: 2 wrong usage, 130 interrupted, 1 any other failure."""
+    if isinstance(error, ConfigError | UnknownNameError):
+        return 2
+    return 130 if isinstance(error, KeyboardInterrupt) else 1
 
 
 class Fragment(str):

@@ -54,8 +54,9 @@ class Ended:
             return self.complaint
         if self.code not in (1, 2):
             return f"exit code {self.code}"
-        lines = [line for line in self.err.splitlines() if line.startswith("glassformer: ")]
-        return "" if len(lines) == 1 else f"said {self.err.strip()[-300:]!r}"
+        lines = [line for line in self.err.splitlines() if line.strip()]
+        ours = [line for line in lines if line.startswith("glassformer: ")]
+        return "" if len(ours) == len(lines) == 1 else f"said {self.err.strip()[-300:]!r}"
 
 
 def forked(case: Callable[[], int], most_seconds: float = 60.0) -> Ended:
@@ -69,7 +70,8 @@ def forked(case: Callable[[], int], most_seconds: float = 60.0) -> Ended:
         code, usage, timed_out = _wait(child, time.monotonic() + most_seconds)
         said = _text(out), _text(err)
     seconds = usage.ru_utime + usage.ru_stime
-    return Ended(code, said[0], said[1], seconds, usage.ru_maxrss / 1024, timed_out)
+    peak = usage.ru_maxrss / (1 << 20 if sys.platform == "darwin" else 1 << 10)  # bytes there
+    return Ended(code, said[0], said[1], seconds, peak, timed_out)
 
 
 def _text(file: IO[bytes]) -> str:

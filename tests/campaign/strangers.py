@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-__all__ = ["bad_calls", "bad_commands", "hostile_examples", "hostile_folders", "mutated_json"]
-
 MODELS = Path(__file__).parents[2] / "src/glassformer/models"
 
 # What stands in place of a good value.
@@ -248,6 +246,55 @@ _SET_PIECES: tuple[Callable[[Path, random.Random], str], ...] = (
 )
 
 
+# --- checkpoints of one file ---
+
+
+def hostile_files(
+    folder: Path, count: int, seed: int = 0
+) -> Iterator[tuple[str, Callable[[Path], object], Path]]:
+    """A nanoGPT `.pt` and a llama2.c `.bin`, damaged: bytes flipped, cut, added, sizes forged."""
+    import torch
+
+    from glassformer import checkpoint
+    from tests.test_one_file import GPT, LAYERS, LENGTH, VOCABULARY, WIDTH, binary, llama
+
+    rng = random.Random(seed)
+    arguments: dict[str, object] = {
+        "n_layer": LAYERS,
+        "n_head": 2,
+        "n_embd": WIDTH,
+        "block_size": LENGTH,
+    }
+    arguments |= {"block_size": LENGTH, "vocab_size": VOCABULARY, "bias": True, "dropout": 0.0}
+    whole = folder / "whole.pt"
+    model = GPT(bias=True, tied=True, gelu="none")
+    torch.save({"model": model.state_dict(), "model_args": arguments}, whole)
+    checkpoint.load_nanogpt(whole)  # the cases start from a good file
+    pickled, plain = whole.read_bytes(), binary(llama(2, True), 0)
+    for at in range(count):
+        is_pickle = at % 2 == 0
+        data = bytearray(pickled if is_pickle else plain)
+        way = rng.randrange(5)
+        if way == 0:
+            data = data[: rng.randrange(len(data))]
+        elif way == 1:
+            for _ in range(rng.choice((1, 1, 4, 64))):
+                data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+        elif way == 2:  # a size or an offset, of the header or of the archive's table of contents
+            place = rng.choice((rng.randrange(28), rng.randrange(len(data) - 8)))
+            data[place : place + 4] = struct.pack("<I", rng.choice((0, 1, 2**20, 2**31, 2**32 - 1)))
+        elif way == 3:
+            data += bytes(rng.randrange(1, 5000))
+        else:
+            start = rng.randrange(len(data))
+            del data[start : start + rng.randrange(1, 400)]
+        file = folder / ("damaged.pt" if is_pickle else "damaged.bin")
+        file.write_bytes(bytes(data))
+        load = checkpoint.load_nanogpt if is_pickle else checkpoint.load_llama2c
+        yield f"{at} {file.suffix} way {way}", load, file
+        file.unlink()
+
+
 # --- worked examples ---
 
 _HEADS: tuple[str, ...] = (
@@ -390,8 +437,20 @@ VALUES: tuple[tuple[str, Any], ...] = (
 )  # fmt: skip
 
 
-def bad_calls(folder: Path) -> Iterator[tuple[str, Callable[[], object]]]:
-    """Public functions, each with every bad value in place of one argument."""
+# Which of these values make sense after all: left out, or a place, a number, a text there is.
+SENSE: dict[str, tuple[str, ...]] = {
+    "classify(?)": ("[]", "{}"),  # no texts, no answers
+    "classify(batch_size=?)": ("5",),
+    "step[?]": ("-1",),
+    "t.edit(?)": ("{}",),
+    "t.edit({cell: ?})": ("5", "-1", "nan", "2**70"),
+    "cell.explain(depth=?)": ("5",),
+    "verify(sample=?)": ("None", "5", "2**70"),
+}
+
+
+def bad_calls(folder: Path) -> Iterator[tuple[str, Callable[[], object], bool]]:
+    """Public functions with each value in place of one argument, and whether that makes sense."""
     import torch
 
     import glassformer as gf
@@ -425,4 +484,5 @@ def bad_calls(folder: Path) -> Iterator[tuple[str, Callable[[], object]]]:
     }
     for name, function in functions.items():
         for said, value in VALUES:
-            yield name.replace("?", said), lambda f=function, v=value: f(v)  # type: ignore[misc]
+            makes_sense = said in SENSE.get(name, ())
+            yield name.replace("?", said), lambda f=function, v=value: f(v), makes_sense  # type: ignore[misc]

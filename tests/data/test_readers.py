@@ -23,8 +23,8 @@ from glassformer.data.ratings import read_genres, read_ratings, read_titles
 from glassformer.data.reading import MOST_LINE, stream_lines
 from glassformer.data.table import read_table, split_by_text
 from glassformer.errors import ConfigError, DataError
-from glassformer.training.problems import prepare
-from glassformer.training.problems.problem import share_of
+from glassformer.training.problems.prepared_problem import share_of
+from glassformer.training.problems.readers import prepare
 from tests.bounded import GIB, run_bounded
 from tests.training.made import registered, tiny, write
 

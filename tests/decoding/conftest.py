@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 import torch
 
-from glassformer.decoding import generate, sliding, workspace
-from glassformer.decoding.models import ModelStepper
-from glassformer.decoding.recorded import RecordedStepper
+from glassformer.decoding import fast
+from glassformer.decoding.fast import workers, workspace
+from glassformer.decoding.fast.graphs import GraphStepper
+from glassformer.decoding.stepper import ModelStepper
 from glassformer.nn import LanguageModel, Seq2Seq
 from tests.decoding.recording_again import RunAgain
 
@@ -21,13 +22,12 @@ def recording(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
     def make(
         model: Model, prefixes: Sequence[Sequence[int]], read: Sequence[Sequence[int]] | None = None
     ) -> ModelStepper:
-        return RecordedStepper(model, prefixes, read, RunAgain)
+        return GraphStepper(model, prefixes, read, RunAgain)
 
     def switch_on() -> None:
         RunAgain.n_recorded = RunAgain.n_replays = 0
-        monkeypatch.setattr(generate, "stepper_for", make)
-        monkeypatch.setattr(sliding, "stepper_for", make)
-        monkeypatch.setattr(generate, "cores_for", lambda model: 1)  # as on a GPU
+        monkeypatch.setattr(fast, "stepper_for", make)
+        monkeypatch.setattr(workers, "cores_for", lambda model: 1)  # as on a GPU
 
     yield switch_on
     workspace._idle.clear()

@@ -22,10 +22,10 @@ def next_logits(text: int, written: Text) -> list[float]:
 
 
 class MadeUp:
-    """A `Stepper` that knows what each rival has written, and counts its steps."""
+    """A `Stepper` that knows what each beam has written, and counts its steps."""
 
     def __init__(self, n_texts: int, leaving: bool) -> None:
-        self.rivals: list[list[Text]] = [[()] for _ in range(n_texts)]
+        self.beams: list[list[Text]] = [[()] for _ in range(n_texts)]
         self.texts = list(range(n_texts))
         self.leaving = leaving
         self.n_left: list[int] = []
@@ -35,10 +35,10 @@ class MadeUp:
 
     def step(self, tokens: Tensor, parents: Tensor | None = None) -> Tensor:
         assert parents is not None
-        rows = zip(self.rivals, tokens.tolist(), parents.tolist(), strict=True)
-        self.rivals = [
-            [(*rivals[parent], token) for token, parent in zip(new, begun, strict=True)]
-            for rivals, new, begun in rows
+        rows = zip(self.beams, tokens.tolist(), parents.tolist(), strict=True)
+        self.beams = [
+            [(*beams[parent], token) for token, parent in zip(new, begun, strict=True)]
+            for beams, new, begun in rows
         ]
         return self._logits()
 
@@ -47,12 +47,12 @@ class MadeUp:
 
     def keep(self, texts: Tensor) -> None:
         self.n_left.append(len(texts))
-        self.rivals = [self.rivals[row] for row in texts.tolist()]
+        self.beams = [self.beams[row] for row in texts.tolist()]
         self.texts = [self.texts[row] for row in texts.tolist()]
 
     def _logits(self) -> Tensor:
-        rows = zip(self.texts, self.rivals, strict=True)
-        return torch.tensor([[next_logits(t, r) for r in rivals] for t, rivals in rows]).double()
+        rows = zip(self.texts, self.beams, strict=True)
+        return torch.tensor([[next_logits(t, r) for r in beams] for t, beams in rows]).double()
 
 
 def by_the_rules(text: int, beam: Beam) -> tuple[list[Text], int]:
@@ -128,7 +128,7 @@ def test_that_the_best_has_ended_is_not_forgotten_while_more_results_are_wanted(
             unlikely = [0.001, 0.799, 0.1, 0.05, 0.03, 0.02]
             chances = {1: [0.5, 0.3, 0.1, 0.04, 0.03, 0.03], 2: [0.3, 0.5, 0.1, 0.04, 0.03, 0.03]}
             row = torch.tensor(chances.get(self.n_steps, unlikely)).log()
-            return row.expand(1, len(self.rivals[0]), -1)
+            return row.expand(1, len(self.beams[0]), -1)
 
     for n_best, n_steps in ((1, 1), (2, 2)):
         stepper = EndsEarly(1, leaving=False)

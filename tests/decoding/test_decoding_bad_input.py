@@ -4,16 +4,16 @@ import pytest
 import torch
 
 from glassformer.decoding import Beam, Greedy, Sampling, Stop, extend, stream, translate
-from glassformer.decoding.batching import by_length
+from glassformer.decoding.fast.workers import by_length
 from glassformer.errors import ConfigError, InputError
 from glassformer.nn import Seq2Seq, build, presets
 from tests.decoding.tiny import END, START, language_model, sources, translator
 
 
 def test_empty_texts_are_named() -> None:
-    with pytest.raises(InputError, match="the source of text 1 is empty"):
+    with pytest.raises(InputError, match="the source of sequence 1 is empty"):
         translate(translator(), [[3, 4], []], start=START, end=END, batch_size=2)
-    with pytest.raises(InputError, match="the prefix of text 0 is empty"):
+    with pytest.raises(InputError, match="the prefix of sequence 0 is empty"):
         extend(language_model(), [[]], end=END)
 
 
@@ -34,7 +34,7 @@ def test_wrong_numbers_are_refused() -> None:
         extend(language_model(), read, end=END, max_new=10**20)
     with pytest.raises(ConfigError, match=r"n_samples must be from 1 to 1,024 .* got 100000"):
         Sampling(n_samples=10**11)
-    with pytest.raises(ConfigError, match="one max_new for each of 3 texts, got 2"):
+    with pytest.raises(ConfigError, match="one max_new for each of 3 sequences, got 2"):
         Stop.after(END, [1, 2], 3)
     with pytest.raises(ConfigError, match="batch_size"):
         list(by_length([1, 2], -1))
@@ -83,3 +83,16 @@ def test_a_vocabulary_smaller_than_the_beam_is_no_problem() -> None:
         translator(4), [[3, 0]], start=START, end=END, search=Beam(size=50, n_best=9), max_new=3
     )
     assert len(result[0].hypotheses) == 9
+
+
+def test_a_stream_checks_its_arguments_at_the_call() -> None:
+    """Not when the first token is asked for, which may be elsewhere and later."""
+    model, ids = language_model(), sources(1)[0]
+    with pytest.raises(ConfigError, match="at least one token"):
+        stream(model, ids, end=None, max_new=0)
+    with pytest.raises(ConfigError, match="stream greedily"):
+        stream(model, ids, end=None, search=Beam())  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="an id must be at least 0"):
+        stream(model, [-1], end=None)
+    with pytest.raises(ConfigError, match="a search: Greedy"):
+        stream(model, ids, end=None, search=3)  # type: ignore[arg-type]

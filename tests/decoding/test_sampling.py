@@ -10,9 +10,15 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from glassformer.decoding import Greedy, ModelStepper, Sampling, Stop, extend, stream
-from glassformer.decoding.filters import keep_min_p, keep_top_k, keep_top_p, penalise_repetition
-from glassformer.decoding.sampling import Drawn, draw
-from glassformer.decoding.walk import collect, steps
+from glassformer.decoding.greedy import collect, steps
+from glassformer.decoding.sampling import (
+    RandomChooser,
+    draw,
+    keep_min_p,
+    keep_top_k,
+    keep_top_p,
+    penalise_repetition,
+)
 from glassformer.errors import ConfigError
 from tests.decoding.tiny import END, Uncached, language_model, sources
 from tests.nn.without_double import mps_without_double
@@ -89,9 +95,9 @@ def test_a_device_without_float64_draws_the_same_tokens() -> None:
     generator = torch.Generator().manual_seed(0)
     logits = 3 * torch.randn(5, 2, 11, generator=generator)
     search, prompts = Sampling(temperature=0.8, n_samples=2, repetition_penalty=1.2), [[3, 4]] * 5
-    expected = Drawn(search, prompts, 11).choose(logits)
+    expected = RandomChooser(search, prompts).choose(logits)
     with mps_without_double() as device:
-        found = Drawn(search, prompts, 11, device=device).choose(logits.to(device))
+        found = RandomChooser(search, prompts).choose(logits.to(device))
         assert found.tokens.device == device
         assert found.tokens.cpu().equal(expected.tokens)
 
@@ -174,7 +180,7 @@ def test_samples_that_share_a_cache_are_those_that_do_not() -> None:
     search, stop = Sampling(n_samples=3, seed=3), Stop.after(END, 10, 3)
     with torch.no_grad():
         fast, slow = (
-            collect(steps(stepper, Drawn(search, prompts, 11), stop, 3), stop, 3)
+            collect(steps(stepper, RandomChooser(search, prompts), stop, 3), stop, 3)
             for stepper in (ModelStepper(model, prompts), Uncached(model, prompts))
         )
     assert [h.tokens for one in fast for h in one.hypotheses] == [

@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from glassformer.decoding import Beam, Greedy, Sampling, Search, extend
-from glassformer.decoding.models import ModelStepper
-from glassformer.decoding.sliding import Sliding
+from glassformer.decoding.stepper import ModelStepper, SlidingStepper
 from tests.decoding.tiny import language_model, last_logits, sources
 
 
@@ -55,11 +54,11 @@ def test_prompts_slide_together_as_they_do_alone(search: Search) -> None:
 @torch.no_grad()
 def test_within_the_memory_nothing_differs() -> None:
     model, prompts = language_model(), sources(3)
-    plain, sliding = ModelStepper(model, prompts), Sliding(model, prompts)
+    plain, sliding = ModelStepper(model, prompts), SlidingStepper(model, prompts)
     torch.testing.assert_close(plain.start(), sliding.start(), rtol=0, atol=0)
     parents = None
-    for n_rivals in (2, 2, 3):
-        tokens = torch.randint(3, 11, (3, n_rivals))
+    for n_beams in (2, 2, 3):
+        tokens = torch.randint(3, 11, (3, n_beams))
         parents = torch.zeros_like(tokens)
         torch.testing.assert_close(
             plain.step(tokens, parents), sliding.step(tokens, parents), rtol=0, atol=0

@@ -12,7 +12,7 @@ from torch.profiler import ProfilerActivity, profile
 from torch.utils.flop_counter import FlopCounterMode
 
 from glassformer.decoding import Beam, Decoded, extend, translate
-from glassformer.decoding.workers import cores_for, side_by_side
+from glassformer.decoding.fast.workers import cores_for, side_by_side
 from glassformer.nn import Seq2Seq, record_attention
 from tests.decoding.tiny import END, START, language_model, sources, translator
 

@@ -7,7 +7,7 @@ import torch
 
 from glassformer.cancelling import cancelled_by
 from glassformer.decoding import Beam, Greedy, Sampling, translate
-from glassformer.decoding.workers import cores_for, side_by_side
+from glassformer.decoding.fast.workers import cores_for, side_by_side
 from glassformer.errors import CancelledError
 from tests.decoding.tiny import END, START, sources, translator
 

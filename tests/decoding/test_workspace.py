@@ -12,11 +12,11 @@ from glassformer.decoding import (
     Beam,
     Decoded,
     translate,
-    workspace,
 )
-from glassformer.decoding.models import ModelStepper
-from glassformer.decoding.recorded import RecordedStepper
-from glassformer.decoding.workspace import Shape, release
+from glassformer.decoding.fast import workspace
+from glassformer.decoding.fast.graphs import GraphStepper
+from glassformer.decoding.fast.shared_cache import SharedCacheStepper
+from glassformer.decoding.fast.workspace import StepShape, release
 from glassformer.nn import set_attention
 from tests.decoding.recording_again import RunAgain, same
 from tests.decoding.tiny import END, START, language_model, sources, translator
@@ -25,7 +25,7 @@ from tests.decoding.tiny import END, START, language_model, sources, translator
 def test_a_text_that_outgrows_its_room_moves_to_a_larger_one(
     recording: Callable[[], None],
 ) -> None:
-    """More positions in use than the 64 there are at first, with a beam of many rivals."""
+    """More positions in use than the 64 there are at first, with a beam of many beams."""
     model = translator(vocab_size=30)
     read = sources(3, vocab_size=30)
 
@@ -81,8 +81,8 @@ def test_changed_weights_are_seen_and_moved_ones_recorded_anew(
 def test_two_at_a_time_do_not_share_a_workspace() -> None:
     model = translator()
     with torch.inference_mode():
-        steppers = [RecordedStepper(model, [[START]], [[4, 5]], RunAgain) for _ in range(2)]
-        plain = ModelStepper(model, [[START]], [[4, 5]])
+        steppers = [GraphStepper(model, [[START]], [[4, 5]], RunAgain) for _ in range(2)]
+        plain = SharedCacheStepper(model, [[START]], [[4, 5]])
         tokens = [torch.tensor([[4]]), torch.tensor([[7]])]
         for stepper in (*steppers, plain):
             stepper.start()
@@ -108,7 +108,7 @@ def test_a_workspace_goes_with_its_model() -> None:
 
     model, n_idle = translator(), len(workspace._idle)
     with torch.inference_mode():
-        stepper = RecordedStepper(model, [[START]], [[4, 5]], Forgets)
+        stepper = GraphStepper(model, [[START]], [[4, 5]], Forgets)
         stepper.start()
         for _ in range(4):
             stepper.step(torch.tensor([[4]]))
@@ -162,7 +162,7 @@ def test_many_short_texts_and_one_long_one_do_not_make_many_long_ones() -> None:
     cache = model.start_cache()
     with torch.no_grad():
         model(torch.tensor([[3, 4]]), cache=cache)
-    sizes = [Shape(512, 1, 64, 0), Shape(1, 1, 4096, 0), Shape(384, 1, 128, 0)]
+    sizes = [StepShape(512, 1, 64, 0), StepShape(1, 1, 4096, 0), StepShape(384, 1, 128, 0)]
     made = []
     for size in sizes:
         made.append(workspace.take(model, size, cache, lambda: RunAgain(torch.device("cpu"))))
@@ -185,8 +185,8 @@ def test_texts_move_with_the_positions_in_use_and_no_others() -> None:
     read, prefixes = [[4, 5], [6, 7, 8], [9], [3, 4]], [[START, 5], [START], [START, 7], [START, 8]]
     left, tokens = torch.tensor([3, 1]), torch.tensor([[4], [5], [6], [7]])
     with torch.inference_mode():
-        moving = RecordedStepper(model, prefixes, read, RunAgain)
-        plain = ModelStepper(model, prefixes, read)
+        moving = GraphStepper(model, prefixes, read, RunAgain)
+        plain = SharedCacheStepper(model, prefixes, read)
         for stepper in (moving, plain):
             stepper.start()
             stepper.step(tokens)

@@ -1,6 +1,6 @@
 """Small models with strong opinions, and slow steppers that are right by being simple.
 
-`Uncached` runs the whole model on every rival at every step: no cache, no batch, no padding. What
+`Uncached` runs the whole model on every beam at every step: no cache, no batch, no padding. What
 the fast stepper gives is compared with it.
 """
 
@@ -65,33 +65,33 @@ class Uncached:
     ) -> None:
         self.model = model
         self.sources = sources
-        self.rivals = [[list(prefix)] for prefix in prefixes]
+        self.beams = [[list(prefix)] for prefix in prefixes]
 
     def start(self) -> Tensor:
         return self._logits()
 
     def step(self, tokens: Tensor, parents: Tensor | None = None) -> Tensor:
-        for text, rivals in enumerate(self.rivals):
+        for text, beams in enumerate(self.beams):
             chosen = tokens[text].tolist()
             from_ = range(len(chosen)) if parents is None else parents[text].tolist()
-            self.rivals[text] = [
-                [*rivals[parent], token] for parent, token in zip(from_, chosen, strict=True)
+            self.beams[text] = [
+                [*beams[parent], token] for parent, token in zip(from_, chosen, strict=True)
             ]
         return self._logits()
 
     def worth_leaving(self, n_left: int) -> bool:
-        return n_left < len(self.rivals)
+        return n_left < len(self.beams)
 
     def keep(self, texts: Tensor) -> None:
-        self.rivals = [self.rivals[i] for i in texts.tolist()]
+        self.beams = [self.beams[i] for i in texts.tolist()]
         if self.sources is not None:
             self.sources = [self.sources[i] for i in texts.tolist()]
 
     def _logits(self) -> Tensor:
         rows = []
-        for text, rivals in enumerate(self.rivals):
+        for text, beams in enumerate(self.beams):
             source = None if self.sources is None else self.sources[text]
-            rows.append(torch.stack([last_logits(self.model, ids, source) for ids in rivals]))
+            rows.append(torch.stack([last_logits(self.model, ids, source) for ids in beams]))
         return torch.stack(rows)
 
 

@@ -11,10 +11,10 @@ from starlette.requests import Request
 from torch import Tensor, nn
 
 from glassformer.cancelling import cancelled_by
+from glassformer.documents import render
 from glassformer.errors import CancelledError
 from glassformer.explorer.runs import BusyError, Runs
 from glassformer.trace import trace
-from glassformer.trace.render import render
 
 SOON = 60.0
 

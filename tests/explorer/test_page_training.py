@@ -18,7 +18,7 @@ from glassformer.cli.watching import watch
 from glassformer.errors import ConfigError
 from glassformer.explorer import serving
 from glassformer.trace.render.colours import Scale
-from glassformer.training.watching import read_attention
+from glassformer.training.snapshots import read_attention
 from tests.explorer.access import Axe, assert_accessible
 from tests.explorer.conftest import PATIENCE
 

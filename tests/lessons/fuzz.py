@@ -20,9 +20,10 @@ from typing import Any
 
 import numpy as np
 
+from glassformer.documents import render_text
 from glassformer.lessons import Audit, Digits, Example, audit, example_names, read_example
 from glassformer.lessons.formulas import FormulaError
-from glassformer.lessons.report import to_html, to_markdown
+from glassformer.lessons.report import audit_document
 from tests.lessons.articles import Misprint, article, may_be, misprints
 
 
@@ -81,7 +82,8 @@ def report(example: Example, figures: Figures, name: str) -> Audit:
     start = time.process_time()
     found = audit(example)
     for language in ("en", "zh"):
-        assert to_markdown(found, language) and to_html(found, language)
+        made = audit_document(found, language)
+        assert all(render_text(made, to) for to in ("md", "html", "tex"))
         json.dumps(found.to_dict(language), allow_nan=False)
     seconds = time.process_time() - start
     if seconds > figures.worst:

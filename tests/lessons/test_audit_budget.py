@@ -4,15 +4,17 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
+from glassformer.documents import render_text
 from glassformer.lessons import Bilingual, audit, read_example
-from glassformer.lessons.auditing import CATALOGUE, Change, Scene, Slip, run
+from glassformer.lessons.auditing import CATALOGUE, Change, Scene, Slip, judgement
 from glassformer.lessons.formulas import Node, Numbers, evaluate, exactly, parse, show
-from glassformer.lessons.formulas.evaluate import Evaluator, Work, WorkSpentError
-from glassformer.lessons.formulas.functions import write_out
-from glassformer.lessons.formulas.tree import Name, Number, replace_all, walk
-from glassformer.lessons.report import to_markdown
+from glassformer.lessons.formulas.evaluator import Evaluator, Work, WorkSpentError
+from glassformer.lessons.formulas.library import write_out
+from glassformer.lessons.formulas.terms import Name, Number, replace_all, walk
+from glassformer.lessons.report import audit_document
 
 X = [[1, 2], [3, -5]]
 
@@ -88,7 +90,7 @@ def test_a_long_chain_of_unprinted_sums_is_judged(
     right = [[2**length * number if number > 0 else number for number in row] for row in X]
     text = chain(length, right) if length < 40 else chain(length, [[None, None], [None, -5]])
     assert audit(read_example(text, "t", "t"))["y"].verdict == "agrees"
-    monkeypatch.setattr(run, "MOST_WORK", 300_000)
+    monkeypatch.setattr(judgement, "MOST_WORK", 300_000)
     wrong = audit(read_example(chain(length, [[7, 7], [7, 7]]), "t", "t"))["y"]
     assert wrong.verdict == "wrong"
 
@@ -97,7 +99,7 @@ def test_a_long_chain_of_unprinted_sums_is_judged(
 def test_nested_normalisation_with_wrong_digits_is_judged(
     depth: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run, "MOST_WORK", 300_000)
+    monkeypatch.setattr(judgement, "MOST_WORK", 300_000)
     steps = [
         {"id": "x", "printed": X},
         {"id": "y", "formula": nested(depth), "printed": [[3, 4], [3, 4]], "decimals": 0},
@@ -109,14 +111,15 @@ def test_a_search_that_is_not_finished_says_so(monkeypatch: pytest.MonkeyPatch) 
     example = read_example(chain(4, [[700, 711], [723, 741]]), "t", "t")
     whole = audit(example)["y"]
     assert (whole.slip("en"), whole.note) == ("no known slip", None)
-    monkeypatch.setattr(run, "MOST_WORK", 20_000)
+    monkeypatch.setattr(judgement, "MOST_WORK", 20_000)
     found = audit(example)
     data = found["y"].to_dict("en")
     assert (data["verdict"], data["slip"]) == ("wrong", None)
     assert data["note"] == "cause not searched further"
     assert found["y"].to_dict("zh")["note"] == "未继续查找原因"
     for language in ("en", "zh"):
-        assert str(found["y"].to_dict(language)["note"]) in to_markdown(found, language)
+        said = render_text(audit_document(found, language), "md")
+        assert str(found["y"].to_dict(language)["note"]) in said
 
 
 def test_one_hard_step_leaves_work_for_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,7 +127,7 @@ def test_one_hard_step_leaves_work_for_the_others(monkeypatch: pytest.MonkeyPatc
     steps = json.loads(chain(8, [[700, 711], [723, 741]]))["steps"]
     by_number = [[1, 4], [9, 25]]
     steps.append({"id": "z", "formula": "s0 @ s0", "printed": by_number, "decimals": 0})
-    monkeypatch.setattr(run, "MOST_WORK", 1_000_000)
+    monkeypatch.setattr(judgement, "MOST_WORK", 1_000_000)
     found = audit(read_example(json.dumps({"steps": steps}), "t", "t"))
     assert found["y"].note is not None
     assert ("elementwise",) in [part.kinds for part in found["z"].explanations]
@@ -146,4 +149,33 @@ def test_a_slip_that_fails_does_not_end_the_report() -> None:
     data = found["b"].to_dict("en")
     assert data["note"] == "the search for “a broken one” failed (TypeError: no such thing)"
     assert found["b"].to_dict("zh")["note"] == "查找“出错的一种”时出错（TypeError: no such thing）"
-    assert str(data["note"]) in to_markdown(found, "en")
+    assert str(data["note"]) in render_text(audit_document(found, "en"), "md")
+
+
+def test_exact_elimination_of_a_large_matrix_ends_with_its_budget() -> None:
+    """Fractions grow: the work for one counts by its digits, and then rows are not compared."""
+    random = np.random.default_rng(0)
+    given = [{"id": "x", "printed": np.round(random.normal(size=(73, 73)), 11).tolist()}]
+    hidden = [{"id": "w", "shape": [73, 2], "printed": "..."}]
+    numbers = np.round(random.normal(size=(73, 2)), 2).tolist()
+    made = [{"id": "y", "formula": "x @ w", "printed": numbers, "decimals": 2}]
+    example = read_example(json.dumps({"steps": given + hidden + made}), "large", "large")
+    judge = judgement._Judge(example, ())
+    verdicts = [judge.judge(step).verdict for step in example.in_order()]
+    assert verdicts[-1] == "unchecked"
+    assert judge._marks.left < 0
+
+
+def test_what_is_recomputed_counts_for_the_whole_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = [
+        {"id": "x", "printed": X},
+        {"id": "y", "formula": "x @ x", "printed": [[91, 17], [43, 8]], "decimals": 0},
+    ]
+    example = read_example(json.dumps({"steps": steps}), "my", "my")
+    judge = judgement._Judge(example, CATALOGUE)
+    spent = judgement.MOST_IN_ALL - judge._whole.left
+    assert spent > 2 * 300  # x and x @ x, from print and end to end
+    monkeypatch.setattr(judgement, "MOST_IN_ALL", spent + 1000)
+    found = audit(example)["y"]
+    assert found.verdict == "wrong"
+    assert found.note is not None and "not searched further" in found.note.en

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from glassformer.cli import run
+from glassformer.documents import render_text
 from glassformer.lessons import audit, example_names
-from glassformer.lessons.report import to_html, to_markdown
+from glassformer.lessons.report import audit_document
 from tests.lessons.made_once import audit_of
 
 RIGHT = {
@@ -133,7 +134,7 @@ class Balanced(HTMLParser):
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_the_page_is_whole_and_needs_nothing_else(language: str) -> None:
     result = audit_of("masked")
-    page = to_html(result, "zh" if language == "zh" else "en")
+    page = render_text(audit_document(result, "zh" if language == "zh" else "en"), "html")
     parser = Balanced()
     parser.feed(page)
     assert parser.open == []
@@ -147,12 +148,13 @@ def test_text_of_a_file_never_becomes_html_or_a_table() -> None:
 
     data = {"title": "<b>x</b>", "steps": [{"id": "a", "title": "<i>|", "printed": 1}]}
     result = audit(read_example(json.dumps(data), "n", "n"))
-    assert "<b>" not in to_html(result, "en") and "<i>" not in to_html(result, "en")
-    rows = [line for line in to_markdown(result, "en").splitlines() if line.startswith("|")]
+    page, text = (render_text(audit_document(result, "en"), to) for to in ("html", "md"))
+    assert "<b>" not in page and "<i>" not in page
+    rows = [line for line in text.splitlines() if line.startswith("|")]
     assert len({len(re.findall(r"(?<!\\)\|", row)) for row in rows}) == 1
 
 
 def test_every_wrong_number_is_shown_with_the_right_one() -> None:
-    report = to_markdown(audit_of("by-hand"), "en")
+    report = render_text(audit_document(audit_of("by-hand"), "en"), "md")
     for pair in ("~~0.0464~~ **0.5403**", "~~9.26~~ **9.39**", "~~1.103534~~ **1.132632**"):
         assert pair in report

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from glassformer.lessons import audit, example_names, read_example
-from glassformer.lessons.auditing import run
-from glassformer.lessons.formulas.evaluate import Work
-from tests.lessons.articles import article
+from glassformer.lessons.auditing import judgement
+from glassformer.lessons.formulas.evaluator import Work
+from tests.lessons.articles import article, misprints
 from tests.lessons.fuzz import Figures, campaign, everything, shipped
 
 
@@ -27,7 +27,7 @@ def check(figures: Figures) -> None:
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Little work for the causes: whether a number is wrong does not depend on them."""
-    monkeypatch.setattr(run, "MOST_WORK", 100_000)
+    monkeypatch.setattr(judgement, "MOST_WORK", 100_000)
 
 
 @pytest.mark.usefixtures("hasty")
@@ -61,7 +61,7 @@ def test_misprints_in_everything(
         spent.append(0)
         return audit(*arguments)
 
-    monkeypatch.setattr(run, "Work", Counted)
+    monkeypatch.setattr(judgement, "Work", Counted)
     monkeypatch.setattr("tests.lessons.fuzz.audit", counted)
     figures = campaign(everything(200), Figures())
     with capsys.disabled():
@@ -69,7 +69,7 @@ def test_misprints_in_everything(
     check(figures)
     assert figures.clean == 200
     assert figures.decidable > 0.8 * figures.planted
-    assert max(spent) < 4 * run.MOST_WORK
+    assert max(spent) < 4 * judgement.MOST_WORK
 
 
 # What ended in a traceback: a wrong single number, computed from rounded ones.
@@ -99,3 +99,15 @@ def test_exchanged_digits_of_a_single_number_are_named() -> None:
     assert round(float(p @ p), 2) == 41.82
     found = audit(read_example(json.dumps({"steps": steps}), "t", "t"))["m"]
     assert [part.kinds for part in found.explanations] == [("digits",)]
+
+
+@pytest.mark.parametrize(
+    ("seed", "step"), [(10, "sum_f0"), (129, "k_2_0"), (129, "head_2_0"), (129, "sum_a2")]
+)
+def test_misprints_behind_several_unprinted_layers_are_found(seed: int, step: str) -> None:
+    """Attention, feed-forward and norms between what is printed and the wrong number."""
+    data = article(seed)
+    assert audit(read_example(json.dumps(data), "clean", "clean")).ok
+    place = len(example_names()) + seed  # where the campaign's own numbers come from
+    (planted,) = [found for found in misprints(data, place) if found.step == step]
+    assert audit(planted.example())[step].verdict == "wrong"

@@ -4,6 +4,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from benchmarks import slips
 from glassformer.lessons import Audit, audit, read_example
 from glassformer.lessons.auditing import possibility
@@ -57,6 +59,13 @@ def test_the_table_of_slips_is_that_of_its_command() -> None:
     right, tried = map(int, total.groups())
     assert tried == len(slips.CASES) * len(slips.SEEDS) * len(slips.SCENES)
     assert right >= 0.9 * tried
+
+
+@pytest.mark.slow
+def test_the_table_of_the_guide_is_what_the_command_prints() -> None:
+    table, right, tried = slips.table()
+    assert table.strip() in GUIDE
+    assert (right, tried) == (419, 420)
 
 
 def _cell(text: str) -> str:

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glassformer.lessons.formulas import Node, Numbers, evaluate, exactly, parse
-from glassformer.lessons.formulas.affine import Affine, _inverse, closer
-from glassformer.lessons.formulas.evaluate import Evaluator, Work
-from glassformer.lessons.formulas.functions import write_out
+from glassformer.lessons.formulas.affine import Affine, _form, _inverse, _softmax, closer
+from glassformer.lessons.formulas.evaluator import Evaluator, Work
+from glassformer.lessons.formulas.library import write_out
 
 FORMULAS = [
     "x + y", "x - y", "x * y", "x / y", "x @ y", "x ^ 2", "x ^ 3", "abs(x) ^ y", "-x", "abs(x)",
@@ -122,3 +122,32 @@ def test_softmax_bounds_are_tight() -> None:
     e = np.exp(1.0)
     np.testing.assert_allclose(weights.high, e / (e + 2))
     np.testing.assert_allclose(weights.low, 1 / (1 + 2 * e))
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1), width=st.sampled_from([0.01, 0.1, 0.5, 2.0]),
+    own=st.sampled_from([0.0, 0.05, 0.5]), axis=st.sampled_from([0, 1]),
+)  # fmt: skip
+def test_a_softmax_of_shared_doubts_stays_within_its_form(
+    seed: int, width: float, own: float, axis: int
+) -> None:
+    """Wherever the doubts are, a weight is within `rest` of its line, and between its bounds."""
+    random = np.random.default_rng(seed)
+    mid, parts = 3 * random.normal(size=(3, 4)), width * random.normal(size=(5, 3, 4))
+    rest = own * np.abs(random.normal(size=(3, 4)))
+    form = _softmax(_form(mid, parts, rest), axis)
+    assert form is not None
+    for _ in range(20):
+        doubts = random.choice([-1.0, 1.0, *random.uniform(-1, 1, 2)], size=5)
+        scores = mid + np.tensordot(doubts, parts, 1) + rest * random.choice([-1, 1], (3, 4))
+        powers = np.exp(scores - scores.max(axis=axis, keepdims=True))
+        weights = powers / powers.sum(axis=axis, keepdims=True)
+        line = form.mid + np.tensordot(doubts, form.parts, 1)
+        assert np.all(np.abs(weights - line) <= form.rest + 1e-12)
+        assert np.all((form.low - 1e-12 <= weights) & (weights <= form.high + 1e-12))
+
+
+def test_doubts_that_all_scores_share_leave_a_softmax_certain() -> None:
+    form = _softmax(_form(np.array([[1.0, 2.0]]), np.full((1, 1, 2), 0.5), np.zeros((1, 2))), 1)
+    assert form is not None
+    assert float((form.high - form.low).max()) < 1e-12

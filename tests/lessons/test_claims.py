@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from glassformer.documents import render_text
 from glassformer.errors import DataError
 from glassformer.lessons.claims import GROUPS, Claim, Rule, claims, find, outcomes
 from glassformer.lessons.claims.catalogue import PROPERTIES
 from glassformer.lessons.claims.claim import Figures, Seconds, Stored, Verdict, with_seconds
 from glassformer.lessons.claims.printed_code import printed_code, read_text
-from glassformer.lessons.claims.report import VERDICTS, to_markdown
+from glassformer.lessons.claims.report import VERDICTS, claims_document
 from tests.lessons.claim_runs import QUICK, outcome_of
 
 ROOT = Path(__file__).parents[2]
@@ -194,7 +195,7 @@ def test_a_timed_claim_says_what_its_verdict_rests_on(id_: str, timing: dict[str
     assert "Timing disturbed: the median call took 80% longer" in said
     assert "计时受到干扰" in outcome.sentence("zh")
     assert _seconds(id_).against.en not in said
-    assert f"({_seconds(id_).basis.en})" in to_markdown([outcome], "en")
+    assert f"({_seconds(id_).basis.en})" in render_text(claims_document([outcome], "en"), "md")
 
 
 @pytest.mark.parametrize("id_", TIMED)
@@ -270,7 +271,9 @@ def test_a_property_stands_for_its_claims() -> None:
 
 
 def test_markdown_keeps_its_columns() -> None:
-    page = to_markdown([outcome_of(id_) for id_ in ("C01", "C22", "C85")], "en")
+    page = render_text(
+        claims_document([outcome_of(id_) for id_ in ("C01", "C22", "C85")], "en"), "md"
+    )
     rows = [line for line in page.splitlines() if line.startswith("|")]
     assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {6}
     assert "<end>" not in page

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from glassformer.cli import run
+from glassformer.documents import render, render_text
 from glassformer.lessons import load_example
 from glassformer.lessons.example import Language
 from glassformer.lessons.walks import Figure
-from glassformer.lessons.walks.figures import STYLE
+from glassformer.lessons.walks.figures import STYLE, Drawing
 from glassformer.lessons.walks.figures.canvas import Box, Canvas, text_width
-from glassformer.lessons.walks.figures.grids import cell_number
 from glassformer.lessons.walks.figures.maps import Axes, Point, draw_map
-from glassformer.lessons.walks.rendering import lesson_text, write_lesson
+from glassformer.lessons.walks.figures.sheet import cell_number
 from tests.lessons.made_once import lesson
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -37,6 +37,11 @@ EXPECTED = {
     ],
 }  # fmt: skip
 ALL = [(lesson, figure) for lesson, figures in EXPECTED.items() for figure in figures]
+
+
+def drawing_of(found: Figure) -> Drawing:
+    assert isinstance(found.drawing, Drawing)
+    return found.drawing
 
 
 def figure(name: str, which: str, language: Language = "en") -> Figure:
@@ -75,7 +80,7 @@ def placed(svg: str) -> list[tuple[str, float, Box]]:
 def test_a_figure_is_whole_and_stays_on_its_paper(
     name: str, which: str, language: Language
 ) -> None:
-    drawing = figure(name, which, language).drawing
+    drawing = drawing_of(figure(name, which, language))
     svg = drawing.svg()
     root = ElementTree.fromstring(svg)
     assert root.findtext(f"{SVG}title") == drawing.title == root.get("aria-label")
@@ -100,7 +105,7 @@ def test_texts_do_not_cover_one_another(name: str, which: str, language: Languag
 
 
 def test_the_figures_of_the_illustrated_text_move_but_the_first() -> None:
-    moving = [found.drawing.beats > 0 for found in lesson("illustrated").figures()]
+    moving = [drawing_of(found).beats > 0 for found in lesson("illustrated").figures()]
     assert moving == [False] + [True] * 9
 
 
@@ -157,22 +162,22 @@ def test_the_architecture_says_how_far_the_lesson_is() -> None:
 
 
 def test_the_page_holds_its_figures_and_their_style_once() -> None:
-    page = lesson_text(lesson("illustrated"), "html")
+    page = render_text(lesson("illustrated").document(), "html")
     assert page.count("<svg") == 10
     assert page.count("--gf-paper: #fcfcfa") == 1
 
 
 def test_markdown_links_to_figures_that_lie_beside_it(tmp_path: Path) -> None:
-    write_lesson(lesson("roles"), "md", tmp_path / "lesson.md")
+    render(lesson("roles").document(), path=tmp_path / "lesson.md")
     links = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", (tmp_path / "lesson.md").read_text("utf-8"))
     assert links == [f"lesson-figures/{name}.svg" for name in EXPECTED["roles"]]
     assert all((tmp_path / link).is_file() for link in links)
-    assert "![" not in lesson_text(lesson("roles"), "md")
+    assert "![" not in render_text(lesson("roles").document(), "md")
 
 
 @pytest.mark.parametrize("to", ["terminal", "tex"])
 def test_formats_without_drawings_leave_them_out(to: str) -> None:
-    assert figure("roles", "basic").caption not in lesson_text(lesson("roles"), to)
+    assert figure("roles", "basic").caption not in render_text(lesson("roles").document(), to)
 
 
 def test_the_command_writes_the_figures_of_a_lesson(
@@ -196,10 +201,10 @@ def test_names_on_a_map_do_not_cover_one_another() -> None:
 def test_a_canvas_groups_what_belongs_to_a_beat() -> None:
     canvas = Canvas(100, 50, "t")
     canvas.text(50, 10, "always")
-    with canvas.appearing(1):
+    with canvas.at(1):
         canvas.text(50, 20, "first")
         canvas.text(50, 30, "first, too")
-    with canvas.during(2):
+    with canvas.at(-2):
         canvas.text(50, 40, "second")
     drawing = canvas.done()
     assert drawing.beats == 2

@@ -8,6 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from glassformer.lessons import example_names, load_example
 from glassformer.lessons.formulas import (
     FUNCTIONS,
     FormulaError,
@@ -20,7 +21,18 @@ from glassformer.lessons.formulas import (
     parse,
     show,
 )
-from glassformer.lessons.formulas.tree import Binary, Call, Index, Name, Negative, Node, Number
+from glassformer.lessons.formulas.terms import (
+    Binary,
+    Call,
+    Index,
+    Listing,
+    Name,
+    Negative,
+    Node,
+    Number,
+    Text,
+    walk,
+)
 from glassformer.nn import attend_written
 from glassformer.nn.positions import sinusoidal_table
 
@@ -180,3 +192,82 @@ def test_any_text_is_read_or_refused_in_our_own_words(text: str) -> None:
         parse(text)
     except FormulaError as error:
         assert 0 < error.column <= len(text) + 1
+
+
+def shipped_formulas() -> list[str]:
+    steps = [step for name in example_names() for step in load_example(name).steps]
+    return sorted({step.formula for step in steps if step.formula is not None})
+
+
+def begins(node: Node) -> tuple[str, ...]:
+    """What stands in a formula at the column of a node."""
+    match node:
+        case Name(name=name):
+            return (name,)
+        case Call(function="transpose"):
+            return "transpose", ".T", "ᵀ"
+        case Call(function=function):
+            return (function,)
+        case Binary(operator=sign):
+            return sign, {"*": "×", "-": "−"}.get(sign, sign)
+        case Index() | Listing():
+            return ("[",)
+        case Negative():
+            return "-", "−"
+        case Text():
+            return "'", '"'
+        case _:
+            return tuple("0123456789.")
+
+
+def test_shipped_formulas_are_what_they_show_with_every_node_at_its_column() -> None:
+    formulas = shipped_formulas()
+    assert len(formulas) > 70
+    for formula in formulas:
+        tree = parse(formula)
+        assert parse(show(tree)) == tree
+        for node in walk(tree):
+            assert formula[node.column - 1 :].startswith(begins(node)), (formula, node)
+
+
+@pytest.mark.parametrize("name", ["in", "lambda", "is", "None_", "ﬁ", "模型", "new_1", "_0", "T"])
+def test_any_word_may_name_a_step(name: str) -> None:
+    """Python's keywords too, and letters that Python would take for others."""
+    assert names_of(parse(f"softmax({name} @ {name}.T)")) == [name]
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "a if b else c", "a == b", "a < b", "not a", "a or b", "lambda: a", "f(*a)", "f(^a)",
+        "[a for a in b]", "{a}", "a.b", "a; b", "a := b", "(a, b)", "a,", "f(a)(b)", "2(a)",
+        "'f'(a)", "f'{a}'", "'a' 'b'", "0x1f", "1_000", "1j", "a[b]", "a[1:2:3]", "a[1:2, b]", "+a",
+        "f(1=2)", "f(a=1, b)", "f(a.b=1)", "", "()", "a[]", "a.T.x", "a // b", "a % b", "a ^ ",
+        "…", "~a",
+    ],
+)  # fmt: skip
+def test_what_is_python_but_no_formula_is_refused(formula: str) -> None:
+    with pytest.raises(FormulaError) as caught:
+        parse(formula)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "opening", ["(", "[", "f(", "-", "-(", "f(a, k=", "a @ (b + ", "2 ^ ", "f(["]
+)
+@pytest.mark.parametrize("closed", [True, False])
+def test_nesting_is_bounded_whatever_it_is_made_of(opening: str, closed: bool) -> None:
+    """A stranger's formula exhausts neither our stack nor that of Python's parser."""
+    closing = "".join({"(": ")", "[": "]"}.get(sign, "") for sign in reversed(opening))
+    formula = opening * (9_000 // (len(opening) + len(closing)))
+    with pytest.raises(FormulaError, match=r"deep|operators"):
+        parse(formula + "a" + (closing * formula.count(opening) if closed else ""))
+
+
+@pytest.mark.parametrize("sign", ["+", "-", "*", "/", "@"])
+def test_a_long_chain_of_operators_is_read_from_the_left(sign: str) -> None:
+    tree = parse(sign.join(["a"] * 900))
+    for _ in range(899):
+        assert isinstance(tree, Binary) and tree.operator == sign and tree.right == Name("a")
+        tree = tree.left
+    assert tree == Name("a")

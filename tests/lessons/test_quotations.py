@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from glassformer.errors import ConfigError
 from glassformer.lessons import Audit, StepResult, audit, load_example, read_example
-from glassformer.lessons.formulas.evaluate import Work
+from glassformer.lessons.formulas.evaluator import Work
 from glassformer.lessons.notation import Notation, NotationError
 from tests.lessons.made_once import audit_of
 

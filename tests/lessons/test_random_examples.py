@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from glassformer.documents import render_text
 from glassformer.errors import ConfigError
 from glassformer.lessons import audit, read_example
-from glassformer.lessons.formulas.functions import FUNCTIONS, NAMES
-from glassformer.lessons.report import to_html, to_markdown
+from glassformer.lessons.formulas.library import FUNCTIONS, NAMES
+from glassformer.lessons.report import audit_document
 
 GIVEN: list[dict[str, Any]] = [
     {"id": "a", "printed": [[1, 2], [3, 4]]},
@@ -93,7 +94,8 @@ def test_a_report_or_one_clear_line(seed: int) -> None:
             assert "\n" not in str(error)
             continue
         for language in ("en", "zh"):
-            assert to_markdown(found, language) and to_html(found, language)
+            made = audit_document(found, language)
+            assert all(render_text(made, to) for to in ("md", "html", "tex"))
             json.dumps(found.to_dict(language), allow_nan=False)
         reported += 1
     assert reported > 10

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rich.console import Console
 
+from glassformer.documents import render_text
 from glassformer.lessons import Audit, audit, read_example
-from glassformer.lessons.report import to_markdown, to_terminal
+from glassformer.lessons.report import audit_document
 
 SCORES = np.array([[1.0, 2.0], [3.0, 5.0]])
 BY_COLUMN = np.exp(SCORES) / np.exp(SCORES).sum(axis=0)
@@ -79,19 +79,17 @@ def test_numbers_that_could_not_be_checked_are_counted() -> None:
     found = check("log(m - 2)", [[0, 0], [0, 1.0986]])
     assert found["y"].verdict == "wrong"  # log 0 is −∞
     found = check("sqrt(m - 2)", [[0, 0], [1, 1.7321]])
-    assert "| ✓ agrees | 1 could not be checked |" in to_markdown(found, "en")
+    assert "| ✓ agrees | 1 could not be checked |" in render_text(audit_document(found, "en"), "md")
 
 
 def test_brackets_in_titles_are_no_commands_to_the_terminal() -> None:
     found = check("m + 1", [[9, 3], [4, 6]], 0, title="[/x]", columns=["[bold]", "[/red]"])
-    console = Console(width=100, no_color=True)
-    with console.capture() as capture:
-        console.print(to_terminal(found, "en"))
-    assert "[/t]" in capture.get()
-    assert "[/x]" in capture.get()
-    assert "[bold]" in capture.get()
+    shown = render_text(audit_document(found, "en"), width=100, colour=False)
+    assert "[/t]" in shown
+    assert "[/x]" in shown
+    assert "[bold]" in shown
 
 
 def test_a_line_break_in_a_title_does_not_break_the_table() -> None:
     found = check("m + 1", [[2, 3], [4, 6]], 0, title="two\nlines")
-    assert "| `y` | two lines | ✓ agrees |  |" in to_markdown(found, "en")
+    assert "| `y` | two lines | ✓ agrees |  |" in render_text(audit_document(found, "en"), "md")

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from glassformer.decoding.fast.product_attention import attend_by_products
 from glassformer.nn import (
     attend_fused,
     attend_written,
@@ -16,7 +17,6 @@ from glassformer.nn import (
     basic_self_attention,
 )
 from glassformer.nn.attention import additive_scores, basic_self_attention_loop, softmax_over_keys
-from glassformer.nn.attention.products import attend_by_products
 from tests.nn.oracles import (
     FLOAT32_SHARE,
     FLOAT64_SHARE,

@@ -2,13 +2,24 @@
 
 import inspect
 import math
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 
 from glassformer.errors import ConfigError, UnknownNameError
-from glassformer.nn import ModelConfig, build, count_parameters, describe, presets
+from glassformer.nn import (
+    AttentionConfig,
+    Block,
+    ModelConfig,
+    MultiHeadAttention,
+    build,
+    count_parameters,
+    describe,
+    presets,
+)
+from glassformer.nn.config import Sizes
 from tests.nn.small import SIZES, inputs_for, shrunk
 
 every_preset = pytest.mark.parametrize("name", presets.PRESETS)
@@ -71,8 +82,7 @@ def test_every_preset_builds_and_runs_at_a_small_size(name: str) -> None:
 
 @every_preset
 def test_every_size_can_be_changed(name: str) -> None:
-    for size, value in SIZES[name].items():
-        assert size in inspect.signature(presets.PRESETS[name]).parameters
+    for value in SIZES[name].values():
         assert str(value) in str(presets.preset(name, **SIZES[name]).to_dict())
 
 
@@ -95,6 +105,47 @@ def test_unknown_names_get_a_suggestion() -> None:
         presets.preset("zzz")
 
 
+# By keywords
+
+
+def test_a_width_alone_is_enough() -> None:
+    """The feed-forward keeps its multiple of the width, heads stay as many as divide it."""
+    small = build("gpt2", d_model=64, n_layers=1, vocab_size=50)
+    assert (small.config.attention.n_heads, small.config.feed_forward.d_ff) == (8, 256)
+    assert presets.gpt2(d_model=24).attention.n_heads == 12
+    assert presets.llama(d_model=60, n_kv_heads=2).attention.n_heads == 30
+    assert presets.vaswani_2017_base(d_model=64, d_ff=100).feed_forward.d_ff == 100
+    assert presets.llama(d_model=64).feed_forward.d_ff == 11_008, "no multiple of the width"
+    with pytest.raises(ConfigError, match="multiple of n_heads, got 64 and 12"):
+        presets.gpt2(d_model=64, n_heads=12)
+
+
+def test_dropout_is_set_wherever_the_preset_has_it() -> None:
+    gpt2, paper = presets.gpt2(dropout=0.3), presets.vaswani_2017_base(dropout=0.3)
+    assert (gpt2.block.dropout, gpt2.attention.dropout, gpt2.feed_forward.dropout) == (0.3, 0.3, 0)
+    assert (paper.block.dropout, paper.attention.dropout) == (0.3, 0)
+
+
+@pytest.mark.usefixtures("as_users_run_it")
+def test_parts_are_made_by_keywords_with_errors_of_one_line() -> None:
+    assert MultiHeadAttention(64, n_heads=4).d_head == 16
+    assert Block(d_model=64, n_heads=4).attention.n_heads == 4
+    assert Block(presets.gpt2(), d_model=64).feed_forward.expand.out_features == 256
+    wrong: list[tuple[Callable[[], object], str]] = [
+        (lambda: MultiHeadAttention(64, n_head=4), "unknown setting 'n_head'; did you mean"),
+        (lambda: MultiHeadAttention(64, 4), "expected AttentionConfig.* got 4"),  # type: ignore[arg-type]
+        (lambda: MultiHeadAttention(64, AttentionConfig(), n_heads=4), "got both"),
+        (lambda: MultiHeadAttention(64, n_heads=5), "multiple of n_heads, got 64 and 5"),
+        (lambda: Block(d_modell=64), "unknown size 'd_modell'; did you mean 'd_model'"),  # type: ignore[call-arg]
+        (lambda: build("gpt2", n_layer=2), "unknown size 'n_layer'; did you mean 'n_layers'"),  # type: ignore[call-overload]
+        (lambda: build("gtp2"), "unknown preset 'gtp2'; did you mean 'gpt2'"),
+    ]
+    for call, message in wrong:
+        with pytest.raises((ConfigError, UnknownNameError), match=message) as caught:
+            call()
+        assert "\n" not in str(caught.value)
+
+
 # Conventions
 
 
@@ -103,10 +154,10 @@ def test_unknown_names_get_a_suggestion() -> None:
 @pytest.mark.parametrize("value", [0, -3, 2.5, float("nan"), "8", None, True])
 def test_a_wrong_size_is_named_itself_and_not_what_follows_from_it(name: str, value: Any) -> None:
     may_be = {
-        **dict.fromkeys(("d_head", "d_value", "n_kv_heads"), (None,)),
+        **dict.fromkeys(("d_head", "d_value", "n_kv_heads", "target_vocab_size"), (None,)),
         "n_layers": (0,), "pad_id": (0, None), "dropout": (0,), "base": (2.5,),
     }  # fmt: skip
-    for size in inspect.signature(presets.PRESETS[name]).parameters:
+    for size in Sizes.__annotations__:
         allowed = may_be.get(size, ())
         if any(type(value) is type(one) and value == one for one in allowed):  # True is not 1
             continue

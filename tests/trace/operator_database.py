@@ -311,9 +311,10 @@ def guide_text(table: Table) -> str:
         for kind in PASSES
     )
     lines = [
-        f"Of the entries of torch's operator database that run on the CPU, {forward} are explained "
-        f"to the last cell forward, and {training} in a training step. A step made by one of these "
-        "operators is opaque:",
+        "An entry counts where every step of its samples has a rule and the cells recomputed "
+        f"({CELLS} per step, chosen at random) agree: of those that run on the CPU, {forward} "
+        f"forward, and {training} in a training step. A step made by one of these operators may be "
+        "opaque:",
         "",
         *(f"- {name}: {', '.join(names)}." for name, names in groups.items() if names),
         "",

@@ -127,6 +127,15 @@ ELEMENTWISE: dict[str, Function] = {
 }
 
 COMPLEX: dict[str, Function] = {
+    "written as parts": lambda: (TURNS.reciprocal() + TURNS.square(), 1 - TURNS, 2j - TURNS),
+    "real beside complex": lambda: (A + TURNS, A - TURNS, torch.rsub(TURNS, A), A / TURNS),
+    "gathered": lambda: (TURNS.sum(1), TURNS.mean(0, keepdim=True), torch.concat([TURNS, TURNS])),
+    "chosen": lambda: (
+        TURNS[torch.tensor([1, 0])],
+        TURNS.index_select(1, torch.tensor([2, 0])),
+        TURNS.gather(1, torch.tensor([[0], [2]])),
+        torch.cat([TURNS, TURNS]),
+    ),
     "directions": lambda: (TURNS.sgn(), (TURNS * 0).sgn()),
     "copied": lambda: (torch.zeros_like(TURNS).copy_(TURNS), torch.zeros_like(TURNS).copy_(A)),
     "products": lambda: (
@@ -715,6 +724,7 @@ WRITTEN_OUT: dict[str, Function] = {
         )
         for targets in (torch.tensor([[1, 1, 0], [3, 2, 1]]), torch.tensor([1, 1, 3, 2, 1]))
     ],
+    "packed sequences": lambda: torch._pack_padded_sequence(CUBE, torch.tensor([3, 1]), True),
     "distances within": lambda: [F.pdist(SQUARE.cos(), p) for p in (1, 2, 3)],
     "cross": lambda: torch.linalg.cross(A, B) + torch.cross(A, ROW.expand(2, 3), dim=1),
     "addr": lambda: torch.addr(A, ROW[:2], ROW, beta=0.5, alpha=2),

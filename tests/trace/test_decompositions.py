@@ -1,11 +1,13 @@
 """Operators that the trace writes out: the numbers are the kernel's, and gradients pass through."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from glassformer.trace import trace, trace_training_step
 
@@ -129,3 +131,82 @@ def test_sampling_an_image_or_a_volume(mode: str, padding: str, aligned: bool, a
     assert report.ok, str(report)
     assert report.opaque == []
     torch.testing.assert_close(traced.outputs["output"].value, sample(x, grid))
+
+
+@pytest.mark.parametrize(("padding", "last"), [(-1, False), (1, False), (-1, True)])
+def test_the_largest_of_a_bag_says_whose_row_it_is(padding: int, last: bool) -> None:
+    """All four outputs are the kernel's, an empty bag among them."""
+    torch.manual_seed(0)
+    weight, starts = torch.randn(4, 3), torch.tensor([0, 2, 2, 5] if last else [0, 2, 2])
+
+    def bag() -> tuple[Tensor, ...]:
+        made: tuple[Tensor, ...] = torch.ops.aten._embedding_bag(
+            weight, IDS, starts, False, 2, False, None, last, padding
+        )
+        return made
+
+    for ours, expected in zip(trace(bag).outputs.values(), bag(), strict=True):
+        assert torch.equal(ours.value, expected)
+
+
+TURNS = torch.complex(torch.linspace(-2, 2, 6), torch.linspace(3, 0, 6)).reshape(2, 3)
+MATRIX, OFFSET = TURNS.repeat(2, 1) * (1 + 2j), TURNS.flatten()[:4]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda: F.linear(TURNS, MATRIX, OFFSET),
+        lambda: torch.einsum("ij,kj->ik", TURNS, MATRIX),
+        lambda: TURNS.sum(1) + TURNS.sum() + TURNS.mean(0, keepdim=True)[0, :2],
+        lambda: F.silu(TURNS) + TURNS.reciprocal() + (1 - TURNS),
+        lambda: torch.cat([TURNS, MATRIX])[torch.tensor([0, 4, 2])],
+    ],
+    ids=["linear", "einsum", "sum", "silu", "moves"],
+)
+def test_complex_numbers_are_written_out_where_only_real_ones_have_a_rule(
+    function: Callable[[], Tensor],
+) -> None:
+    traced = trace(function)
+    report = traced.verify()
+    assert report.ok, str(report)
+    assert report.opaque == []
+    torch.testing.assert_close(traced.outputs["output"].value, torch.view_as_real(function()))
+
+
+class Packed(nn.Module):
+    """A recurrent layer over sequences of different lengths."""
+
+    def __init__(self, layer: nn.RNNBase, is_sorted: bool) -> None:
+        super().__init__()
+        self.layer, self.is_sorted = layer, is_sorted
+
+    def forward(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Any]:
+        packed = pack_padded_sequence(x, lengths, enforce_sorted=self.is_sorted)
+        outputs, last = self.layer(packed)
+        return pad_packed_sequence(outputs, padding_value=-1.5)[0], last
+
+
+@pytest.mark.parametrize("lengths", [[4, 2, 1], [2, 4, 4]], ids=["sorted", "not sorted"])
+@pytest.mark.parametrize(
+    "layer",
+    [nn.LSTM(2, 3, num_layers=2, bidirectional=True), nn.GRU(2, 3), nn.RNN(2, 3, bias=False)],
+    ids=["LSTM", "GRU", "RNN"],
+)
+def test_packed_sequences_are_written_out(layer: nn.RNNBase, lengths: list[int]) -> None:
+    torch.manual_seed(0)
+    model, x, n = Packed(layer, lengths[0] == 4), torch.randn(4, 3, 2), torch.tensor(lengths)
+    traced = trace(model, x, n)
+    report = traced.verify()
+    assert report.ok, str(report)
+    assert report.opaque == []
+    outputs, last = model(x, n)
+    expected = [outputs, *(last if isinstance(last, tuple) else [last])]
+    for ours, theirs in zip(traced.outputs.values(), expected, strict=True):
+        torch.testing.assert_close(ours.value, theirs.detach())
+    assert traced["layer.layer0.t3.hidden"].shape == (lengths.count(4), 3)
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+    trained = trace_training_step(
+        model, x, n, loss=lambda y: y[0].square().sum(), optimiser=optimiser
+    )
+    assert trained.verify().ok and not trained.verify().opaque

@@ -43,6 +43,41 @@ def test_zeros_of_torchs_fast_path_are_named(norm: nn.Module | None) -> None:
     assert found(trace(encoder, X)) == []
 
 
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")  # torch's own, once
+def test_a_function_around_a_fast_path_is_compared_unless_that_is_switched_off() -> None:
+    torch.manual_seed(0)
+    encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(4, 2, 8, batch_first=True), 1).eval()
+    padded = torch.tensor([[False, False, False], [False, True, True]])
+    runs: list[int] = []
+
+    def encode(x: Tensor) -> Tensor:
+        runs.append(1)
+        encoded: Tensor = encoder(x, src_key_padding_mask=padded)
+        return encoded
+
+    [note] = found(trace(encode, X))
+    assert (note.kind, note.values["places"]) == ("fast path", "[1, 1], [1, 2]")
+    assert len(runs) == 3  # recorded, alone, and alone without the fast path
+    assert found(trace(encode, X, compare=False)) == []
+    assert len(runs) == 4
+
+
+class OtherwiseAlone(nn.TransformerEncoderLayer):
+    """A module that has a fast path, and another reason to give other numbers."""
+
+    runs = 0
+
+    def forward(self, src: Tensor, *args: object, **kwargs: object) -> Tensor:
+        type(self).runs += 1
+        return super().forward(src, *args, **kwargs) + self.runs  # type: ignore[arg-type]  # torch's
+
+
+def test_a_fast_path_is_not_blamed_for_what_another_cause_makes() -> None:
+    torch.manual_seed(0)
+    [note] = found(trace(OtherwiseAlone(4, 2, 8, batch_first=True).eval(), X))
+    assert note.kind == "other numbers"
+
+
 class Counting(nn.Module):
     """Counts and collects its runs, moves a buffer, and draws random numbers."""
 

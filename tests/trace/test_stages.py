@@ -132,6 +132,36 @@ def test_no_attention_is_seen_where_there_is_none() -> None:
     assert "resid_mid" not in traced
 
 
+class SoftHash(nn.Module):
+    """softmax(x · W₁) · W₂: a layer, no attention, however its matrices are stored."""
+
+    def __init__(self, copied: bool) -> None:
+        super().__init__()
+        self.first, self.second = nn.Parameter(torch.randn(4, 5)), nn.Parameter(torch.randn(5, 4))
+        self.copied = copied
+
+    def forward(self, x: Tensor) -> Tensor:
+        first = self.first.mT.contiguous().mT.clone() if self.copied else self.first
+        return (x @ first).softmax(-1) @ self.second
+
+
+@pytest.mark.parametrize("copied", [False, True])
+def test_a_softmax_between_two_parameters_is_no_attention(copied: bool) -> None:
+    assert trace(SoftHash(copied), torch.randn(3, 4)).stages == {}
+
+
+@pytest.mark.parametrize("preset", ["gpt2", "llama", "vaswani_2017_base"])
+def test_a_stage_and_a_step_of_one_name_are_one(preset: str) -> None:
+    sizes = {"vocab_size": 9, "d_model": 8, "n_heads": 2, "n_layers": 1, "max_len": 6}
+    model, ids = build(getattr(presets, preset)(**sizes)), torch.tensor([[1, 2, 3]])
+    traced = trace(model, ids, ids) if preset == "vaswani_2017_base" else trace(model, ids)
+    assert all(traced[name] is step for name, step in traced.stages.items())
+    values = traced[
+        f"{'encoder' if preset.startswith('v') else 'decoder'}.blocks.0.attention.values"
+    ]
+    assert (values.shape, values.stage) == ((1, 2, 3, 4), "values")
+
+
 class Scan(nn.Module):
     """A recurrence in Python, run twice."""
 

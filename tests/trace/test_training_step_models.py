@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from glassformer.errors import TraceError
 from glassformer.nn import build, presets
 from glassformer.trace import Trace, trace
-from glassformer.trace.training import trace_training_step
-from glassformer.trace.training.derivatives import Forward, Gradients, registry
+from glassformer.trace.training import derivatives, trace_training_step
+from glassformer.trace.training.derivatives import Forward, Gradients
 
 X = torch.linspace(-2, 2, 24).reshape(2, 3, 4).sin()
 
@@ -274,6 +274,34 @@ def test_a_wrong_derivative_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     def forgets_the_slope(_forward: Forward, g: Tensor) -> Gradients:
         yield "self", g
 
-    monkeypatch.setitem(registry._DERIVATIVES, "relu", forgets_the_slope)
+    monkeypatch.setitem(derivatives._DERIVATIVES, "relu", forgets_the_slope)
     with pytest.raises(TraceError, match="differs from autograd's"):
         traced_and_gradients(Map(torch.relu), X, loss=lambda y: y.sum())
+
+
+def test_a_gradient_that_is_nothing_but_rounding_is_not_refused() -> None:
+    """A batch norm takes the mean away, and with it all that a bias before it could do."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.Linear(6, 6), nn.BatchNorm1d(6))
+    x = 100 * torch.randn(64, 4)
+    traced, gradients = traced_and_gradients(model, x, loss=lambda y: y.pow(3).sum() * 1e3)
+    assert traced.verify().ok
+    largest = max(float(gradient.abs().max()) for gradient in gradients.values())
+    assert gradients["0.bias"].abs().max() < 1e-3 * largest
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_short_floats_are_compared_by_their_own_rounding(dtype: torch.dtype) -> None:
+    """The fused attention rounds once, the written-out one at each step."""
+    torch.manual_seed(0)
+    model = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True).to(dtype)
+    traced, _ = traced_and_gradients(
+        model, torch.randn(4, 6, 16, dtype=dtype), loss=lambda y: y.float().square().sum()
+    )
+    assert traced.verify().ok
+
+
+def test_what_passes_through_chance_alone_says_so() -> None:
+    model = Map(lambda x: F.rrelu(x, training=True))
+    with pytest.raises(TraceError, match="only through rrelu_with_noise, which draws random"):
+        traced_and_gradients(model, X, loss=lambda y: y.sum())

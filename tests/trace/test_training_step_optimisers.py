@@ -16,7 +16,7 @@ from glassformer.nn import build, presets
 from glassformer.trace import Trace
 from glassformer.trace.notes import Note
 from glassformer.trace.training import trace_training_step, why_moved
-from glassformer.training.muon import Muon as OurMuon
+from glassformer.training.optimiser import Muon as OurMuon
 
 IDS = torch.tensor([[1, 2, 3, 4], [4, 3, 2, 1]])
 CLASSES = torch.tensor([0, 1])

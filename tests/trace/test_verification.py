@@ -125,6 +125,15 @@ def test_a_wrong_rule_is_caught(operator: str, wrong: type) -> None:
     assert traced.verify().ok
 
 
+def test_a_trace_without_arithmetic_has_nothing_to_recompute() -> None:
+    assert str(trace(lambda x: x.view(4), torch.ones(2, 2)).verify()) == (
+        "no cells to recompute; nothing was computed"
+    )
+    opaque = trace(torch.linalg.det, torch.eye(3)).verify()
+    assert str(opaque).startswith("no cells to recompute; ")
+    assert "have no rule" in str(opaque)
+
+
 def planes(x: Tensor, at: Tensor) -> tuple[Tensor, ...]:
     """Windows over an image, and writing to places that an index gives."""
     wide = F.conv_transpose2d(x, torch.arange(12.0).reshape(2, 1, 3, 2).sin(), stride=2)

@@ -15,7 +15,7 @@ from typing import Any
 
 from glassformer.data.corpora import CORPORA, Corpus, sha256
 from glassformer.training import RunConfig, recipe
-from glassformer.training.settings import changed
+from glassformer.training.settings import changed, keys
 
 GOOD, BAD = ("good", "fine", "great", "lovely"), ("bad", "awful", "poor", "dull")
 PLAIN = ("the", "a", "film", "plot", "was", "and", "with", "actor", "scene", "long", "it", "in")
@@ -138,7 +138,7 @@ def tiny(name: str, **changes: Any) -> RunConfig:
         "loop.device": "cpu",
         "loop.beam": 2,
     }
-    if config.data.tokenizer == "subwords":
+    if getattr(config.data, "tokenizer", "") == "subwords":
         small["data.vocab_size"] = 320
     if config.data.max_tokens is not None:
         small["data.max_tokens"] = 128
@@ -147,5 +147,6 @@ def tiny(name: str, **changes: Any) -> RunConfig:
     if config.first is not None:
         small |= {f"first.{key}": value for key, value in small.items() if "batch_size" not in key}
         small["first.data.max_tokens"] = 128
+    known = set(keys(config))  # images and ratings have no longest text, say
     given = {key.replace("__", "."): value for key, value in changes.items()}
-    return changed(config, small | given)
+    return changed(config, {key: small[key] for key in small if key in known} | given)

@@ -1,19 +1,23 @@
 """Runs in tests: a trainer without a command, weights to compare, reporters that interfere."""
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
+from glassformer.data import Loader, Update
 from glassformer.nn import build
 from glassformer.training import RunConfig
-from glassformer.training.folder import RunFolder
+from glassformer.training.log import Reporter
 from glassformer.training.loop import Trainer
-from glassformer.training.problems import prepare
-from glassformer.training.processes import Processes
-from glassformer.training.progress import Reporter
+from glassformer.training.problems.readers import prepare
+from glassformer.training.processes import Interruption, Processes
+from glassformer.training.run_folder import RunFolder
 
 
 class At(Reporter):
@@ -44,6 +48,27 @@ def make_trainer(config: RunConfig, folder: Path) -> Trainer:
         processes=Processes(),
         reporter=Reporter(),
     )
+
+
+@dataclass(frozen=True)
+class Given(Loader):
+    """A loader of updates that are there already."""
+
+    given: Sequence[Update] = ()
+
+    def updates(self, _start: int, _end: int) -> Iterator[Update]:
+        return iter(self.given)
+
+
+def run_updates(trainer: Trainer, updates: Sequence[Update]) -> list[dict[str, Any]]:
+    """Make these updates, without evaluation or checkpoint; what was logged of each."""
+    trainer.loader = Given(trainer.loader.examples, trainer.loader.order, given=updates)
+    trainer.total = max(trainer.total, len(updates) + 1)
+    trainer.evaluate_every = trainer.save_every = trainer.total
+    trainer.folder.path.mkdir(parents=True, exist_ok=True)
+    trainer.run(Interruption())
+    lines = trainer.folder.metrics.read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines]
 
 
 def weights(folder: Path) -> dict[str, Tensor]:

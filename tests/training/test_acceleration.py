@@ -20,14 +20,14 @@ from torch import Tensor, nn
 from glassformer.data import Loader
 from glassformer.errors import ConfigError, TrainingError
 from glassformer.training import RunConfig
-from glassformer.training.acceleration import Acceleration, choose_acceleration
+from glassformer.training.fast.acceleration import Acceleration, choose_acceleration
+from glassformer.training.fast.cuda_graph import GraphLearner
 from glassformer.training.loop import Trainer
+from glassformer.training.optimiser import Optimiser
 from glassformer.training.processes import Processes
-from glassformer.training.recording import RecordedWork
 from glassformer.training.settings import changed, to_json
-from glassformer.training.update import Updater
 from tests.training.made import tiny
-from tests.training.runs import make_trainer
+from tests.training.runs import make_trainer, run_updates
 
 NO_DROPOUT = {f"model__{part}__dropout": 0.0 for part in ("block", "attention", "feed_forward")}
 CUDA, CPU = torch.device("cuda"), torch.device("cpu")
@@ -45,34 +45,28 @@ def run_again(work: Callable[[], Any], /) -> tuple[Any, Callable[[], Any]]:
     return result, replay
 
 
-def trainer_with(
-    config: RunConfig, folder: Path, acceleration: Acceleration | None = None
-) -> Trainer:
-    """A trainer whose updates are made as `acceleration` says."""
+def recorded_trainer(config: RunConfig, folder: Path) -> Trainer:
+    """A trainer whose updates are replayed."""
     trainer = make_trainer(config, folder)
-    if acceleration is not None:
-        trainer.updater = Updater(
-            config,
-            trainer.model,
-            trainer.problem.measure,
-            device=CPU,
-            processes=trainer.processes,
-            acceleration=acceleration,
-            recorder=run_again,
-        )
-        trainer.optimiser = trainer.updater.optimiser
-        trainer.loader = replace(trainer.loader, fixed_shapes=acceleration.fixed_shapes)
+    trainer.learner = GraphLearner(
+        config,
+        trainer.model,
+        trainer.problem.measure,
+        device=CPU,
+        processes=trainer.processes,
+        recorder=run_again,
+    )
+    trainer.optimiser = Optimiser(trainer.model, config.optimiser, keeps_gradients=True)
+    trainer.loader = replace(trainer.loader, fixed_shapes=True)
     return trainer
 
 
-def parameters_after(trainer: Trainer, n_updates: int = 6) -> dict[str, Tensor]:
-    trainer.model.train()
-    tally = trainer._new_tally()
-    for update in trainer.loader.updates(0, n_updates):
-        trainer._update(update, tally)
-        trainer.position.step += 1
+def after_updates(trainer: Trainer, n_updates: int = 6) -> dict[str, Tensor]:
+    """The parameters, and what was logged."""
+    records = run_updates(trainer, list(trainer.loader.updates(0, n_updates)))
+    logged = [[record[key] for key in ("loss", "grad_norm", "n_tokens")] for record in records]
     return {
-        "the sums": tally.sums,
+        "the log": torch.tensor(logged),
         **{n: p.detach().clone() for n, p in trainer.model.named_parameters()},
     }
 
@@ -88,16 +82,15 @@ def test_recorded_steps_on_filled_batches_are_plain_steps(
         assert config.first is not None
         config = replace(config.first, loop=config.loop, optimiser=config.optimiser)
         config = replace(config, model=config.model.with_(block__dropout=0.0))
-    plain = parameters_after(trainer_with(config, tmp_path / "plain"))
-    recorded = trainer_with(config, tmp_path / "recorded", Acceleration(graphs=True))
-    after = parameters_after(recorded)
+    plain = after_updates(make_trainer(config, tmp_path / "plain"))
+    recorded = recorded_trainer(config, tmp_path / "recorded")
+    after = after_updates(recorded)
     for key, tensor in plain.items():
         assert torch.allclose(tensor, after[key], rtol=1e-4, atol=1e-5), key
-    work = recorded.updater._work
-    assert isinstance(work, RecordedWork)
+    assert isinstance(recorded.learner, GraphLearner)
     order = recorded.loader.order
     if name != "imdb-masked":  # there, the number of hidden words counts as well
-        assert 1 <= work.n_recordings <= order.n_shapes
+        assert 1 <= len(recorded.learner.work.recordings) <= order.n_shapes
 
 
 @pytest.mark.parametrize("name", ["imdb", "multi30k", "shakespeare"])
@@ -140,15 +133,15 @@ def test_compiled_steps_are_plain_steps(tmp_path: Path) -> None:
 
 
 def test_a_step_that_cannot_be_recorded_says_what_to_do(tmp_path: Path) -> None:
-    trainer = trainer_with(tiny("shakespeare"), tmp_path, Acceleration(graphs=True))
+    trainer = recorded_trainer(tiny("shakespeare"), tmp_path)
 
     def refuses(_work: Callable[[], Any], /) -> tuple[Any, Callable[[], Any]]:
         raise RuntimeError("operation not permitted\nwhen stream is capturing")
 
-    assert isinstance(trainer.updater._work, RecordedWork)
-    trainer.updater._work._recorder = refuses
+    assert isinstance(trainer.learner, GraphLearner)
+    trainer.learner.work._recorder = refuses
     with pytest.raises(TrainingError, match=r"\(operation not permitted\).*--loop.graphs off"):
-        parameters_after(trainer, 1)
+        after_updates(trainer, 1)
 
 
 def choice(config: RunConfig, device: torch.device = CUDA, **facts: Any) -> Acceleration:
@@ -184,8 +177,9 @@ def test_what_was_asked_for_is_done_or_refused() -> None:
 def test_a_preferred_kernel_changes_no_result(kernel: str, tmp_path: Path) -> None:
     """Where it is not to be had, as on this machine, another one serves."""
     plain, preferred = (
-        parameters_after(
-            make_trainer(tiny("shakespeare", **NO_DROPOUT, loop__attention=name), tmp_path), 2
+        after_updates(
+            make_trainer(tiny("shakespeare", **NO_DROPOUT, loop__attention=name), tmp_path / name),
+            2,
         )
         for name in ("auto", kernel)
     )

@@ -12,12 +12,14 @@ from glassformer import checkpoint
 from glassformer.cli import run
 from glassformer.data import find
 from glassformer.data.imdb import read_reviews
+from glassformer.errors import TrainingError
 from glassformer.tasks.reading import read_texts
-from glassformer.training import RunConfig, plot, recipe, train
+from glassformer.training import RunConfig, log, plot, recipe, train
 from glassformer.training.command import configure, main
-from glassformer.training.problems.problem import cut_texts
-from glassformer.training.reference import command_of
-from glassformer.training.settings import changed, to_json
+from glassformer.training.problems.definitions import SingleTexts
+from glassformer.training.problems.prepared_problem import cut_texts
+from glassformer.training.recipes import command_of
+from glassformer.training.settings import changed, parse_arguments, to_json
 from tests.training.made import tiny
 
 
@@ -53,6 +55,13 @@ def test_a_run_its_plot_and_its_evaluation(
     assert "did you mean 'test'" in capsys.readouterr().err
 
 
+def test_metrics_without_end_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "metrics.jsonl").write_text('{"step": 1, "loss": 2.0}\n' * 9, encoding="utf-8")
+    monkeypatch.setattr(log, "_MOST_METRICS", 100)
+    with pytest.raises(TrainingError, match="larger than 100 bytes"):
+        plot.plot_run(tmp_path)
+
+
 def test_a_picture_that_cannot_be_drawn_is_refused_before_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -75,7 +84,7 @@ def test_a_picture_that_cannot_be_drawn_is_refused_before_training(
 def test_the_command_on_a_card_can_be_pasted(config: RunConfig) -> None:
     command = command_of(config)
     name, *settings = shlex.split(command)[2:]
-    pasted = configure(name, config_file=None, settings=settings, resume_from=None)
+    pasted = configure(name, parse_arguments(settings).settings)
     places = {"loop.device": "auto", "data.folder": "", "data.cache": ""}
     if config.first is not None:
         places |= {f"first.{key}": value for key, value in places.items()}
@@ -139,7 +148,7 @@ def test_a_table_that_was_changed_is_not_evaluated_on(
 
 def test_a_trained_model_reads_long_texts_as_it_was_trained_to(tmp_path: Path) -> None:
     config = tiny("imdb", data__max_len=8, loop__steps=1)
-    assert config.data.cut == "middle"
+    assert isinstance(config.data, SingleTexts) and config.data.cut == "middle"
     model = checkpoint.load(train(config, tmp_path / "run").folder / "model")
     texts = [review.text for review in read_reviews(find("imdb"), "test")]
     assert model.tokenizer is not None

@@ -14,7 +14,7 @@ from torch import Tensor
 from glassformer.training import RunConfig, train
 from glassformer.training.settings import to_json
 from tests.training.made import tiny
-from tests.training.runs import At, make_trainer, weights
+from tests.training.runs import At, make_trainer, run_updates, weights
 
 NO_DROPOUT = {"model__block__dropout": 0.0, "model__feed_forward__dropout": 0.0}
 
@@ -32,16 +32,15 @@ def gradients(name: str, folder: Path, accumulate: int) -> dict[str, Tensor]:
     trainer.model.double()
     kept: dict[str, Tensor] = {}
 
-    def keep(_share: float) -> Tensor:
+    def keep(_share: float) -> None:
         for name, parameter in trainer.model.named_parameters():
             assert parameter.grad is not None
             kept[name] = parameter.grad.clone()
-        return torch.zeros(())
 
     trainer.optimiser.step = keep  # type: ignore[assignment,method-assign]  # look, do not move
     update = next(iter(trainer.loader.updates(0, 1)))
     assert len(update.batches) == accumulate
-    trainer._update(update, trainer._new_tally())
+    run_updates(trainer, [update])
     return kept
 
 

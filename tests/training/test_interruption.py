@@ -11,11 +11,11 @@ import pytest
 from glassformer.cli import run
 from glassformer.cli.watched_run import WatchedRun
 from glassformer.training import command, evaluation, train
-from glassformer.training import folder as folder_module
 from glassformer.training import run as run_module
+from glassformer.training import run_folder as folder_module
 from glassformer.training.command import main
-from glassformer.training.interruption import listen
 from glassformer.training.problems import language
+from glassformer.training.processes import listen
 from glassformer.training.settings import to_json
 from tests.training.made import tiny
 from tests.training.runs import At, assert_same_bits

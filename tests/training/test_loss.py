@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from glassformer.data import IGNORED
 from glassformer.nn import build
 from glassformer.training.evaluation import Evaluator
-from glassformer.training.loss import cross_entropy, disagreement, model_loss
-from glassformer.training.problems import prepare
+from glassformer.training.loss import cross_entropy, model_loss, symmetric_kl
+from glassformer.training.problems.readers import prepare
 from glassformer.training.processes import Processes
 from tests.tolerances import of_a_sum
 from tests.training.made import tiny
@@ -144,7 +144,7 @@ def test_certain_answers_have_finite_losses_and_gradients(logits: Tensor, size: 
     large = (logits * size).requires_grad_()
     other = (logits.flip(-1) * size).requires_grad_()
     for smoothing in (0.0, 0.1):
-        loss = cross_entropy(large, LABELS, smoothing).objective + disagreement(
+        loss = cross_entropy(large, LABELS, smoothing).objective + symmetric_kl(
             large, other, LABELS
         )
         (gradient,) = torch.autograd.grad(loss, large)
@@ -152,7 +152,7 @@ def test_certain_answers_have_finite_losses_and_gradients(logits: Tensor, size: 
         assert gradient.isfinite().all()
 
 
-def test_disagreement_is_the_mean_of_both_divergences(logits: Tensor) -> None:
+def test_symmetric_kl_is_the_mean_of_both_divergences(logits: Tensor) -> None:
     others = torch.randn(2, 5, 7, generator=torch.Generator().manual_seed(1))
     log_p, log_q = logits.log_softmax(-1), others.log_softmax(-1)
     there = (
@@ -160,8 +160,8 @@ def test_disagreement_is_the_mean_of_both_divergences(logits: Tensor) -> None:
         + F.kl_div(log_q, log_p, reduction="none", log_target=True)
     ).sum(-1) / 2
     expected = there[LABELS != IGNORED].sum()
-    assert torch.allclose(disagreement(logits, others, LABELS), expected, rtol=1e-5)
-    assert disagreement(logits, logits, LABELS) == 0
+    assert torch.allclose(symmetric_kl(logits, others, LABELS), expected, rtol=1e-5)
+    assert symmetric_kl(logits, logits, LABELS) == 0
 
 
 def test_two_passes_agree_without_dropout_and_cost_the_more_they_differ() -> None:
@@ -169,12 +169,12 @@ def test_two_passes_agree_without_dropout_and_cost_the_more_they_differ() -> Non
     x, labels = torch.randn(4, 6), torch.tensor([0, 1, 2, IGNORED])
     maps = nn.Linear(6, 3)
     one = model_loss(maps, (x,), labels)
-    assert torch.allclose(one.objective, model_loss(maps, (x,), labels, agreement=5.0).objective)
+    assert torch.allclose(one.objective, model_loss(maps, (x,), labels, r_drop=5.0).objective)
     dropped = nn.Sequential(nn.Dropout(0.5), maps)
     losses = []
     for agreement in (1e-9, 1.0):
         torch.manual_seed(1)
-        losses.append(model_loss(dropped, (x,), labels, agreement=agreement))
+        losses.append(model_loss(dropped, (x,), labels, r_drop=agreement))
     assert losses[1].objective > losses[0].objective
     assert torch.equal(losses[0].nll, losses[1].nll)  # what is reported is plain
 
@@ -201,7 +201,7 @@ def test_r_drop_by_hand(agreement: float) -> None:
     """
     labels = torch.tensor([0, 0, IGNORED])
     x = torch.zeros(3, 1, dtype=torch.float64)
-    loss = model_loss(Unsure(), (x,), labels, agreement=agreement)
+    loss = model_loss(Unsure(), (x,), labels, r_drop=agreement)
     nll = (math.log(2) + math.log(4 / 3)) / 2
     there = 0.5 * math.log(4 / 3)
     back = 0.75 * math.log(3 / 2) + 0.25 * math.log(1 / 2)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from glassformer.errors import DataError
-from glassformer.training.moses import lowercase_tokenised
+from glassformer.training.evaluation import lowercase_tokenised
 
 
 def test_punctuation_stands_apart_and_case_is_gone() -> None:

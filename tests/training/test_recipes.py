@@ -10,10 +10,11 @@ import torch
 
 from glassformer import checkpoint
 from glassformer.errors import UnknownNameError
-from glassformer.training import RECIPES, recipe, train
-from glassformer.training.problems import prepare
-from glassformer.training.problems.problem import learn_tokenizer, teachable_vocab_size
-from glassformer.training.settings import restored, to_json
+from glassformer.training import RECIPES, recipe, recipes, train
+from glassformer.training.problems.definitions import TokenisedData
+from glassformer.training.problems.prepared_problem import learn_tokenizer, teachable_vocab_size
+from glassformer.training.problems.readers import prepare
+from glassformer.training.settings import changed, restored, to_json
 from tests.training.made import tiny
 
 
@@ -68,7 +69,23 @@ def test_every_recipe_trains_tests_and_saves(
 def test_every_recipe_is_complete_and_says_what_it_is(name: str) -> None:
     config = recipe(name)
     assert config.recipe == name
-    assert RECIPES[name].__doc__
+    assert RECIPES[name].endswith(".")
+
+
+def test_an_unknown_key_in_a_recipe_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(recipes._TABLES["imdb"], "loop", {"epoch": 3})
+    with pytest.raises(UnknownNameError, match=r"imdb\.loop\.epoch.*did you mean"):
+        recipe("imdb")
+
+
+def test_a_recipe_that_extends_another_changes_what_it_says_alone() -> None:
+    plain, recurrent = recipe("imdb"), recipe("imdb-lstm")
+    assert recurrent.data == plain.data
+    assert recurrent.schedule == plain.schedule
+    assert recurrent.model == plain.model.with_(d_model=160, n_layers=2)
+    assert recurrent.optimiser == replace(plain.optimiser, lr=1e-3)
+    assert recurrent.loop == replace(plain.loop, epochs=6.0)
+    assert (plain.kind, recurrent.kind) == ("transformer", "lstm")
 
 
 def test_a_typing_mistake_in_a_recipe_gets_a_suggestion() -> None:
@@ -107,8 +124,7 @@ def test_few_pairs_are_not_read_by_whole_phrases(tmp_path: Path) -> None:
     file = tmp_path / "pairs.tsv"
     lines = [f"{row}\t{''.join(numerals[int(digit)] for digit in row)}\n" for row in rows]
     file.write_text("".join(lines), encoding="utf-8")
-    size = recipe("pairs").data.vocab_size
-    tokenizer = prepare(tiny("pairs", data__file=str(file), data__vocab_size=size)).tokenizer
+    tokenizer = prepare(tiny("pairs", data__file=str(file), data__vocab_size=None)).tokenizer
     assert tokenizer is not None
     assert min(len(tokenizer.encode(line.split("\t")[1].strip())) for line in lines) >= 2
 
@@ -119,8 +135,7 @@ def test_a_small_table_is_not_read_by_whole_phrases(tmp_path: Path) -> None:
     file = tmp_path / "table.csv"
     file.write_text("text,who\n" + "".join(f"{row},{row[-1]}\n" for row in rows), encoding="utf-8")
     columns = {"data__text_column": "text", "data__label_column": "who"}
-    size = recipe("csv").data.vocab_size
-    config = tiny("csv", data__file=str(file), data__vocab_size=size, **columns)
+    config = tiny("csv", data__file=str(file), data__vocab_size=None, **columns)
     tokenizer = prepare(config).tokenizer
     assert tokenizer is not None
     assert min(len(tokenizer.encode(row)) for row in rows) >= 2
@@ -129,7 +144,8 @@ def test_a_small_table_is_not_read_by_whole_phrases(tmp_path: Path) -> None:
 def test_a_model_that_only_reads_may_know_more_tokens() -> None:
     texts = ["".join(chr(0x4E00 + i % 20_000) for i in range(40_000))]
     for name, most in (("csv", 8000), ("pairs", 4000)):
-        data = replace(recipe(name).data, tokenizer="words")
+        data = changed(recipe(name), {"data.tokenizer": "words"}).data
+        assert isinstance(data, TokenisedData) and data.vocab_size is None
         assert learn_tokenizer([f"{i}" for i in range(9_000)] + texts * 9, data).vocab_size == most
 
 

@@ -20,8 +20,7 @@ import torch.distributed as dist
 from glassformer.errors import TrainingError
 from glassformer.training import RunConfig, train
 from glassformer.training.command import configure
-from glassformer.training.folder import RunFolder
-from glassformer.training.state import State, newest_state, save_state
+from glassformer.training.run_folder import RunFolder
 from tests.training.made import prose, tiny
 from tests.training.runs import At, assert_same_bits
 
@@ -240,7 +239,7 @@ def test_the_config_of_a_run_is_in_its_states(tmp_path: Path) -> None:
     (tmp_path / "run/config.json").unlink()
     assert RunFolder(tmp_path / "run").exists()
     assert RunFolder(tmp_path / "run").read_config() == kept
-    found = configure("shakespeare", config_file=None, settings=[], resume_from=tmp_path / "run")
+    found = configure("shakespeare", {}, resume_from=tmp_path / "run")
     assert found == kept
     for file in (tmp_path / "run/state").iterdir():
         file.unlink()
@@ -384,20 +383,3 @@ def test_a_run_killed_at_many_random_moments_ends_with_the_same_bits(
     n_processes: int, n_kills: int, tmp_path: Path
 ) -> None:
     kill_and_resume(tmp_path, n_kills, n_processes)
-
-
-def test_a_state_of_before_resumes_with_the_generators_that_it_has(tmp_path: Path) -> None:
-    """States once held the generators of the first process alone, without its number."""
-    config = tiny("shakespeare", loop__steps=6, loop__save_every=3, model__block__dropout=0.2)
-    train(config, tmp_path / "whole")
-    shutil.copytree(tmp_path / "whole", tmp_path / "cut")
-    states = tmp_path / "cut/state"
-    for file in states.glob("00000006*"):
-        file.unlink()
-    state = newest_state(states, print)
-    assert state is not None and state.step == 3
-    tensors = {name.replace("random.0.", "random."): t for name, t in state.tensors.items()}
-    (random_facts,) = state.facts["random"]
-    save_state(states, State(3, tensors, {**state.facts, "random": random_facts}), keep=2)
-    train(config, tmp_path / "cut", resume=True)
-    assert_same_bits(tmp_path / "whole", tmp_path / "cut")

@@ -11,10 +11,8 @@ from glassformer.errors import ConfigError
 from glassformer.training import run as run_module
 from glassformer.training import train
 from glassformer.training.command import main
-from glassformer.training.folder import RunFolder
-from glassformer.training.interruption import Interruption
 from glassformer.training.processes import Processes
-from glassformer.training.progress import Reporter
+from glassformer.training.run_folder import RunFolder
 from tests.training.made import tiny
 from tests.training.runs import At, assert_same_bits
 
@@ -29,8 +27,7 @@ time.sleep(600)
 """
 
 
-def where(processes: Processes) -> run_module._Where:
-    return run_module._Where(torch.device("cpu"), processes, Interruption(), Reporter())
+CPU = torch.device("cpu")
 
 
 def test_a_second_run_in_the_folder_is_refused_in_one_line_and_harms_nothing(
@@ -93,24 +90,24 @@ def test_a_model_that_a_killed_run_had_put_aside_is_removed_once_there_is_anothe
     folder = RunFolder(tmp_path)
     aside = tmp_path / ".model.old.x1y2z3"
     (aside / "model").mkdir(parents=True)
-    with folder.held():
+    with folder.locked():
         assert aside.is_dir()
     folder.model.mkdir()
-    with folder.held():
+    with folder.locked():
         assert not aside.exists()
 
 
 def test_the_run_before_a_run_is_held_as_well(tmp_path: Path) -> None:
     inside = RunFolder(tmp_path / "run/first")
-    with inside.held(), pytest.raises(ConfigError, match="another process is training in"):
+    with inside.locked(), pytest.raises(ConfigError, match="another process is training in"):
         train(tiny("imdb-pretrain"), tmp_path / "run")
 
 
 def test_of_several_processes_only_the_first_holds_the_folder(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "run")
-    with run_module._held(folder, where(Processes(rank=1))):
+    with run_module._locked(folder, Processes(rank=1), CPU):
         assert not folder.path.exists()
-        with run_module._held(folder, where(Processes(rank=0))):
+        with run_module._locked(folder, Processes(rank=0), CPU):
             assert (folder.path / ".lock").exists()
 
 
@@ -120,6 +117,6 @@ def test_all_processes_stop_where_the_first_may_not_train(
     monkeypatch.setattr(Processes, "any", lambda *_: True)  # what the first one tells the others
     with (
         pytest.raises(ConfigError, match="the first process cannot train in"),
-        run_module._held(RunFolder(tmp_path), where(Processes(rank=1))),
+        run_module._locked(RunFolder(tmp_path), Processes(rank=1), CPU),
     ):
         pytest.fail("the run went on")

@@ -7,10 +7,10 @@ import torch
 
 from glassformer.nn import build
 from glassformer.training import ScheduleConfig
-from glassformer.training.problems import prepare
-from glassformer.training.schedule import learning_rate_share
+from glassformer.training.optimiser import learning_rate_share
+from glassformer.training.problems.readers import prepare
 from tests.training.made import tiny
-from tests.training.runs import make_trainer
+from tests.training.runs import make_trainer, run_updates
 
 KINDS = ("constant", "linear", "cosine", "noam")
 
@@ -29,7 +29,7 @@ def test_trap_29_the_first_update_moves_the_parameters(kind: str, tmp_path: Path
     trainer = make_trainer(config, tmp_path)
     before = [p.detach().clone() for p in trainer.model.parameters()]
     update = next(iter(trainer.loader.updates(0, 1)))
-    trainer._update(update, trainer._new_tally())
+    run_updates(trainer, [update])
     moved = [not torch.equal(a, b) for a, b in zip(before, trainer.model.parameters(), strict=True)]
     assert all(moved)
 

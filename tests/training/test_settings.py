@@ -1,5 +1,6 @@
 """Settings from a command line and from files: typing mistakes never pass."""
 
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -7,20 +8,30 @@ from typing import Any
 import pytest
 
 from glassformer.errors import ConfigError, GlassformerError, UnknownNameError
-from glassformer.training import LoopConfig, OptimiserConfig, RunConfig, recipe
+from glassformer.training import PROBLEMS, RECIPES, LoopConfig, OptimiserConfig, RunConfig, recipe
 from glassformer.training.command import configure
-from glassformer.training.settings import changed, from_arguments, from_file, keys, restored
+from glassformer.training.problems.definitions import LabelledTable
+from glassformer.training.problems.readers import READERS
+from glassformer.training.settings import (
+    changed,
+    from_file,
+    keys,
+    parse_arguments,
+    restored,
+    settings_of,
+    to_json,
+)
 
 
 def test_fields_are_set_by_their_dotted_names() -> None:
     config = changed(
         recipe("multi30k"),
-        from_arguments(
+        parse_arguments(
             [
                 *("--model.d-model", "64", "--optimiser.lr=1e-4", "--loop.compile", "on"),
                 *("--loop.patience", "none", "--data.max_tokens", "none", "--data.batch_size", "8"),
             ]
-        ),
+        ).settings,
     )
     assert config.model.d_model == 64
     assert config.optimiser.lr == 1e-4
@@ -43,9 +54,7 @@ def test_a_toml_file_has_one_table_a_section(tmp_path: Path) -> None:
 def test_the_command_line_goes_before_the_file(tmp_path: Path) -> None:
     file = tmp_path / "my.toml"
     file.write_text("[loop]\nseed = 1\nepochs = 3\n", encoding="utf-8")
-    config = configure(
-        "imdb", config_file=str(file), settings=["--loop.seed", "2"], resume_from=None
-    )
+    config = configure("imdb", {"loop.seed": "2"}, config_file=str(file))
     assert (config.loop.seed, config.loop.epochs) == (2, 3.0)
 
 
@@ -56,7 +65,8 @@ def test_who_names_epochs_means_them(tmp_path: Path) -> None:
     file.write_text("[loop]\nepochs = 2\n", "utf-8")
 
     def loop(name: str, *settings: str, config_file: str | None = None) -> LoopConfig:
-        return configure(name, config_file=config_file, settings=settings, resume_from=None).loop
+        changes = parse_arguments(settings).settings
+        return configure(name, changes, config_file=config_file).loop
 
     for found in (
         loop("shakespeare", "--loop.epochs=2"),
@@ -102,7 +112,7 @@ def test_a_typing_mistake_in_a_file_names_the_file_and_the_nearest_key(tmp_path:
     file = tmp_path / "my.toml"
     file.write_text("[model]\nd_modl = 64\n", encoding="utf-8")
     with pytest.raises(UnknownNameError) as caught:
-        configure("imdb", config_file=str(file), settings=[], resume_from=None)
+        configure("imdb", {}, config_file=str(file))
     assert "my.toml" in str(caught.value)
     assert "did you mean 'model.d_model'" in str(caught.value)
 
@@ -182,7 +192,7 @@ def test_ratings_are_not_smoothed() -> None:
 )
 def test_arguments_that_are_no_settings_are_refused(arguments: list[str], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        from_arguments(arguments)
+        parse_arguments(arguments)
 
 
 @pytest.mark.parametrize(
@@ -204,20 +214,53 @@ def test_a_file_that_cannot_be_read_is_named(
         changed(recipe("imdb"), from_file(file), str(file))
 
 
-def test_every_key_has_a_help_sentence() -> None:
-    """The sentence under a field is its help: none is missing."""
-    import ast
-    import inspect
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_key_has_a_help_sentence(name: str) -> None:
+    """The sentence under a field is its help: none is missing, of inherited fields neither."""
+    assert [setting.name for setting in settings_of(recipe(name)) if not setting.help] == []
 
-    import glassformer.training.config as module
 
-    tree = ast.parse(inspect.getsource(module))
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.ClassDef):
-            continue
-        for field, after in zip(node.body, [*node.body[1:], None], strict=True):
-            if isinstance(field, ast.AnnAssign):
-                assert isinstance(after, ast.Expr), f"{node.name}.{ast.unparse(field.target)}"
+def test_a_saved_config_may_have_the_settings_of_other_problems() -> None:
+    """Configs of earlier versions have those of all, whether the problem reads them or not."""
+    config = recipe("shakespeare")
+    saved = json.loads(to_json(config))
+    saved["data"] |= {"hidden": 0.3, "text_column": "text", "share": 1.0, "word_dropout": 0.0}
+    assert restored(RunConfig, saved) == config
+    flat = {f"data.{key}": value for key, value in saved["data"].items()}
+    assert changed(config, flat, "runs/old/config.json") == config
+    with pytest.raises(UnknownNameError, match=r"config\.data\.hiden"):
+        restored(RunConfig, saved | {"data": saved["data"] | {"hiden": 0.3}})
+
+
+def test_a_setting_of_another_problem_may_be_left_at_its_default() -> None:
+    config = recipe("text")
+    assert changed(config, {"data.hidden": "0.15", "data.share": 1.0}) == config
+    with pytest.raises(ConfigError, match=r"data\.hidden is not a setting of the problem continue"):
+        changed(config, {"data.hidden": "0.2"})
+
+
+def test_another_problem_brings_its_own_settings() -> None:
+    """Those that both have are kept; a problem that needs another model is refused."""
+    config = changed(
+        recipe("imdb"), {"data.problem": "classify-csv", "data.file": "my.csv", "data.max_len": 99}
+    )
+    assert isinstance(config.data, LabelledTable)
+    assert (config.data.file, config.data.max_len) == ("my.csv", 99)
+    assert config.data.word_dropout == recipe("imdb").data.word_dropout  # type: ignore[attr-defined]
+    with pytest.raises(UnknownNameError, match="did you mean 'classify-csv'"):
+        changed(recipe("imdb"), {"data.problem": "clasify-csv"})
+
+
+def test_every_problem_has_a_reader_and_a_recipe() -> None:
+    assert set(READERS) == set(PROBLEMS.values())
+    configs = [recipe(name) for name in RECIPES]
+    pretraining = [config.first for config in configs if config.first is not None]
+    assert {type(config.data) for config in (*configs, *pretraining)} == set(PROBLEMS.values())
+
+
+def test_a_problem_has_one_class() -> None:
+    with pytest.raises(ConfigError, match="classify-imdb has settings of its own: use ImdbReviews"):
+        LabelledTable(problem="classify-imdb", batch_size=8)
 
 
 def test_a_key_of_a_newer_version_is_not_ignored() -> None:

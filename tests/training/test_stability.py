@@ -16,15 +16,15 @@ from glassformer.data import Update
 from glassformer.nn import set_attention
 from glassformer.training.loop import Trainer
 from tests.training.made import tiny
-from tests.training.runs import make_trainer
+from tests.training.runs import make_trainer, run_updates
 
 MODELS = ["imdb", "multi30k", "shakespeare"]
 
 
 def one_update(trainer: Trainer, update: Update) -> tuple[float, float]:
     """Loss and gradient's length of an update that is made."""
-    done = trainer.updater(update, 1.0)
-    return float(done.nll), float(done.norm)
+    (record,) = run_updates(trainer, [update])
+    return record["loss"], record["grad_norm"]
 
 
 def all_finite(model: nn.Module) -> bool:

@@ -10,13 +10,11 @@ import torch
 from glassformer import checkpoint
 from glassformer.nn import Block, Seq2Seq
 from glassformer.training import train
-from glassformer.training.evaluation import Evaluator
-from glassformer.training.interruption import Interruption
+from glassformer.training.evaluation import Evaluator, translate
 from glassformer.training.problems.translate import THRONES
-from glassformer.training.processes import Processes
+from glassformer.training.processes import Interruption, Processes
 from glassformer.training.recipes import recipe
 from glassformer.training.settings import changed
-from glassformer.training.translation import translate
 from tests.training.made import ENGLISH, GERMAN, tiny
 from tests.training.runs import make_trainer
 

@@ -13,10 +13,11 @@ from glassformer import checkpoint
 from glassformer.errors import TrainingError
 from glassformer.nn import record_attention
 from glassformer.training import run as run_module
+from glassformer.training import snapshots as module
 from glassformer.training import train
-from glassformer.training import watching as module
-from glassformer.training.problems import Problem, prepare
-from glassformer.training.watching import read_attention, read_watch
+from glassformer.training.problems.prepared_problem import PreparedProblem
+from glassformer.training.problems.readers import prepare
+from glassformer.training.snapshots import read_attention, read_watch
 from tests.training.made import tiny
 from tests.training.runs import At, make_trainer
 
@@ -67,7 +68,7 @@ def test_a_look_leaves_every_part_in_its_own_mode(tmp_path: Path) -> None:
     assert trainer.watch is not None
     trainer.model.train()
     frozen = trainer.model.get_submodule("decoder.blocks.0").eval()
-    trainer.watch.look(trainer.model, 0)
+    trainer.watch.take(trainer.model, 0)
     assert trainer.model.training and not any(part.training for part in frozen.modules())
 
 
@@ -109,7 +110,7 @@ def test_old_pictures_are_thinned_out(tmp_path: Path, monkeypatch: pytest.Monkey
     trainer = make_trainer(tiny("shakespeare", loop__watch=True), tmp_path)
     assert trainer.watch is not None
     for step in range(1, 41):
-        trainer.watch.look(trainer.model, step)
+        trainer.watch.take(trainer.model, step)
     snapshots = read_watch(tmp_path).snapshots
     assert len(snapshots) <= 6
     assert (snapshots[0], snapshots[-1]) == (1, 40)
@@ -134,7 +135,7 @@ def test_a_resumed_run_says_that_it_runs_before_anything_is_prepared(
         train(config, tmp_path, reporter=At(2, lambda: os.kill(os.getpid(), 2)))
     states = []
 
-    def looked_at(*given: Any) -> Problem:
+    def looked_at(*given: Any) -> PreparedProblem:
         states.append(read_watch(tmp_path).state)
         return prepare(*given)
 
@@ -164,7 +165,7 @@ def test_a_look_that_fails_leaves_the_model_training(
     trainer.model.train()
     monkeypatch.setattr(trainer.watch, "_inputs", (torch.zeros(1, 1, 1, 1),))
     with pytest.raises(Exception):  # noqa: B017  # whatever the model says to that
-        trainer.watch.look(trainer.model, 1)
+        trainer.watch.take(trainer.model, 1)
     assert all(part.training for part in trainer.model.modules())
 
 

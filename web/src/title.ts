@@ -2,6 +2,7 @@
 
 import { t } from './lib/i18n';
 import type { Session } from './lib/session.svelte';
+import { source } from './lib/source';
 import { lessons, RUN } from './walk/lessons.svelte';
 
 const NAME = 'Glassformer';
@@ -27,5 +28,6 @@ function partsOf(session: Session): string[] {
 
 /** The text of the open run; of a module, which has none, its name. */
 function runOf({ trace }: Session): string[] {
+  if (source.saved?.title) return [source.saved.title];
   return trace === null ? [] : [trace.text.slice(0, LONGEST) || trace.model];
 }

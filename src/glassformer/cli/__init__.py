@@ -17,7 +17,7 @@ from pathlib import Path
 from cyclopts import App, CycloptsError, UnknownCommandError
 
 from glassformer import __version__
-from glassformer.errors import ConfigError, GlassformerError, UnknownNameError
+from glassformer.errors import ConfigError, GlassformerError, UnknownNameError, exit_code
 from glassformer.language import (
     broken_lines,
     chosen_language,
@@ -101,10 +101,8 @@ def _run(arguments: list[str]) -> int:
         sys.stdout.flush()
     except CycloptsError as error:
         return _fail(_wrong_usage(error, arguments), 2)
-    except (ConfigError, UnknownNameError) as error:
-        return _fail(message_of(error), 2)
     except GlassformerError as error:
-        return _fail(message_of(error), 1)
+        return _fail(message_of(error), exit_code(error))
     except OSError as error:
         if isinstance(error, BrokenPipeError):
             return _reader_left()

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from glassformer.cli.output import check_place, print_tables, write_text
+from glassformer.cli.output import check_format, check_place, write_documents, write_text
 from glassformer.errors import ConfigError, GlassformerError
 from glassformer.language import spoken, words
 
@@ -18,18 +18,19 @@ def audit(
     /,
     *,
     as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
-    to: Literal["terminal", "md", "html"] = "terminal",
+    to: Literal["terminal", "md", "tex", "html", "xlsx"] = "terminal",
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
 ) -> None:
     """Check every printed number of a worked example; exit 1 where one is wrong."""
     from glassformer.lessons import audit as check
     from glassformer.lessons import example_names, load_example
-    from glassformer.lessons.report import to_html, to_markdown, to_terminal
+    from glassformer.lessons.report import audit_document
 
     if as_json and to != "terminal":
         raise ConfigError("expected either --json or --to {to}, got both", to=to)
-    if to == "html" and example is None:
-        raise ConfigError("expected the name of an example or a file beside --to html")
+    if to in ("tex", "html", "xlsx") and example is None:
+        raise ConfigError("expected the name of an example or a file beside --to {to}", to=to)
+    check_format(to, output)
     check_place(output)
     lang = spoken()
     names = example_names() if example is None else [example]
@@ -37,12 +38,8 @@ def audit(
     if as_json:
         lines = [json.dumps(found.to_dict(lang), ensure_ascii=False) for found in audits]
         write_text("\n".join(lines) + "\n", output)
-    elif to == "md":
-        write_text("\n".join(to_markdown(found, lang) for found in audits), output)
-    elif to == "html":
-        write_text(to_html(audits[0], lang), output)
     else:
-        print_tables([to_terminal(found, lang) for found in audits], output, width=120)
+        write_documents([audit_document(found, lang) for found in audits], to, output, width=120)
     wrong = {found.example.name: found.counts["wrong"] for found in audits if not found.ok}
     if wrong:
         parts = (say("audit wrong in", count=count, name=name) for name, count in wrong.items())

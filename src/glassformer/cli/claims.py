@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from glassformer.cli.output import check_place, print_tables, write_text
+from glassformer.cli.output import check_format, check_place, write_documents, write_text
 from glassformer.errors import ConfigError
 from glassformer.language import Language, spoken, words
 
@@ -21,18 +21,19 @@ say = words("glassformer.cli.messages")
 def claims(
     *ids: str,
     as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
-    to: Literal["terminal", "md"] = "terminal",
+    to: Literal["terminal", "md", "tex", "html", "xlsx"] = "terminal",
     slow: Annotated[bool, Parameter(negative=())] = False,
     plot: Path | None = None,
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
 ) -> None:
     """Run the claims of the texts: verdict, figures, and what was measured."""
     from glassformer.lessons.claims import find
-    from glassformer.lessons.claims.report import to_markdown, to_terminal
+    from glassformer.lessons.claims.report import claims_document
 
     if as_json and to != "terminal":
         raise ConfigError("expected either --json or --to {to}, got both", to=to)
     check_place(output)
+    check_format(to, output)
     lang = spoken()
     chosen = find(ids)
     if plot is not None:
@@ -40,10 +41,8 @@ def claims(
     run = _run(chosen, slow=slow)
     if as_json:
         _write_json(run, lang, output)
-    elif to == "md":
-        write_text(to_markdown(list(run), lang), output)
     else:
-        print_tables([to_terminal(list(run), lang)], output, width=140)
+        write_documents([claims_document(list(run), lang)], to, output, width=140)
 
 
 def _run(chosen: "list[Claim]", *, slow: bool) -> "Iterable[Outcome]":

@@ -2,16 +2,13 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from glassformer.cli.output import check_place
+from glassformer.cli.output import check_format, check_place
 from glassformer.errors import ConfigError
 from glassformer.language import spoken, words
-
-if TYPE_CHECKING:
-    from glassformer.lessons.walks import Lesson
 
 say = words("glassformer.cli.messages")
 
@@ -31,7 +28,9 @@ def lesson(
     off: Annotated[list[str] | None, Parameter(name="--off")] = None,
 ) -> None:
     """Walk through a worked example in numbered steps; without a name, list the lessons."""
+    from glassformer.documents import render, render_text
     from glassformer.lessons.walks import LESSONS, make_lesson
+    from glassformer.lessons.walks.switches import switches
 
     figures = to == "svg" or (output is not None and output.suffix == ".svg")
     if off and (name != "switches" or figures):
@@ -53,24 +52,20 @@ def lesson(
             output=output,
             endings=", ".join(_SUFFIXES),
         )
-    if chosen == "xlsx" and output is None:
-        raise ConfigError("a workbook needs a file: -o FILE.xlsx")
+    check_format(chosen or "terminal", output)
     check_place(output)
-    from glassformer.lessons.walks.rendering import write_lesson
-    from glassformer.lessons.walks.switches import switches
-
     made = switches(spoken(), off) if off else make_lesson(name, spoken())
     if output is not None:
-        write_lesson(made, chosen or "terminal", output)
+        render(made.document(), chosen or "terminal", output)
         sys.stderr.write(f"{say('lesson written', output=output, count=len(made.steps))}\n")
     else:
-        _print(made, chosen or "terminal")
+        sys.stdout.write(render_text(made.document(), chosen or "terminal"))
 
 
 def _write_figures(names: list[str], output: Path | None) -> None:
     """The figures of these lessons as files: `FOLDER/LESSON-FIGURE.svg`."""
+    from glassformer.documents.renderer import write_figures
     from glassformer.lessons.walks import make_lesson
-    from glassformer.lessons.walks.rendering import write_figures
 
     if output is None or output.suffix:
         raise ConfigError("figures need a folder: --to svg -o FOLDER")
@@ -79,17 +74,5 @@ def _write_figures(names: list[str], output: Path | None) -> None:
         if not made.figures():
             sys.stderr.write(f"{say('lesson no figures', name=name)}\n")
             continue
-        for file in write_figures(made, output, prefix=f"{name}-"):
+        for file in write_figures(made.document(), output, prefix=f"{name}-"):
             sys.stderr.write(f"{file}\n")
-
-
-def _print(made: "Lesson", chosen: Format) -> None:
-    from glassformer.lessons.walks.rendering import lesson_text, to_terminal
-
-    if chosen != "terminal":
-        sys.stdout.write(lesson_text(made, chosen))
-        return
-    from rich.console import Console
-
-    console = Console(highlight=False)
-    console.print(to_terminal(made, console.width))

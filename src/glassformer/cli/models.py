@@ -96,7 +96,7 @@ def evaluate(
 
     folder = checkpoint.find(model)  # a wrong name is answered without waiting for torch
 
-    from glassformer.training.assess import assess
+    from glassformer.training.evaluation import assess
 
     loaded = checkpoint.load(folder)
     for part, scores in assess(loaded, split, data=data, device=device).items():

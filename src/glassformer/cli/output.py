@@ -2,16 +2,15 @@
 
 import sys
 from collections.abc import Sequence
-from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from glassformer.errors import ConfigError
 from glassformer.files import as_path, write_whole
 from glassformer.language import words
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from glassformer.documents import Document
 
 say = words("glassformer.cli.messages")
 
@@ -47,13 +46,23 @@ def write_text(text: str, output: Path | None) -> None:
     write_whole(output, text)
 
 
-def print_tables(tables: Sequence["RenderableType"], output: Path | None, width: int) -> None:
-    """Tables to the screen, as wide as it is, or to a file, `width` characters wide."""
-    from rich.console import Console
+def check_format(to: str, output: Path | None) -> None:
+    """Refuse to print a workbook."""
+    if to == "xlsx" and output is None:
+        raise ConfigError("a workbook needs a file: -o FILE.xlsx")
 
-    text = StringIO()
-    console = Console(highlight=False) if output is None else Console(file=text, width=width)
-    for table in tables:
-        console.print(table)
-    if output is not None:
-        write_text(text.getvalue(), output)
+
+def write_documents(
+    documents: Sequence["Document"], to: str, output: Path | None, width: int
+) -> None:
+    """Documents to the screen, or to a file; a file of plain text is `width` characters wide."""
+    from glassformer.documents import render
+
+    options: dict[str, Any] = {}
+    if to == "terminal" and output is not None:
+        options = {"width": width, "colour": False}
+    made = [render(document, to, **options) for document in documents]
+    if isinstance(made[0], bytes) and output is not None:
+        write_whole(output, made[0])
+    else:
+        write_text("\n".join(map(str, made)), output)

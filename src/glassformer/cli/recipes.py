@@ -19,8 +19,7 @@ def recipes(
 ) -> None:
     """List the recipes, or all settings of one with their values."""
     from glassformer.training.recipes import RECIPES, recipe
-    from glassformer.training.reference import settings_of
-    from glassformer.training.settings import to_json
+    from glassformer.training.settings import settings_of, to_json
 
     if name is not None and as_json:
         sys.stdout.write(to_json(recipe(name)))
@@ -30,8 +29,7 @@ def recipes(
             key = f"setting {setting.name.removeprefix('first.').replace('.', ' ')}"
             sys.stdout.write(f"--{setting.name} {value}\n    {known.of(setting.help, key)}\n")
     else:
-        for recipe_name, make in RECIPES.items():
-            about = " ".join((make.__doc__ or "").split("\n\n")[0].split())
+        for recipe_name, about in RECIPES.items():
             shown = f"{recipe_name:<18}{known.of(about, f'recipe {recipe_name}')}"
             line = json.dumps({"name": recipe_name, "about": about}) if as_json else shown
             sys.stdout.write(f"{line}\n")

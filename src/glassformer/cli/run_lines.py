@@ -1,10 +1,7 @@
-"""Lines in, answers out: where `glassformer run` reads from and how it writes."""
+"""Lines in, answers out: where `glassformer run` reads from, and how it prints."""
 
-import io
-import json
-import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from glassformer.language import words
@@ -12,37 +9,49 @@ from glassformer.language import words
 if TYPE_CHECKING:
     from glassformer.tasks import Model
 
-__all__ = ["answer_each", "as_one_line", "as_one_object", "lines_of", "write"]
-
 say = words("glassformer.cli.messages")
 
-_WINDOW = 16  # batches that are read, sorted by length and answered together
 _MANY = 200  # lines after which progress is worth showing
-_NOT_UTF8 = re.compile("[\udc80-\udcff]")  # as which the codec passes other bytes on
-_END = 500_000  # characters that are kept of either end of a line: more than nearly any model reads
 
 
-def answer_each(
+def print_answers(
     model: "Model",
     lines: Iterable[str],
-    answer: Callable[[Sequence[str]], Sequence[Any]],
-    show: Callable[[str, Any], str],
+    options: dict[str, Any],
+    *,
     batch_size: int,
+    as_json: bool,
 ) -> None:
     """Answer lines in their order; say on stderr which were not read well, and how far we are."""
     from glassformer.cli.counting import Counter
-    from glassformer.tasks.lines import answer_lines
+    from glassformer.tasks.answers import answer_lines
+    from glassformer.tasks.results import as_json as one_object
 
-    at_once = 1 if isinstance(lines, _Typed) else _WINDOW * max(1, batch_size)
     with Counter(_MANY) as counter:
-        answers = answer_lines(lines, answer, model.can_read, at_once)
-        for number, (line, answered) in enumerate(answers, start=1):
-            write(show(line, answered) + "\n")
-            if answered is not None and answered.cut:
+        typed = isinstance(lines, _Typed)
+        answers = answer_lines(model, lines, options, batch_size=batch_size, one_by_one=typed)
+        for number, answer in enumerate(answers, start=1):
+            _write((one_object(answer.to_dict()) if as_json else answer.to_text()) + "\n")
+            if model.task == "generate":  # it may read the end of anything
+                continue
+            if answer.cut:
                 counter.note(say("run cut", number=number))
-            if answered is not None and model.knows_nothing_of(line):
+            if answer.unknown:
                 counter.note(say("run knows nothing", model=model.name, number=number))
             counter.count()
+
+
+def stream_answers(model: "Model", lines: Iterable[str], options: dict[str, Any]) -> None:
+    """Continue lines piece by piece, as a language model writes them."""
+    from glassformer.tasks.answers import sampling_of
+
+    limit = {"max_new": options["max_new"]} if "max_new" in options else {}
+    for number, prompt in enumerate(lines):
+        pieces = model.stream(prompt, search=sampling_of(options), **limit)
+        _write(("\n" if number else "") + prompt)
+        for piece in pieces:
+            _write(piece)
+        _write("\n")
 
 
 class _Typed:
@@ -63,39 +72,16 @@ def lines_of(texts: tuple[str, ...]) -> Iterable[str]:
 
 
 def _stdin() -> Iterator[str]:
-    """Lines of stdin as UTF-8 whatever the locale; what is no UTF-8 becomes U+FFFD, and is told.
+    """Lines of stdin as UTF-8, whatever the locale."""
+    from glassformer.tasks.answers import decoded_lines
 
-    Of a line without an end only both ends are kept, so that memory stays bounded: classifiers read
-    the beginning of what is too long for them, language models the end.
-    """
-    stream = io.TextIOWrapper(
-        sys.stdin.buffer, encoding="utf-8", errors="surrogateescape", newline="\n"
-    )
-    number = 0
-    while beginning := stream.readline(_END):
-        number += 1
-        newest, end = beginning, ""
-        while newest and not newest.endswith("\n"):
-            newest = stream.readline(_END)
-            end = (end + newest)[-_END:]
-        line = (beginning + end).removesuffix("\n").removesuffix("\r")
-        if _NOT_UTF8.search(line):
-            sys.stderr.write(f"{say('run not UTF-8', number=number)}\n")
-            line = line.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-        yield line
+    def warn(number: int) -> None:
+        sys.stderr.write(f"{say('run not UTF-8', number=number)}\n")
+
+    return decoded_lines(sys.stdin.buffer, warn)
 
 
-def as_one_object(data: dict[str, Any]) -> str:
-    """JSON on one line."""
-    return json.dumps(data, ensure_ascii=False)
-
-
-def as_one_line(text: str) -> str:
-    """One answer is one line, whatever characters a model writes."""
-    return " ".join(text.splitlines())
-
-
-def write(text: str) -> None:
+def _write(text: str) -> None:
     """To stdout, at once: someone may be waiting for it."""
     sys.stdout.write(text)
     sys.stdout.flush()

@@ -31,17 +31,41 @@ def trace(
     find(model)  # a wrong name is answered without waiting for torch
 
     from glassformer.cli.tracing import trace_text
-    from glassformer.trace.render import render, terminal_text
+    from glassformer.documents import render, render_text
 
     check_place(output)
+    if output is not None and output.suffix.lower() == ".html":
+        recorded = _write_page(model, text, target, steps or [], output)
+        _tell(output, recorded)
+        return
     recorded = trace_text(model, text, target)
     chosen = [recorded[name] for name in steps or ()]
     if output is None:
         parts: list[Step] | list[Trace] = chosen or [recorded]
         for part in parts:
-            sys.stdout.write(f"{terminal_text(part, lang=spoken())}\n")
+            sys.stdout.write(f"{render_text(part, lang=spoken())}\n")
         return
     render(chosen or recorded, path=output, lang=spoken())
+    _tell(output, recorded)
+
+
+def _write_page(
+    model: str, text: str, target: str | None, steps: list[str], output: Path
+) -> "Trace":
+    """The explorer's page of the run, with the text and the model's answer."""
+    from glassformer.checkpoint import find
+    from glassformer.explorer.running import open_text
+    from glassformer.explorer.snapshot import page_of
+    from glassformer.tasks import load
+    from glassformer.trace.render.files import write_file
+
+    opened = open_text(load(find(model), attention="written"), Path(model).name, text, target)
+    chosen = [opened.trace[name] for name in steps]
+    write_file(output, page_of(opened, chosen or None, spoken()))
+    return opened.trace
+
+
+def _tell(output: Path, recorded: "Trace") -> None:
     size = show_size(output.stat().st_size)
     said = say("trace written", output=output, count=len(recorded.steps), size=size)
     sys.stderr.write(f"{said}\n")

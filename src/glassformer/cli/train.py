@@ -4,8 +4,6 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-__all__ = ["train"]
-
 
 def train(
     *recipe: Annotated[str, Parameter(allow_leading_hyphen=True)],

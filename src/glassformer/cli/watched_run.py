@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from glassformer.errors import TrainingError
 from glassformer.explorer.schemas import WatchInfo, WatchLayer
-from glassformer.training.watching import Sample, read_attention, read_watch
+from glassformer.training.snapshots import Sample, read_attention, read_watch
 
 __all__ = ["WatchedRun"]
 

@@ -1,21 +1,27 @@
-"""From logits to texts: greedy, beam and sampling over any model, and the scores of what they say.
+"""From logits to sequences: greedy, beam and sampling over any model, and scores of the results.
 
     decoded = translate(model, source_ids, start=1, end=2, search=Beam(size=4))
     decoded[0].best.tokens
 
-Read in this order: `stepper` (what a search asks of a model), `beam`, `walk` with `greedy` and
-`sampling`, `models` (our models as steppers), `generate` (many texts at once), `metrics`.
+Read in this order: `stepper` (what a search asks of a model), `beam`, `greedy`, `sampling`,
+`generate` (many sequences at once), `metrics`. What makes it fast is in `fast`, each part of which
+replaces a plain one and is tested equal to it.
 """
 
 from glassformer.decoding.beam import Beam, beam_search
+from glassformer.decoding.fast import release
 from glassformer.decoding.generate import Search, extend, stream, translate
 from glassformer.decoding.greedy import Greedy
-from glassformer.decoding.ledger import Candidate, Ledger, LedgerStep
-from glassformer.decoding.models import ModelStepper
-from glassformer.decoding.results import Decoded, Hypothesis, Stop
+from glassformer.decoding.hypotheses import (
+    Candidate,
+    Decoded,
+    Hypothesis,
+    Ledger,
+    LedgerStep,
+    Stop,
+)
 from glassformer.decoding.sampling import Sampling
-from glassformer.decoding.stepper import Stepper
-from glassformer.decoding.workspace import release
+from glassformer.decoding.stepper import ModelStepper, Stepper
 
 __all__ = [
     "Beam",

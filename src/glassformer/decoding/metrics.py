@@ -12,8 +12,6 @@ from typing import Literal
 
 from glassformer.errors import ConfigError, InputError
 
-__all__ = ["Score", "accuracy", "bleu", "chrf", "perplexity", "perplexity_per_byte", "rmse"]
-
 
 @dataclass(frozen=True)
 class Score:

@@ -1,24 +1,23 @@
 """Sampling: draw the next token at random, from what the filters leave.
 
-The choice alone; the loop around it is in `walk`. Each sample has a random stream of its own,
-made from its seed, so that a text comes out the same whatever else is in the batch.
-Dims: B texts, R samples of each, V vocabulary.
+The filters (repetition penalty, top-k, top-p, min-p) are pure functions on logits. What they
+remove becomes −∞, so that its probability is exactly 0; at least one token always stays. Each
+sample has a random stream of its own, made from its seed, so that a sequence comes out the same
+whatever else is in the batch. The loop around the choice is in `greedy`.
+Dims: B sequences, R samples of each, V vocabulary.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 
-from glassformer.decoding.filters import keep_min_p, keep_top_k, keep_top_p, penalise_repetition
-from glassformer.decoding.stepper import MOST_RIVALS
-from glassformer.decoding.walk import Choice
+from glassformer.decoding.greedy import TokenChoice
+from glassformer.decoding.stepper import MAX_BEAMS
 from glassformer.errors import ConfigError, expect_number, expect_whole
 from glassformer.nn.devices import device_with_double
-from glassformer.nn.shapes import Float, Int, Tensor
-
-__all__ = ["Drawn", "Sampling", "draw"]
-
+from glassformer.nn.shapes import Bool, Float, Int, Tensor
 
 _COLDEST, _HOTTEST = torch.finfo(torch.float32).tiny, 1e30
 """Temperatures between which logits keep their order: beyond them all are equal, or infinite."""
@@ -37,11 +36,11 @@ class Sampling:
     min_p: float | None = None
     """Draw from tokens at least this many times as probable as the most probable one."""
     repetition_penalty: float = 1.0
-    """Above 1: tokens that occurred in the prompt or the text become less likely."""
+    """Above 1: tokens that occurred in the prompt or the continuation become less likely."""
     n_samples: int = 1
-    """How many continuations to draw for each text."""
+    """How many continuations to draw per sequence."""
     seed: int = 0
-    """Sample s of text i draws from the stream of seed + i · n_samples + s."""
+    """Sample s of sequence i draws from the stream of seed + i · n_samples + s."""
 
     def __post_init__(self) -> None:
         given = [name for name in ("top_k", "top_p", "min_p") if getattr(self, name) is not None]
@@ -58,11 +57,11 @@ class Sampling:
         self._require(self.top_k is None or self.top_k >= 1, "top_k", "at least 1")
         self._require(self.top_p is None or 0 < self.top_p <= 1, "top_p", "in (0, 1]")
         self._require(self.min_p is None or 0 <= self.min_p <= 1, "min_p", "in [0, 1]")
-        # Beyond these, logits times or over it need not be numbers.
+        # Beyond these, scaled logits may overflow.
         sensible = 0.001 <= self.repetition_penalty <= 1000
         self._require(sensible, "repetition_penalty", "from 0.001 to 1000")
-        few = 1 <= self.n_samples <= MOST_RIVALS
-        self._require(few, "n_samples", f"from 1 to {MOST_RIVALS:,} (for more, another seed)")
+        few = 1 <= self.n_samples <= MAX_BEAMS
+        self._require(few, "n_samples", f"from 1 to {MAX_BEAMS:,} (for more, another seed)")
         self._require(0 <= self.seed < 2**62, "seed", "from 0 to 2**62 - 1")  # streams count on
 
     def _require(self, holds: bool, name: str, what: str) -> None:
@@ -84,7 +83,7 @@ class Sampling:
         # Before the division: a hot temperature makes all logits equal, and any k would be kept.
         if self.top_k is not None:
             filtered = keep_top_k(filtered, self.top_k)
-        # The best first becomes 0, which stays 0 however cold it is: ∞ − ∞ would be no number.
+        # The best first becomes 0, which stays 0 however cold it is: ∞ − ∞ would be NaN.
         filtered = filtered - filtered.amax(dim=-1, keepdim=True)
         filtered = filtered / min(max(self.temperature, _COLDEST), _HOTTEST)
         if self.top_p is not None and self.top_p < 1:
@@ -94,34 +93,32 @@ class Sampling:
         return filtered.softmax(dim=-1)
 
 
-class Drawn:
+class RandomChooser:
     """A `Chooser` that draws from the filtered probabilities."""
 
     def __init__(
         self,
         settings: Sampling,
         prompts: Sequence[Sequence[int]],
-        vocab_size: int,
-        texts: Sequence[int] | None = None,
-        device: torch.device | str = "cpu",
+        numbers: Sequence[int] | None = None,
     ) -> None:
-        """`texts` are the numbers of these prompts among all, from which seeds are made."""
+        """`numbers` are the places of these prompts among all, from which seeds are made."""
         self.settings = settings
         n_samples = settings.n_samples
-        numbers = range(len(prompts)) if texts is None else texts
         self.streams = [
             [_stream(settings.seed + number * n_samples + sample) for sample in range(n_samples)]
-            for number in numbers
+            for number in (range(len(prompts)) if numbers is None else numbers)
         ]
+        self.prompts = prompts
         self.seen: Tensor | None = None
-        if settings.repetition_penalty != 1:
-            self.seen = torch.zeros(len(prompts), n_samples, vocab_size, dtype=torch.bool)
-            for row, prompt in enumerate(prompts):
-                self.seen[row, :, list(prompt)] = True
-            self.seen = self.seen.to(device)
 
-    def choose(self, logits: Float[Tensor, "B R V"]) -> Choice:
-        """One token for each row."""
+    def choose(self, logits: Float[Tensor, "B R V"]) -> TokenChoice:
+        """One token per row."""
+        if self.seen is None and self.settings.repetition_penalty != 1:
+            self.seen = torch.zeros(logits.shape, dtype=torch.bool)
+            for row, prompt in enumerate(self.prompts):
+                self.seen[row, :, list(prompt)] = True
+            self.seen = self.seen.to(logits.device)
         chances = self.settings.chances(logits, self.seen)
         numbers = torch.tensor(
             [[float(torch.rand((), generator=s)) for s in row] for row in self.streams]
@@ -129,13 +126,13 @@ class Drawn:
         tokens = draw(chances, numbers)
         if self.seen is not None:
             self.seen.scatter_(-1, tokens.unsqueeze(-1), True)
-        return Choice(tokens, chances)
+        return TokenChoice(tokens, chances)
 
-    def keep(self, texts: Int[Tensor, " M"]) -> None:
-        """Go on with these texts alone, in this order."""
-        self.streams = [self.streams[row] for row in texts.tolist()]
+    def keep(self, sequences: Int[Tensor, " M"]) -> None:
+        """Continue with these sequences only, in this order."""
+        self.streams = [self.streams[row] for row in sequences.tolist()]
         if self.seen is not None:
-            self.seen = self.seen[texts]
+            self.seen = self.seen[sequences]
 
 
 def draw(chances: Float[Tensor, "... V"], numbers: Float[Tensor, "..."]) -> Int[Tensor, "..."]:
@@ -152,3 +149,44 @@ def draw(chances: Float[Tensor, "... V"], numbers: Float[Tensor, "..."]) -> Int[
 
 def _stream(seed: int) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
+
+
+def penalise_repetition(
+    logits: Float[Tensor, "... V"], seen: Bool[Tensor, "... V"], penalty: float
+) -> Float[Tensor, "... V"]:
+    """Make tokens that were seen less likely (Keskar et al. 2019): x/penalty, or x·penalty if x<0.
+
+    Dividing a negative logit would raise it, hence the two cases.
+    """
+    penalised = torch.where(logits > 0, logits / penalty, logits * penalty)
+    return torch.where(seen, penalised, logits)
+
+
+def keep_top_k(logits: Float[Tensor, "... V"], k: int) -> Float[Tensor, "... V"]:
+    """Keep the k largest; exactly k, among equals as well."""
+    if k >= logits.size(-1):
+        return logits
+    largest = logits.topk(k, dim=-1)
+    return torch.full_like(logits, -math.inf).scatter_(-1, largest.indices, largest.values)
+
+
+def keep_top_p(logits: Float[Tensor, "... V"], p: float) -> Float[Tensor, "... V"]:
+    """Keep the most probable tokens that together reach p (Holtzman et al. 2020).
+
+    The token that crosses p is kept, so at least one is.
+    """
+    ordered, ids = logits.sort(dim=-1, descending=True, stable=True)
+    probabilities = ordered.softmax(dim=-1)
+    before = probabilities.cumsum(dim=-1) - probabilities
+    unwanted = before >= p
+    unwanted[..., 0] = False
+    kept = ordered.masked_fill(unwanted, -math.inf)
+    return torch.full_like(logits, -math.inf).scatter_(-1, ids, kept)
+
+
+def keep_min_p(logits: Float[Tensor, "... V"], p: float) -> Float[Tensor, "... V"]:
+    """Keep tokens at least p times as probable as the most probable one (Nguyen et al. 2024)."""
+    if p <= 0:
+        return logits
+    lowest = logits.amax(dim=-1, keepdim=True) + math.log(p)
+    return logits.masked_fill(logits < lowest, -math.inf)

@@ -31,6 +31,6 @@ slow clients, the page's files, who may ask), `api`, `state` and `routes/` (from
 question); `catalogue`, `running`, `opened`, `store` and `runs` (models, open traces, the queue);
 then what is answered: `describing` with `tree`, `attention`, `symbols` and `scales`; `answering`;
 `equations` with `drawing` and `panels`; `cards` with `sums`, `operands`, `formulas` and `regions`;
-`following`, `editing`, `thumbnails`, `exports`, `decoding`, `lessons`, `watching`. `embedding` is
-`glassformer.explore`.
+`following`, `editing`, `thumbnails`, `exports`, `snapshot` (the page and a trace in one file),
+`decoding`, `lessons`, `watching`. `embedding` is `glassformer.explore`.
 """

@@ -1,14 +1,15 @@
-"""What is on the screen as a file, made by the trace's own renderers."""
+"""What is on the screen as a file: the page itself, or what the trace's renderers make."""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
+from glassformer.documents import render
 from glassformer.errors import TraceError
 from glassformer.explorer.opened import OpenTrace
 from glassformer.explorer.schemas import ExportRequest
-from glassformer.trace.render import render
+from glassformer.explorer.snapshot import page_of
 
 __all__ = ["MEDIA_TYPES", "export_file", "file_name"]
 
@@ -25,6 +26,8 @@ MOST_BYTES = 256 * 1024**2
 def export_file(opened: OpenTrace, wanted: ExportRequest) -> bytes:
     """The file's content."""
     steps = [opened.step(number) for number in dict.fromkeys(wanted.steps)]
+    if wanted.format == "html":
+        return page_of(opened, steps or None, wanted.language).encode()
     options: dict[str, Any] = {"max_bytes": MOST_BYTES} if wanted.format == "json" else {}
     made = render(steps or opened.trace, to=wanted.format, lang=wanted.language, **options)
     if not isinstance(made, str | bytes):

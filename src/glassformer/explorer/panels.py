@@ -10,7 +10,7 @@ from glassformer.explorer.numbers import parse_range
 from glassformer.trace import Operand, Step
 from glassformer.trace.memory import Index, View
 
-__all__ = ["MOST_CELLS", "fitting_lead", "operand_of", "sides", "slice_of", "window"]
+__all__ = ["MOST_CELLS", "fitting_lead", "lossless", "operand_of", "sides", "slice_of", "window"]
 
 MOST_CELLS = 1 << 22
 """The most cells that one answer holds: 2,048 × 2,048."""
@@ -61,10 +61,10 @@ def window(
         raise InputError(f"{count:,} cells are too many at once: ask for at most {MOST_CELLS:,}")
     part = slice_of(view, lead)[down, across]
     with np.errstate(invalid="ignore"):  # a float16 never written may be a signalling NaN
-        return np.ascontiguousarray(part, dtype=_lossless(part))
+        return np.ascontiguousarray(part, dtype=lossless(part))
 
 
-def _lossless(part: npt.NDArray[np.generic]) -> str:
+def lossless(part: npt.NDArray[np.generic]) -> str:
     """Little-endian float32 where it holds every number exactly."""
     if part.dtype.kind == "f":
         return "<f4" if part.dtype.itemsize <= 4 else "<f8"

@@ -7,16 +7,18 @@ from collections import OrderedDict
 
 from glassformer.explorer.catalogue import Catalogue
 from glassformer.explorer.opened import OpenTrace
-from glassformer.explorer.schemas import TraceRequest
+from glassformer.explorer.schemas import Task, TraceRequest
 from glassformer.passes import forward_pass
 from glassformer.tasks import Model, load
 from glassformer.trace import trace
+from glassformer.trace.budget import DEFAULT_BYTES
 
-__all__ = ["Models", "run_text"]
+__all__ = ["Models", "open_text", "run_text"]
 
 MOST_BYTES = 512 * 1024**2
 """What one trace may take; a longer text is refused in one line."""
 _MOST_LOADED = 6
+_ANSWERED: tuple[Task, ...] = ("classify", "translate", "generate")
 
 
 class Models:
@@ -42,17 +44,16 @@ class Models:
 def run_text(models: Models, request: TraceRequest) -> OpenTrace:
     """Run a model over a text and keep every number."""
     model = models.get(request.model)
-    reading = forward_pass(model.checkpoint, request.text, request.target)
+    return open_text(model, request.model, request.text, request.target, max_bytes=MOST_BYTES)
+
+
+def open_text(
+    model: Model, name: str, text: str, target: str | None, max_bytes: int = DEFAULT_BYTES
+) -> OpenTrace:
+    """The trace of one pass of a model over a text, with what the page says about it."""
+    reading = forward_pass(model.checkpoint, text, target)
     recorded = trace(
-        reading.model, *reading.arguments, axis_labels=reading.labels, max_bytes=MOST_BYTES
+        reading.model, *reading.arguments, axis_labels=reading.labels, max_bytes=max_bytes
     )
-    card = next(card for card in models.catalogue.cards if card.name == request.model)
-    return OpenTrace(
-        recorded,
-        request.model,
-        card.task,
-        request.text,
-        request.target,
-        loaded=model,
-        reading=reading,
-    )
+    task: Task = next((known for known in _ANSWERED if known == model.task), "module")
+    return OpenTrace(recorded, name, task, text, target, loaded=model, reading=reading)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from glassformer.checkpoint import Checkpoint
-from glassformer.decoding.models import pad
+from glassformer.decoding.stepper import pad
 
 __all__ = ["largest", "padded", "probe_ids"]
 

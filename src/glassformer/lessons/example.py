@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from glassformer.errors import ConfigError, UnknownNameError
 from glassformer.language import Bilingual, Language
-from glassformer.lessons.formulas.tree import Node
-from glassformer.lessons.formulas.values import Array, Numbers, Words, exactly
+from glassformer.lessons.formulas.bounds import Array, Numbers, Words, exactly
+from glassformer.lessons.formulas.terms import Node
 
 __all__ = ["Bilingual", "Digits", "Example", "Language", "Quotation", "Step"]
 
@@ -140,8 +140,10 @@ class Example:
                         yield step
                 elif name in entered:
                     raise ConfigError(
-                        f"{self.source}: step {name!r}: expected a formula of other steps, "
-                        "got one that leads back to itself"
+                        "{source}: step {name!r}: expected a formula of other steps, got one that "
+                        "leads back to itself",
+                        source=self.source,
+                        name=name,
                     )
                 else:
                     entered.add(name)

@@ -20,8 +20,8 @@ import numpy as np
 from glassformer.errors import ConfigError
 from glassformer.language import words
 from glassformer.lessons.example import Bilingual
-from glassformer.lessons.formulas.evaluate import Work
-from glassformer.lessons.formulas.values import MOST_NUMBERS, Array, shape_of
+from glassformer.lessons.formulas.bounds import MOST_NUMBERS, Array, shape_of
+from glassformer.lessons.formulas.evaluator import Work
 
 __all__ = ["Edit", "Notation", "NotationError", "shown"]
 

@@ -13,8 +13,8 @@ import numpy as np
 from glassformer.errors import ConfigError
 from glassformer.lessons.example import Digits
 from glassformer.lessons.formulas import FormulaError, Numbers, parse
-from glassformer.lessons.formulas.evaluate import Evaluator, Work, WorkSpentError
-from glassformer.lessons.formulas.values import Array, Value, check_size, shape_of
+from glassformer.lessons.formulas.bounds import Array, Value, check_size, shape_of
+from glassformer.lessons.formulas.evaluator import Evaluator, Work, WorkSpentError
 
 __all__ = ["read_digits"]
 

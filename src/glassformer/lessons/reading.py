@@ -11,10 +11,10 @@ from typing import Any, NoReturn
 from glassformer.errors import ConfigError, UnknownNameError, did_you_mean, expect
 from glassformer.lessons.example import Bilingual, Digits, Example, Quotation, Step
 from glassformer.lessons.formulas import FUNCTIONS, Words, names_of, parse
-from glassformer.lessons.formulas.evaluate import Work
-from glassformer.lessons.formulas.functions import NAMES, written_out
-from glassformer.lessons.formulas.tree import Call, Node, walk
-from glassformer.lessons.formulas.values import MOST_CHARACTERS, MOST_NUMBERS
+from glassformer.lessons.formulas.bounds import MOST_CHARACTERS, MOST_NUMBERS
+from glassformer.lessons.formulas.evaluator import Work
+from glassformer.lessons.formulas.library import NAMES, written_out
+from glassformer.lessons.formulas.terms import Call, Node, walk
 from glassformer.lessons.notation import Notation
 from glassformer.lessons.printed import read_digits
 

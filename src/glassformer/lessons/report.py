@@ -1,166 +1,183 @@
-"""An audit as a table in the terminal, as Markdown, and as a page of its own."""
+"""An audit as a document: the table of verdicts, then every wrong step, printed → right."""
 
 from __future__ import annotations
 
-from html import escape
-from typing import TYPE_CHECKING
+import numpy as np
 
-from glassformer.language import Prose
-from glassformer.lessons.auditing.results import Audit, Verdict
-from glassformer.lessons.example import Language
-from glassformer.lessons.findings import Cell, Grid, counted, grids, rows
-from glassformer.lessons.wording import MARKS, VERDICT_MEANINGS, VERDICT_NAMES, WORDS
+from glassformer.documents import parts as p
+from glassformer.lessons.auditing.verdicts import Audit, Cells, StepResult, Verdict
+from glassformer.lessons.example import Digits, Language
+from glassformer.lessons.formulas.bounds import Numbers, Words
+from glassformer.lessons.wording import LOOKS, MARKS, VERDICT_MEANINGS, VERDICT_NAMES, WORDS
 
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-__all__ = ["to_html", "to_markdown", "to_terminal"]
-
-_STYLES: dict[Verdict, str] = {
-    "agrees": "green",
-    "wrong": "bold red",
-    "follows": "yellow",
-    "unchecked": "dim",
-    "given": "dim",
-}
 _COLUMNS = ("step", "title", "verdict", "finding")
 
 
-def to_terminal(audit: Audit, language: Language) -> RenderableType:
-    """For rich's console: the table of verdicts, then each wrong step."""
-    from rich.console import Group
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(title=Text(audit.example.title.say(language)), title_justify="left")
-    for name in _COLUMNS:
-        table.add_column(WORDS[name].say(language), overflow="fold")
-    for row in rows(audit, language):
-        verdict = Text(f"{MARKS[row.verdict]} {row.verdict_name}", _STYLES[row.verdict])
-        table.add_row(Text(row.id), Prose(row.title), verdict, Prose(row.finding))
-    parts: list[RenderableType] = [table, Prose(counted(audit, language), "bold")]
-    for grid in grids(audit, language):
-        parts.append(Text(f"\n{grid.heading}", "italic"))
-        inner = Table(box=None)
-        inner.add_column("")
-        for label in _headings(grid):
-            inner.add_column(Text(label), justify="left" if grid.quoted else "right")
-        for label, cells in grid.lines:
-            inner.add_row(Text(label, "dim"), *(_cell_text(cell) for cell in cells))
-        parts.append(inner)
-    return Group(*parts)
-
-
-def _cell_text(cell: Cell) -> RenderableType:
-    from rich.text import Text
-
-    if cell.right is None:
-        return Text(cell.printed)
-    return Text.assemble((cell.printed, "red strike"), " ", (cell.right, "bold green"))
-
-
-def _headings(grid: Grid) -> list[str]:
-    width = max((len(cells) for _, cells in grid.lines), default=0)
-    return list(grid.columns) if len(grid.columns) == width else [""] * width
-
-
-def to_markdown(audit: Audit, language: Language) -> str:
-    """For an article's own repository."""
-    lines = [f"# {audit.example.title.say(language)}", "", counted(audit, language), ""]
-    headings = [WORDS[name].say(language) for name in _COLUMNS]
-    lines += [_pipes(headings), _pipes(["---"] * len(headings))]
-    for row in rows(audit, language):
-        verdict = f"{MARKS[row.verdict]} {row.verdict_name}"
-        lines.append(_pipes([f"`{row.id}`", row.title, verdict, row.finding]))
-    found = list(grids(audit, language))
-    heading = WORDS["wrong_numbers" if found else "nothing_wrong"].say(language)
-    lines += ["", f"## {heading}" if found else heading]
-    for grid in found:
-        formula = f" = `{grid.row.formula}`" if grid.row.formula else ""
-        lines += ["", f"### `{grid.row.id}`{formula}", ""]
-        if grid.quoted:
-            lines += ["```", *(f"{label:>8}  {cells[0].printed}" for label, cells in grid.lines)]
-            lines.append("```")
-            continue
-        lines.append(_pipes(["", *_headings(grid)]))
-        lines.append(_pipes(["---", *("---:" for _ in _headings(grid))]))
-        for label, cells in grid.lines:
-            lines.append(_pipes([label, *(_cell_markdown(cell) for cell in cells)]))
-    return "\n".join(lines) + "\n"
-
-
-def _cell_markdown(cell: Cell) -> str:
-    return cell.printed if cell.right is None else f"~~{cell.printed}~~ **{cell.right}**"
-
-
-def _pipes(cells: list[str]) -> str:
-    plain = (" ".join(cell.replace("|", "\\|").splitlines()) for cell in cells)
-    return "| " + " | ".join(plain) + " |"
-
-
-_STYLE = """
-:root { color-scheme: light dark; --ok: #1a7f37; --bad: #c62828; --later: #9a6700; --quiet: #777; }
-@media (prefers-color-scheme: dark) { :root { --ok: #56d364; --bad: #ff7b72; --later: #e3b341; } }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 76rem; margin: 2rem auto; padding: 0 1rem; }
-table { border-collapse: collapse; margin: .75rem 0; }
-th, td { padding: .25rem .6rem; border-bottom: 1px solid #8884; }
-th, td { vertical-align: top; text-align: left; }
-.numbers td { font-variant-numeric: tabular-nums; text-align: right; white-space: nowrap; }
-.quoted td { font-family: ui-monospace, monospace; white-space: pre; }
-.wide { overflow-x: auto; }
-.agrees { color: var(--ok); } .wrong { color: var(--bad); font-weight: 600; }
-.follows { color: var(--later); } .unchecked, .given { color: var(--quiet); }
-del { color: var(--bad); } ins { color: var(--ok); font-weight: 600; text-decoration: none; }
-"""
-
-
-def to_html(audit: Audit, language: Language) -> str:
-    """A page that needs nothing but itself."""
-    title = escape(audit.example.title.say(language))
-    headings = "".join(
-        f'<th scope="col">{escape(WORDS[name].say(language))}</th>' for name in _COLUMNS
+def audit_document(audit: Audit, language: Language) -> p.Document:
+    """For every format."""
+    heads = tuple(WORDS[name].say(language) for name in _COLUMNS)
+    rows = tuple(
+        (
+            p.Span(result.step.id, "code"),
+            result.step.title.say(language),
+            p.Span(_verdict(result.verdict, language), LOOKS[result.verdict]),
+            _finding(result, language),
+        )
+        for result in audit.results
     )
-    body = "\n".join(
-        f'<tr><th scope="row"><code>{escape(row.id)}</code></th><td>{escape(row.title)}</td>'
-        f'<td class="{row.verdict}">{MARKS[row.verdict]} {escape(row.verdict_name)}</td>'
-        f"<td>{escape(row.finding)}</td></tr>"
-        for row in rows(audit, language)
-    )
-    meanings = "".join(
-        f'<li><span class="{verdict}">{MARKS[verdict]} '
-        f"{escape(VERDICT_NAMES[verdict].say(language))}</span>: "
-        f"{escape(meaning.say(language))}</li>"
+    meanings = tuple(
+        (_verdict(verdict, language), meaning.say(language))
         for verdict, meaning in VERDICT_MEANINGS.items()
+        if audit.counts[verdict]
     )
-    found = [_grid_html(grid) for grid in grids(audit, language)]
-    heading = escape(WORDS["wrong_numbers" if found else "nothing_wrong"].say(language))
-    return (
-        f'<!doctype html>\n<html lang="{"zh-CN" if language == "zh" else "en"}">\n<head>'
-        f'<meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-        f"<title>{title}</title><style>{_STYLE}</style></head>\n<body>\n<h1>{title}</h1>\n"
-        f"<p>{escape(counted(audit, language))}</p>\n<ul>{meanings}</ul>\n"
-        f'<div class="wide"><table><thead><tr>{headings}</tr></thead>\n<tbody>\n{body}\n</tbody>'
-        f"</table></div>\n<h2>{heading}</h2>\n" + "\n".join(found) + "\n</body>\n</html>\n"
+    wrong = tuple(
+        _wrong_step(result, language) for result in audit.results if result.verdict == "wrong"
     )
-
-
-def _grid_html(grid: Grid) -> str:
-    headings = "".join(f'<th scope="col">{escape(label)}</th>' for label in _headings(grid))
-    lines = "".join(
-        f'<tr><th scope="row">{escape(label)}</th>'
-        + "".join(f"<td>{_cell_html(cell)}</td>" for cell in cells)
-        + "</tr>"
-        for label, cells in grid.lines
-    )
-    return (
-        f"<h3><code>{escape(grid.heading)}</code></h3>"
-        f"<p>{escape(grid.row.finding)}</p>"
-        f'<div class="wide"><table class="{"quoted" if grid.quoted else "numbers"}">'
-        f"<tr><td></td>{headings}</tr>{lines}</table></div>"
+    heading = WORDS["wrong_numbers" if wrong else "nothing_wrong"].say(language)
+    return p.Document(
+        audit.example.title.say(language),
+        (
+            p.Paragraph(_counted(audit, language), "strong"),
+            p.Facts(meanings),
+            p.Table("", heads, rows),
+            p.Section(heading, wrong) if wrong else p.Paragraph(heading),
+        ),
+        language,
+        WORDS["audit"].say(language),
+        lambda: audit.to_dict(language),
     )
 
 
-def _cell_html(cell: Cell) -> str:
-    if cell.right is None:
-        return escape(cell.printed)
-    return f"<del>{escape(cell.printed)}</del> <ins>{escape(cell.right)}</ins>"
+def _verdict(verdict: Verdict, language: Language) -> str:
+    return f"{MARKS[verdict]} {VERDICT_NAMES[verdict].say(language)}"
+
+
+def _counted(audit: Audit, language: Language) -> str:
+    """How many steps got each verdict: `9 agrees · 13 wrong · …`."""
+    return " · ".join(
+        f"{count} {VERDICT_NAMES[verdict].say(language)}"
+        for verdict, count in audit.counts.items()
+        if count
+    )
+
+
+def _finding(result: StepResult, language: Language) -> str:
+    if result.reason is not None and result.verdict == "unchecked":
+        return result.reason.say(language)
+    parts = [_slip(result, language), result.note.say(language) if result.note else None]
+    if result.causes:
+        parts.append(WORDS["because"].say(language).format(causes=", ".join(result.causes)))
+    found = result.comparison
+    if result.verdict == "wrong" and found is not None:
+        if not found.same_shape:
+            parts.append(WORDS["shape"].say(language))
+        elif isinstance(result.step.printed, Digits):
+            shown = int(result.step.printed.shown.sum())
+            wrong = int(found.wrong.sum())
+            if wrong:
+                parts.append(WORDS["cells"].say(language).format(wrong=wrong, shown=shown))
+            off = np.max(result.off) if result.off is not None else np.nan
+            if np.isfinite(off) and off > 0:
+                parts.append(WORDS["off"].say(language).format(off=f"{off:.3g}"))
+    if result.verdict in ("agrees", "follows"):
+        parts.append(_approximated(result, language))
+    if found is not None and found.open.any():
+        parts.append(WORDS["open"].say(language).format(open=int(found.open.sum())))
+    stop = "；" if language == "zh" else "; "
+    return stop.join(part for part in parts if part)
+
+
+def _slip(result: StepResult, language: Language) -> str | None:
+    """The likely slip, and beside it why a printed formula or code cannot be right."""
+    reason = result.reason
+    if result.step.quoted is None or reason is None:
+        return result.slip(language)
+    said = reason.say(language)
+    if not result.explanations:
+        return said
+    return f"{said}{'；' if language == 'zh' else '; '}{result.slip(language)}"
+
+
+def _approximated(result: StepResult, language: Language) -> str | None:
+    """Numbers that the article calls approximate, and that are not the nearest ones."""
+    digits, value = result.step.printed, result.from_print
+    if not isinstance(digits, Digits) or not digits.approximate or not isinstance(value, Numbers):
+        return None
+    off = np.abs(digits.values - value.mid) * 10.0**digits.decimals > 0.5 + 1e-6
+    said = WORDS["approximate"].say(language)
+    return said.format(off=int(off.sum()), shown=int(digits.shown.sum()))
+
+
+def _wrong_step(result: StepResult, language: Language) -> p.Section:
+    """The step and its formula, if it has one; the finding; printed and right numbers."""
+    step = result.step
+    formula = (" = ", p.Span(step.formula, "code")) if step.formula else ()
+    title = (p.Span(step.id, "code"), *formula)
+    return p.Section(title, (p.Paragraph(_finding(result, language)), _printed(result, language)))
+
+
+def _printed(result: StepResult, language: Language) -> p.Part:
+    """What is printed and what is right: line by line of a formula or of code, else a table."""
+    step, value, found = result.step, result.from_print, result.comparison
+    printed_word, right_word = WORDS["printed"].say(language), WORDS["right"].say(language)
+    if step.quoted is not None:
+        text = step.quoted.text.replace("\t", "⇥   ").splitlines()  # a tab is what may be wrong
+        shown = [(printed_word if at == 0 else "", line) for at, line in enumerate(text)]
+        shown += [(right_word, step.formula)] if step.formula is not None else []
+        return p.Code("\n".join(f"{label:>8}  {line}" for label, line in shown))
+    assert found is not None
+    if isinstance(step.printed, Digits) and isinstance(value, Numbers) and found.same_shape:
+        lines = _cells(step.printed, value, found.wrong)
+        labels = step.rows or [str(at) if len(lines) > 1 else "" for at in range(len(lines))]
+        # Columns in which nothing is printed are left out.
+        kept = [at for at in range(len(lines[0])) if any(line[at] != "…" for line in lines)]
+        heads = [step.columns[at] for at in kept] if step.columns else [""] * len(kept)
+        rows = zip(labels, ([line[at] for at in kept] for line in lines), strict=False)
+        return p.Table("", ("", *heads), tuple((label, *row) for label, row in rows))
+    right = _listed(value if isinstance(value, Numbers | Words) else None)
+    return p.Table("", ("", ""), ((printed_word, _listed(step.printed)), (right_word, right)))
+
+
+def _cells(digits: Digits, value: Numbers, wrong: Cells) -> list[list[p.Inline]]:
+    width = digits.values.shape[-1] if digits.values.ndim else 1
+    flat: list[p.Inline] = []
+    for at in np.ndindex(digits.values.shape):
+        places = int(digits.decimals[at])
+        printed = _number(float(digits.values[at]), places)
+        if wrong[at]:
+            right = p.Span(_right(value, at, places), "inserted")
+            flat.append((p.Span(printed, "deleted"), " ", right))
+        else:
+            flat.append(printed)
+    return [flat[i : i + width] for i in range(0, len(flat), width)]
+
+
+def _right(value: Numbers, at: tuple[int, ...], places: int) -> str:
+    """The right number to the printed decimals; what is known of it where it is not known."""
+    if np.isnan(value.mid[at]):
+        low, high = float(value.low[at]), float(value.high[at])
+        if np.isinf(low) and np.isinf(high):
+            return "?"
+        return f"{_number(low, places)} … {_number(high, places)}"
+    return _number(float(value.mid[at]), places)
+
+
+def _number(number: float, places: int) -> str:
+    if np.isnan(number):
+        return "…"
+    if np.isinf(number):
+        return "∞" if number > 0 else "−∞"
+    text = f"{number + 0.0:.{max(min(places, 12), 0)}f}"
+    if places >= 12 and "." in text:
+        text = f"{number:.4g}"  # a printed formula: all digits would say less
+    return text.replace("-", "−")
+
+
+def _listed(value: Digits | Numbers | Words | None) -> str:
+    match value:
+        case Words(items=items):
+            return " ".join(item or "…" for item in items)
+        case Digits(values=numbers) | Numbers(mid=numbers):
+            return "  ".join(f"{number:.6g}" for number in np.ravel(numbers))
+        case None:
+            return ""

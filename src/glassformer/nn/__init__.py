@@ -11,7 +11,6 @@ from glassformer.lazy import on_first_use
 if TYPE_CHECKING:
     from glassformer.nn import presets
     from glassformer.nn.attention import (
-        Branches,
         DecodingCache,
         MultiHeadAttention,
         attend_fused,
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
         attention_weights,
         basic_self_attention,
         causal_mask,
-        join_projections,
         padding_mask,
         record_attention,
         set_attention,
@@ -52,7 +50,6 @@ __all__ = [
     "AttentionConfig",
     "Block",
     "BlockConfig",
-    "Branches",
     "Classifier",
     "DecodingCache",
     "EmbeddingConfig",
@@ -79,7 +76,6 @@ __all__ = [
     "causal_mask",
     "count_parameters",
     "describe",
-    "join_projections",
     "padding_mask",
     "presets",
     "record_attention",

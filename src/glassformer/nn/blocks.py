@@ -5,13 +5,16 @@ attention, `resid_cross` its cross-attention, `resid_post` the block.
 Dims: B batch, T positions, S source positions, D model width.
 """
 
+from typing import Unpack
+
 import torch
 from torch import nn
 
 from glassformer.errors import InputError, ShapeError
-from glassformer.nn.attention import Branches, DecodingCache, KeyValueCache, MultiHeadAttention
+from glassformer.nn.attention import DecodingCache, KeyValueCache, MultiHeadAttention
 from glassformer.nn.attention.masks import check_mask, padding_mask
-from glassformer.nn.config import ModelConfig
+from glassformer.nn.config import ModelConfig, Sizes
+from glassformer.nn.config.checking import config_of
 from glassformer.nn.layers import FeedForward, TokenEmbedding, make_norm
 from glassformer.nn.positions import (
     LearnedPositions,
@@ -21,14 +24,25 @@ from glassformer.nn.positions import (
 )
 from glassformer.nn.shapes import Bool, Float, Int, Tensor
 
-__all__ = ["Block", "Stack"]
-
 
 class Block(nn.Module):
-    """Self-attention, cross-attention if asked for, feed-forward; each with residual and norm."""
+    """Self-attention, cross-attention if asked for, feed-forward; each with residual and norm.
 
-    def __init__(self, config: ModelConfig, *, causal: bool = False, cross: bool = False) -> None:
+    Block(d_model=64, n_heads=4)
+    Block(presets.gpt2(), causal=True)
+    """
+
+    def __init__(
+        self,
+        config: ModelConfig | None = None,
+        *,
+        causal: bool = False,
+        cross: bool = False,
+        **sizes: Unpack[Sizes],
+    ) -> None:
         super().__init__()
+        config = config_of(ModelConfig, config, {})
+        config = config.sized(**sizes) if sizes else config
         d_model = config.d_model
         self.causal = causal
         self.norm_first = config.block.norm_first
@@ -50,18 +64,15 @@ class Block(nn.Module):
         memory_mask: Bool[Tensor, "..."] | None = None,
         cache: KeyValueCache | None = None,
         memory_cache: KeyValueCache | None = None,
-        side_by_side: bool = False,
     ) -> Float[Tensor, "B T D"]:
         """One step of the residual stream; `memory` is what cross-attention reads.
 
-        Positions that stand side by side have no order: the mask alone says who sees whom.
         Each sublayer reads the stream (normed first, in pre-norm), is added to it, and leaves it
         (normed after, in post-norm).
         """
         attention_in = self.attention_norm(resid_pre) if self.norm_first else resid_pre
-        causal = self.causal and not side_by_side
         attended = self.attention(
-            attention_in, mask=mask, causal=causal, rotation=rotation, cache=cache
+            attention_in, mask=mask, causal=self.causal, rotation=rotation, cache=cache
         )
         attention_sum = resid_pre + self.dropout(attended)
         resid_mid = attention_sum if self.norm_first else self.attention_norm(attention_sum)
@@ -124,37 +135,26 @@ class Stack(nn.Module):
         memory: Float[Tensor, "B S D"] | None = None,
         memory_is_token: Bool[Tensor, "B S"] | None = None,
         cache: DecodingCache | None = None,
-        branches: Branches | None = None,
     ) -> Float[Tensor, "B T D"]:
-        """Ids (B, T) or images to vectors. Without `is_token`, every position is a token.
-
-        With `branches`, the ids continue the cache side by side; the caller then keeps account of
-        positions and padding, and the cache's own count stays as it is.
-        """
+        """Ids (B, T) or images to vectors. Without `is_token`, every position is a token."""
         tokens = self.embedding(inputs)
         _check_is_token("is_token", is_token, tokens)
         _check_is_token("the source's is_token", memory_is_token, memory)
-        if branches is not None:
-            positions, length = branches.positions, branches.length
-            mask: Tensor | None = branches.visible.unsqueeze(1)  # the same for all heads
-        else:
-            start = 0 if cache is None else cache.length
-            length = start + tokens.size(1)
-            if cache is not None:
-                self._check_length(length)  # before the cache changes: a refused call leaves it
-                cache.extend(inputs, is_token)
-                is_token = cache.is_token
-            positions = _positions(is_token, start, tokens.size(1), tokens.device)
-            mask = None if is_token is None else padding_mask(is_token)
+        start = 0 if cache is None else cache.length
+        length = start + tokens.size(1)
+        if cache is not None:
+            self._check_length(length)  # before the cache changes: a refused call leaves it
+            cache.extend(inputs, is_token)
+            is_token = cache.is_token
+        positions = _positions(is_token, start, tokens.size(1), tokens.device)
         embedded = self.embed(tokens, positions, length, types)
         return self.transform(
             embedded,
-            mask=mask,
-            rotation=self._rotation(positions, length),
+            mask=None if is_token is None else padding_mask(is_token),
+            rotation=self.rotation(positions, length),
             memory=memory,
             memory_mask=None if memory_is_token is None else padding_mask(memory_is_token),
             cache=cache,
-            side_by_side=branches is not None,
         )
 
     def embed(
@@ -189,7 +189,6 @@ class Stack(nn.Module):
         memory: Float[Tensor, "B S D"] | None = None,
         memory_mask: Bool[Tensor, "..."] | None = None,
         cache: DecodingCache | None = None,
-        side_by_side: bool = False,
     ) -> Float[Tensor, "B T D"]:
         """The blocks alone, on vectors; masks broadcast to (B, H, T, K)."""
         if self.cross and memory is None:
@@ -203,7 +202,6 @@ class Stack(nn.Module):
                 memory_mask=memory_mask,
                 cache=None if cache is None else cache.self_attention[layer],
                 memory_cache=None if cache is None else cache.cross_attention[layer],
-                side_by_side=side_by_side,
             )
         return x if self.final_norm is None else self.final_norm(x)
 
@@ -215,7 +213,8 @@ class Stack(nn.Module):
         """An empty cache for decoding with this stack, step by step."""
         return DecodingCache.for_blocks(len(self.blocks))
 
-    def _rotation(self, positions: Tensor, length: int) -> Rotation | None:
+    def rotation(self, positions: Int[Tensor, "... T"], length: int) -> Rotation | None:
+        """What rotary positions turn queries and keys by; None where positions are others."""
         if not isinstance(self.positions, RotaryPositions):
             return None
         rotation: Rotation = self.positions(positions, length)
@@ -229,7 +228,7 @@ def _check_is_token(name: str, is_token: Tensor | None, vectors: Tensor | None) 
     check_mask(is_token)
     if is_token.shape != vectors.shape[:2]:
         raise ShapeError(
-            f"{name} must have one entry a position, {tuple(vectors.shape[:2])}, got "
+            f"{name} must have one entry per position, {tuple(vectors.shape[:2])}, got "
             f"{tuple(is_token.shape)}"
         )
 

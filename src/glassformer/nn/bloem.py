@@ -21,8 +21,6 @@ from glassformer.nn.models import Classifier
 from glassformer.nn.presets import bloem_2024
 from glassformer.nn.shapes import Float, Int, Tensor
 
-__all__ = ["FOLDS", "SelfAttention", "Transformer", "attend_einsum", "attend_folded"]
-
 
 class SelfAttention(nn.Module):
     """Multi-head self-attention on (B, T, K); `mask=True` hides later positions."""

@@ -13,8 +13,6 @@ from glassformer.nn.config import ModelConfig
 from glassformer.nn.layers import TokenEmbedding
 from glassformer.nn.models import build
 
-__all__ = ["count_parameters", "describe", "describe_config", "parameter_shapes"]
-
 
 def describe_config(config: ModelConfig) -> str:
     """The tree of the model that a config would build; nothing is allocated."""

@@ -4,8 +4,6 @@ import torch
 
 from glassformer.errors import ConfigError
 
-__all__ = ["as_device", "device_with_double"]
-
 _WITHOUT_DOUBLE = ("mps",)  # Apple's GPUs
 
 

@@ -13,18 +13,6 @@ from glassformer.errors import InputError, ShapeError
 from glassformer.nn.config import BlockConfig, FeedForwardConfig, ImageConfig, Initialisation
 from glassformer.nn.shapes import Float, Int, Tensor
 
-__all__ = [
-    "FeedForward",
-    "PatchEmbedding",
-    "PlainNorm",
-    "TokenEmbedding",
-    "initialise",
-    "layer_norm",
-    "make_norm",
-    "rms_norm",
-    "tie",
-]
-
 
 def layer_norm(
     x: Float[Tensor, "... D"],

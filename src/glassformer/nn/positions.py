@@ -13,17 +13,6 @@ from glassformer.errors import InputError
 from glassformer.nn.devices import device_with_double
 from glassformer.nn.shapes import Float, Int, Tensor
 
-__all__ = [
-    "LearnedPositions",
-    "RotaryPositions",
-    "Rotation",
-    "SinusoidalPositions",
-    "rotate",
-    "sinusoidal_angles",
-    "sinusoidal_table",
-    "sinusoids",
-]
-
 
 def sinusoidal_angles(
     positions: Int[Tensor, "... T"], width: int, base: float = 10_000.0

@@ -13,7 +13,8 @@ import torch
 
 from glassformer import checkpoint
 from glassformer.nn.attention import Implementation
-from glassformer.tasks.model import Model, Task
+from glassformer.tasks.answers import Task
+from glassformer.tasks.model import Model
 from glassformer.tasks.results import (
     Alternative,
     Attention,

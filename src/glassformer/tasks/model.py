@@ -8,7 +8,7 @@ files or prints.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -24,9 +24,8 @@ from glassformer.decoding import (
     stream,
     translate,
 )
-from glassformer.decoding.batching import by_length
-from glassformer.decoding.models import pad
-from glassformer.decoding.workers import cores_for, side_by_side
+from glassformer.decoding.fast import in_batches
+from glassformer.decoding.stepper import pad
 from glassformer.errors import ConfigError, InputError, expect
 from glassformer.modes import evaluating
 from glassformer.nn import (
@@ -39,10 +38,17 @@ from glassformer.nn import (
     record_attention,
 )
 from glassformer.nn.models import pool
+from glassformer.tasks.answers import (
+    NOTHING,
+    Answer,
+    Task,
+    beam_of,
+    check_options,
+    sampling_of,
+)
 from glassformer.tasks.reading import (
     Read,
-    all_unknown,
-    has_tokens,
+    encode_texts,
     read_prompt,
     read_sources,
     read_texts,
@@ -58,12 +64,9 @@ from glassformer.tasks.results import (
     Generated,
     Recommended,
     Translated,
+    Unread,
 )
 from glassformer.text import Tokenizer
-
-__all__ = ["Model", "Task"]
-
-Task = Literal["classify", "translate", "generate", "recommend", "embed"]
 
 _TASKS: tuple[tuple[type[nn.Module], Task, str], ...] = (
     (Classifier, "classify", "a classifier"),
@@ -73,7 +76,7 @@ _TASKS: tuple[tuple[type[nn.Module], Task, str], ...] = (
     (TextEncoder, "embed", "an encoder"),
     (MaskedLanguageModel, "embed", "an encoder"),
 )
-_SOME_VARIETY = Sampling(temperature=0.8)
+_CONTINUATION, _FILMS = 200, 10  # tokens and films, unless asked otherwise
 _HALF_CHARACTER = "\N{REPLACEMENT CHARACTER}"  # of several bytes, cut by the maximum length
 _NO_WORDS = Alternative("", score=0.0, log_probability=0.0, ended=True, ids=())
 
@@ -103,33 +106,76 @@ class Model:
     def can_read(self, text: str) -> bool:
         """Whether a text holds anything that the model's vocabulary knows of."""
         expect(text, str, "a text", InputError)
-        if self.task == "recommend":  # names, not tokens
-            return bool(text.strip(" ;"))
-        return has_tokens(self.checkpoint, text)
+        return not self.read([text])[0].empty
 
     def knows_nothing_of(self, text: str) -> bool:
         """Whether all of a text is unknown to the model, so that its answer means nothing."""
         expect(text, str, "a text", InputError)
-        return self.task != "recommend" and all_unknown(self.checkpoint, text)
+        return self.read([text])[0].unknown
 
-    @torch.inference_mode()
+    def read(self, texts: Sequence[str]) -> list[Read]:
+        """The ids of texts, as the model reads them: each is tokenised here, and once."""
+        if self.task == "recommend":  # names, not tokens
+            return [Read([], cut=False, empty=not text.strip(" ;")) for text in texts]
+        readers = {"translate": read_sources, "generate": encode_texts}
+        return readers.get(self.task, read_texts)(self.checkpoint, texts)
+
+    def answer(self, texts: Iterable[str], *, batch_size: int = 32, **options: Any) -> list[Answer]:
+        """What the model is for, whatever that is; an empty text is answered by `Unread`.
+
+        Options are those of the task, by name: `beam=5` for a translator, `temperature=0.5` for a
+        language model (`answers.OPTIONS`).
+        """
+        given = texts_of(texts)
+        check_options(self, options)
+        if self.task == "translate":
+            beam, max_new = beam_of(options), options.get("max_new")
+            return [*self.translate(given, search=beam, max_new=max_new, batch_size=batch_size)]
+        if self.task == "generate":
+            search, max_new = sampling_of(options), options.get("max_new", _CONTINUATION)
+            return [self.generate(text, search=search, max_new=max_new) for text in given]
+        read = self.read(given)
+        written = [i for i, one in enumerate(read) if not one.empty]
+        some, of_some = [given[i] for i in written], [read[i] for i in written]
+        found: list[Answer]
+        if self.task == "recommend":
+            found = [*self.recommend(some, n=options.get("films", _FILMS))]
+        elif self.task == "classify":
+            found = [*self._classified(some, of_some, batch_size)]
+        else:
+            found = [*self._embedded(some, of_some, batch_size)]
+        answers = dict(zip(written, found, strict=True))
+        return [answers.get(i) or Unread(text, NOTHING[self.task]) for i, text in enumerate(given)]
+
     def classify(
         self, texts: Iterable[str], *, batch_size: int = 32, attention: bool = False
     ) -> list[Classified]:
         """The class of each text, with its probability."""
-        model = self.checkpoint.model
-        if not isinstance(model, Classifier):
+        if not isinstance(self.checkpoint.model, Classifier):
             raise self._cannot("classify")
         given = texts_of(texts)
-        read = read_texts(self.checkpoint, given)
+        return self._classified(given, self._readable(given), batch_size, attention)
+
+    @torch.inference_mode()
+    def _classified(
+        self,
+        texts: Sequence[str],
+        read: Sequence[Read],
+        batch_size: int,
+        attention: bool = False,
+    ) -> list[Classified]:
+        model = self.checkpoint.model
+        assert isinstance(model, Classifier)
         labels = self._labels(model)
         rows = self._rows(read, batch_size, lambda *batch: model(*batch).float().softmax(dim=-1))
         answers = []
-        for number, text in enumerate(given):
-            of_each = dict(zip(labels, rows[number].tolist(), strict=True))
+        for text, one, row in zip(texts, read, rows, strict=True):
+            of_each = dict(zip(labels, row.tolist(), strict=True))
             best = max(of_each, key=of_each.__getitem__)
-            seen = self._attention([read[number].ids]) if attention else None
-            answers.append(Classified(text, best, of_each[best], of_each, read[number].cut, seen))
+            seen = self._attention([one.ids]) if attention else None
+            answers.append(
+                Classified(text, best, of_each[best], of_each, one.cut, seen, one.unknown)
+            )
         return answers
 
     def translate(
@@ -160,12 +206,10 @@ class Model:
                 "{name} cannot translate: its vocabulary has no start token", name=self.name
             )
         search = search or Beam(size=beam, n_best=n_best)
-        written = [i for i, text in enumerate(given) if self.can_read(text)]
-        sources = read_sources(self.checkpoint, [given[i] for i in written])
-        read = dict(zip(written, sources, strict=True))
+        sources = self.read(given)
         decoded = translate(
             model,
-            [source.ids for source in sources],
+            [source.ids for source in sources if not source.empty],
             start=start,
             end=end,
             search=search,
@@ -173,19 +217,19 @@ class Model:
             batch_size=batch_size,
             ledger=ledger,
         )
-        found = dict(zip(written, decoded, strict=True))
+        found = iter(decoded)
         return [
-            self._translated(text, read[i], found[i], target, start, attention)
-            if i in read
-            else Translated(text, (_NO_WORDS,))
-            for i, text in enumerate(given)
+            Translated(text, (_NO_WORDS,))
+            if one.empty
+            else self._translated(text, one, next(found), target, start, attention)
+            for text, one in zip(given, sources, strict=True)
         ]
 
     def generate(
         self,
         prompt: str,
         *,
-        max_new: int = 200,
+        max_new: int = _CONTINUATION,
         search: Search | None = None,
         ledger: bool = False,
         attention: bool = False,
@@ -196,7 +240,7 @@ class Model:
             model,
             [read.ids],
             end=tokenizer.special.end,
-            search=search or _SOME_VARIETY,
+            search=search or sampling_of({}),
             max_new=max_new,
             ledger=ledger,
         )[0]
@@ -207,31 +251,32 @@ class Model:
             read.cut,
             decoded.ledger,
             self._attention([whole]) if attention else None,
+            read.unknown,
         )
 
     def stream(
-        self, prompt: str, *, max_new: int = 200, search: Greedy | Sampling | None = None
+        self, prompt: str, *, max_new: int = _CONTINUATION, search: Greedy | Sampling | None = None
     ) -> Iterator[str]:
         """The same continuation, piece by piece as it is written."""
         model, tokenizer, read = self._prompt(prompt)
-        pieces = tokenizer.stream()
         end = tokenizer.special.end
-        for id_ in stream(
-            model, read.ids, end=end, search=search or _SOME_VARIETY, max_new=max_new
-        ):
-            if piece := pieces.push(id_):
-                yield piece
-        if rest := pieces.finish().removesuffix(_HALF_CHARACTER):
-            yield rest
+        ids = stream(model, read.ids, end=end, search=search or sampling_of({}), max_new=max_new)
+        return _pieces(ids, tokenizer)
 
-    @torch.inference_mode()
     def embed(self, texts: Iterable[str], *, batch_size: int = 32) -> list[Embedded]:
         """Each text as one vector of length 1."""
         model = self.checkpoint.model
         if not isinstance(model, TextEncoder | Classifier | MaskedLanguageModel):
             raise self._cannot("embed")
         given = texts_of(texts)
-        read = read_texts(self.checkpoint, given)
+        return self._embedded(given, self._readable(given), batch_size)
+
+    @torch.inference_mode()
+    def _embedded(
+        self, texts: Sequence[str], read: Sequence[Read], batch_size: int
+    ) -> list[Embedded]:
+        model = self.checkpoint.model
+        assert isinstance(model, TextEncoder | Classifier | MaskedLanguageModel)
 
         def vectors_of(ids: Tensor, is_token: Tensor | None) -> Tensor:
             pooled = pool(model.encode(ids, is_token), model.config.output.pooling, is_token)
@@ -239,11 +284,12 @@ class Model:
 
         rows = self._rows(read, batch_size, vectors_of)
         return [
-            Embedded(text, tuple(rows[i].tolist()), read[i].cut) for i, text in enumerate(given)
+            Embedded(text, tuple(row.tolist()), one.cut, one.unknown)
+            for text, one, row in zip(texts, read, rows, strict=True)
         ]
 
     @torch.inference_mode()
-    def recommend(self, people: Iterable[str], *, n: int = 10) -> list[Recommended]:
+    def recommend(self, people: Iterable[str], *, n: int = _FILMS) -> list[Recommended]:
         """Films for each person: `#17` of the training data, or `films; that were; liked`."""
         model = self.checkpoint.model
         if not isinstance(model, MatrixFactorisation):
@@ -275,7 +321,7 @@ class Model:
     ) -> Translated:
         seen = self._attention([read.ids], [[start, *decoded.best.tokens]]) if attention else None
         alternatives = tuple(_alternatives(decoded, target))
-        return Translated(text, alternatives, read.cut, decoded.ledger, seen)
+        return Translated(text, alternatives, read.cut, decoded.ledger, seen, read.unknown)
 
     @torch.inference_mode()
     def _attention(self, *inputs: Sequence[Sequence[int]]) -> Attention:
@@ -290,18 +336,23 @@ class Model:
         read: Sequence[Read],
         batch_size: int,
         answer: Callable[[Tensor, Tensor | None], Tensor],
-    ) -> dict[int, Tensor]:
+    ) -> list[Tensor]:
         """One row of an answer for each text, made in batches of similar length."""
-        batches = list(by_length([len(one.ids) for one in read], batch_size))
 
         def run(batch: list[int]) -> Tensor:
             return answer(*self._batch([read[i].ids for i in batch])).cpu()
 
-        model = self.checkpoint.model
-        with evaluating(model.modules()):
-            answers = side_by_side(run, batches, cores_for(model))
-        pairs = zip(batches, answers, strict=True)
-        return {i: row for batch, rows in pairs for i, row in zip(batch, rows, strict=True)}
+        return in_batches(self.checkpoint.model, run, [len(one.ids) for one in read], batch_size)
+
+    def _readable(self, texts: Sequence[str]) -> list[Read]:
+        """Texts for a model that has no answer to an empty one."""
+        read = read_texts(self.checkpoint, texts)
+        for number, (text, one) in enumerate(zip(texts, read, strict=True)):
+            if not one.ids:
+                raise InputError(
+                    f"text {number} is empty: there is nothing to read in {text!r:.40}"
+                )
+        return read
 
     def _batch(self, ids: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor | None]:
         return pad(ids, next(self.checkpoint.model.parameters()).device)
@@ -323,3 +374,13 @@ def _alternatives(decoded: Decoded, tokenizer: Tokenizer) -> Iterator[Alternativ
             whole = "".join(map(pieces.push, one.tokens))
             text = whole + pieces.finish().removesuffix(_HALF_CHARACTER)
         yield Alternative(text, one.score, one.log_probability, one.ended, one.tokens)
+
+
+def _pieces(ids: Iterator[int], tokenizer: Tokenizer) -> Iterator[str]:
+    """The text of ids that come one by one, whole characters at a time."""
+    pieces = tokenizer.stream()
+    for id_ in ids:
+        if piece := pieces.push(id_):
+            yield piece
+    if rest := pieces.finish().removesuffix(_HALF_CHARACTER):
+        yield rest

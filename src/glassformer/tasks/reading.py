@@ -12,24 +12,17 @@ from glassformer.errors import InputError
 from glassformer.text import Tokenizer
 from glassformer.text.cutting import Cut, cut_ids
 
-__all__ = [
-    "Read",
-    "all_unknown",
-    "count_unknown",
-    "has_tokens",
-    "read_prompt",
-    "read_sources",
-    "read_texts",
-    "texts_of",
-    "tokenizer_of",
-]
-
 
 class Read(NamedTuple):
-    """The ids of a text, and whether a part of it had to be left out."""
+    """The ids of a text as its model reads them."""
 
     ids: list[int]
     cut: bool
+    """Whether a part of the text had to be left out."""
+    empty: bool = False
+    """Whether there is nothing to read: spaces are nothing, and to some vocabularies emoji too."""
+    unknown: bool = False
+    """Whether the vocabulary knows no token of it, as with the letters of another language."""
 
 
 def texts_of(texts: Iterable[str]) -> list[str]:
@@ -54,17 +47,6 @@ def tokenizer_of(checkpoint: Checkpoint) -> Tokenizer:
     return checkpoint.tokenizer
 
 
-def has_tokens(checkpoint: Checkpoint, text: str) -> bool:
-    """Whether there is anything to read: spaces are nothing, and to some vocabularies emoji too."""
-    return bool(text.strip() and tokenizer_of(checkpoint).encode(text))
-
-
-def all_unknown(checkpoint: Checkpoint, text: str) -> bool:
-    """Whether the vocabulary knows no token of a text, as with another language's letters."""
-    unknown, total = count_unknown(checkpoint, text)
-    return 0 < unknown == total
-
-
 def count_unknown(checkpoint: Checkpoint, text: str) -> tuple[int, int]:
     """How many tokens of a text the vocabulary does not know, and how many there are."""
     tokenizer = tokenizer_of(checkpoint)
@@ -75,18 +57,11 @@ def count_unknown(checkpoint: Checkpoint, text: str) -> tuple[int, int]:
 def read_texts(checkpoint: Checkpoint, texts: Sequence[str]) -> list[Read]:
     """For a classifier or encoder; of a long text the part that it was trained to read."""
     max_len = checkpoint.config.max_len
-    tokenizer = tokenizer_of(checkpoint)
     cut: Cut = "middle" if checkpoint.about.get("cut") == "middle" else "end"
-    read = []
-    for number, ids in enumerate(tokenizer.encode_batch(texts)):
-        if not ids:
-            raise InputError(
-                "text {number} is empty: there is nothing to read in {text!r:.40}",
-                number=number,
-                text=texts[number],
-            )
-        read.append(Read(cut_ids(ids, max_len, cut), len(ids) > max_len))
-    return read
+    return [
+        read._replace(ids=cut_ids(read.ids, max_len, cut), cut=len(read.ids) > max_len)
+        for read in encode_texts(checkpoint, texts)
+    ]
 
 
 def read_sources(checkpoint: Checkpoint, texts: Sequence[str]) -> list[Read]:
@@ -94,8 +69,21 @@ def read_sources(checkpoint: Checkpoint, texts: Sequence[str]) -> list[Read]:
     tokenizer, max_len = tokenizer_of(checkpoint), checkpoint.config.max_len
     has_end = tokenizer.special.end is not None
     return [
-        Read(tokenizer.wrap(ids, end=has_end, max_len=max_len), len(ids) + has_end > max_len)
-        for ids in tokenizer.encode_batch(texts)
+        read._replace(
+            ids=tokenizer.wrap(read.ids, end=has_end, max_len=max_len),
+            cut=len(read.ids) + has_end > max_len,
+        )
+        for read in encode_texts(checkpoint, texts)
+    ]
+
+
+def encode_texts(checkpoint: Checkpoint, texts: Sequence[str]) -> list[Read]:
+    """All ids of each text: the one place where texts are tokenised."""
+    tokenizer = tokenizer_of(checkpoint)
+    unknown = tokenizer.special.unknown
+    return [
+        Read(ids, cut=False, empty=not (ids and text.strip()), unknown=set(ids) == {unknown})
+        for text, ids in zip(texts, tokenizer.encode_batch(texts), strict=True)
     ]
 
 
@@ -106,7 +94,8 @@ def read_prompt(checkpoint: Checkpoint, prompt: str) -> Read:
     token for it.
     """
     tokenizer, max_len = tokenizer_of(checkpoint), checkpoint.config.max_len
-    ids = tokenizer.encode(prompt)
+    read = encode_texts(checkpoint, [prompt])[0]
+    ids = read.ids
     if not ids:
         line_break = tokenizer.encode("\n")
         special = tokenizer.special
@@ -114,4 +103,4 @@ def read_prompt(checkpoint: Checkpoint, prompt: str) -> Read:
         ids = begins or [i for i in (special.start, special.end) if i is not None][:1]
     if not ids:
         raise InputError("the prompt is empty, and this model has no token to begin with")
-    return Read(ids, len(ids) > max_len)
+    return read._replace(ids=ids, cut=len(ids) > max_len)

@@ -18,8 +18,6 @@ from glassformer.nn.devices import device_with_double
 from glassformer.nn.shapes import Float, Tensor
 from glassformer.tasks.results import Recommendation, Recommended
 
-__all__ = ["Person", "Titles", "describe_person", "expected_stars", "read_person", "recommend"]
-
 _BEST = 5.0
 _STIFFNESS = 1.0  # what a longer vector costs: stars squared by length squared
 _YEAR = re.compile(r"\s*\(\d{4}\)\s*$")

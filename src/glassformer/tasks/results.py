@@ -3,23 +3,13 @@
 `to_dict` is what the command writes with --json and what a page may be sent.
 """
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
 
 from glassformer.decoding import Ledger
-
-__all__ = [
-    "Alternative",
-    "Attention",
-    "Classified",
-    "Embedded",
-    "Generated",
-    "Recommendation",
-    "Recommended",
-    "Translated",
-]
 
 Attention = dict[str, Tensor]
 """Attention weights by the name of the layer, each (1, H, Q, K)."""
@@ -38,6 +28,12 @@ class Classified:
     """Whether the text was longer than the model reads, and only a part of it was read."""
     attention: Attention | None = None
     """If it was asked for."""
+    unknown: bool = False
+    """Whether the vocabulary knows no token of the text, so that the answer means nothing."""
+
+    def to_text(self) -> str:
+        """What the command prints."""
+        return f"{self.label}\t{self.probability:.4f}"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON data."""
@@ -74,6 +70,8 @@ class Translated:
     """Every candidate of every step, if it was asked for."""
     attention: Attention | None = None
     """Of one pass over the source and the best translation, if it was asked for."""
+    unknown: bool = False
+    """Whether the vocabulary knows no token of the text, so that the answer means nothing."""
 
     @property
     def text(self) -> str:
@@ -84,6 +82,12 @@ class Translated:
     def score(self) -> float:
         """Its score."""
         return self.alternatives[0].score
+
+    def to_text(self) -> str:
+        """What the command prints: a line per alternative, with scores if there are several."""
+        if len(self.alternatives) == 1:
+            return _one_line(self.text)
+        return "\n".join(f"{a.score:.4f}\t{_one_line(a.text)}" for a in self.alternatives)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON data; the alternatives are named where there are several."""
@@ -96,6 +100,10 @@ class Translated:
 class Generated(Translated):
     """The continuation of one text; its own text is not repeated."""
 
+    def to_text(self) -> str:
+        """What the command prints: the text and its continuations, one after the other."""
+        return "\n".join(self.input + alternative.text for alternative in self.alternatives)
+
 
 @dataclass(frozen=True)
 class Embedded:
@@ -105,6 +113,12 @@ class Embedded:
     vector: tuple[float, ...]
     cut: bool = False
     """Whether the text was longer than the model reads, and its end was left out."""
+    unknown: bool = False
+    """Whether the vocabulary knows no token of the text, so that the answer means nothing."""
+
+    def to_text(self) -> str:
+        """What the command prints: vectors are for programs, so JSON in any case."""
+        return as_json(self.to_dict())
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON data."""
@@ -126,6 +140,11 @@ class Recommended:
     input: str
     films: tuple[Recommendation, ...]
     cut: bool = False
+    unknown: bool = False
+
+    def to_text(self) -> str:
+        """What the command prints: one film per line."""
+        return "\n".join(f"{film.stars:.2f}\t{film.title}" for film in self.films)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON data."""
@@ -133,6 +152,35 @@ class Recommended:
         return {"input": self.input, "films": films}
 
 
+@dataclass(frozen=True)
+class Unread:
+    """The answer to a text that holds nothing for the model: an empty one, in most cases."""
+
+    input: str
+    nothing: dict[str, Any]
+    """What stands in the place of an answer."""
+    cut: bool = False
+    unknown: bool = False
+
+    def to_text(self) -> str:
+        """What the command prints."""
+        return as_json(self.to_dict()) if "vector" in self.nothing else ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON data."""
+        return {"input": self.input, **self.nothing}
+
+
+def as_json(data: dict[str, Any]) -> str:
+    """JSON on one line."""
+    return json.dumps(data, ensure_ascii=False)
+
+
+def _one_line(text: str) -> str:
+    """One answer is one line, whatever characters a model writes."""
+    return " ".join(text.splitlines())
+
+
 def _said(*, cut: bool) -> dict[str, Any]:
-    """What is told only where there is something to tell."""
+    """What is reported only where it applies."""
     return {"cut": True} if cut else {}

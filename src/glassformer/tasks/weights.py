@@ -15,21 +15,11 @@ from typing import Literal, get_args
 import torch
 from torch import nn
 
+from glassformer.cpu import multiplies_bfloat16, multiplies_int8
 from glassformer.errors import ConfigError
 from glassformer.nn.devices import as_device
 from glassformer.nn.layers import TokenEmbedding
-from glassformer.nn.processor import multiplies_bfloat16, multiplies_int8
 from glassformer.nn.shapes import Float, Int, Tensor
-
-__all__ = [
-    "Int8Embedding",
-    "Int8Linear",
-    "Weights",
-    "check_weights",
-    "largest_weight",
-    "store",
-    "to_int8",
-]
 
 Weights = Literal["float32", "int8", "bfloat16"]
 

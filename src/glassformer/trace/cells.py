@@ -27,7 +27,7 @@ from glassformer.trace.expressions import (
     walk,
 )
 from glassformer.trace.memory import Index, View
-from glassformer.trace.notebooks import Explanation
+from glassformer.trace.notebooks import Explanation, notebook_markdown
 from glassformer.trace.precision import relation
 
 if TYPE_CHECKING:
@@ -116,9 +116,7 @@ class Cell:
 
     def _repr_markdown_(self) -> str:
         """How a notebook shows it: the formula, and the same with numbers."""
-        from glassformer.trace.render.markdown import markdown_text
-
-        return markdown_text(self, tex=True)
+        return notebook_markdown(self)
 
     @property
     def name(self) -> str:

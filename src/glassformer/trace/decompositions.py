@@ -17,8 +17,6 @@ from torch._decomp import decomposition_table
 from torch.nn import functional
 from torch.utils._python_dispatch import _disable_current_modes
 
-__all__ = ["find"]
-
 Decomposition = Callable[..., Any]
 
 
@@ -38,6 +36,11 @@ def find(func: torch._ops.OpOverload) -> Decomposition | None:
     return theirs if aten else None
 
 
+def sigmoid(z: Tensor) -> Tensor:
+    """1 / (1 + exp(−z)), of complex numbers; that of real ones has a rule."""
+    return torch.ones_like(z) / ((-z).exp() + 1)
+
+
 def embedding_bag(
     weight: Tensor,
     indices: Tensor,
@@ -49,9 +52,13 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int = -1,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The rows of each bag, added up; or their mean (mode 1), or the largest of each column (2)."""
+    """The rows of each bag, added up; or their mean (mode 1), or the largest of each column (2).
+
+    Then the bag of each index, the sizes of the bags and, in mode 2, whose row the largest is.
+    """
     bags = len(offsets) - int(include_last_offset)
-    bag = torch.searchsorted(offsets[:bags], torch.arange(len(indices)), right=True) - 1
+    bag_of_each = torch.searchsorted(offsets[:bags], torch.arange(len(indices)), right=True) - 1
+    bag = bag_of_each
     if padding_idx >= 0:
         kept = indices != padding_idx
         indices, bag = indices[kept], bag[kept]
@@ -64,11 +71,22 @@ def embedding_bag(
     if mode == 2:
         places = bag[:, None].expand_as(rows)
         made = nothing.scatter_reduce(0, places, rows, "amax", include_self=False)
-    else:
-        made = nothing.index_add(0, bag, rows)
-        if mode == 1:
-            made = made / sizes.clamp(min=1)[:, None]
-    return made, bag, sizes, sizes
+        return made, bag_of_each, sizes, _rows_of_largest(rows, made, bag, places, indices)
+    made = nothing.index_add(0, bag, rows)
+    if mode == 1:
+        made = made / sizes.clamp(min=1)[:, None]
+    return made, bag_of_each, sizes, sizes
+
+
+def _rows_of_largest(
+    rows: Tensor, largest: Tensor, bag: Tensor, places: Tensor, indices: Tensor
+) -> Tensor:
+    """For each bag and column, the index whose row holds the largest number; 0 of an empty bag."""
+    count = len(rows)
+    at = torch.where(rows == largest[bag], torch.arange(count)[:, None], count)
+    nowhere = torch.full(largest.shape, count)
+    first = nowhere.scatter_reduce(0, places, at, "amin")
+    return torch.cat([indices, indices.new_zeros(1)])[first]
 
 
 def ctc_loss(
@@ -311,6 +329,7 @@ def _dequantised_parts(weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 _OWN: dict[str, Decomposition] = {
+    "aten::sigmoid": sigmoid,
     "aten::_embedding_bag": embedding_bag,
     "aten::_embedding_bag_forward_only": embedding_bag,
     "aten::_ctc_loss": ctc_loss,

@@ -208,6 +208,8 @@ def power(left: Expression | Scalar, right: Expression | Scalar) -> Expression:
 
 def total(body: Expression, *axes: Axis) -> Expression:
     """Σ of the body over the running axes; 0 where there is nothing to add up."""
+    if not axes:
+        return body
     return Reduce("sum", body, axes) if all(axis.size for axis in axes) else Number(0)
 
 

@@ -27,6 +27,8 @@ class ModulePaths:
             [] if root is None else list(root.named_modules(remove_duplicate=False))
         )
         """Every module of the root, by every path that leads to it."""
+        self.ran: set[type[nn.Module]] = set()
+        """The classes of the modules that ran."""
         self._budget = budget
         self._stack: list[tuple[str, int]] = []
         self._known: dict[int, list[str]] = {}
@@ -48,6 +50,7 @@ class ModulePaths:
 
         def enter(module: nn.Module, _args: Any) -> None:
             if threading.get_ident() == thread:
+                self.ran.add(type(module))
                 self._stack.append((self._path(module), self._budget.spent))
 
         def leave(_module: nn.Module, _args: Any, _output: Any) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from importlib import import_module
 
-__all__ = ["Explanation", "ShownAsText"]
+__all__ = ["Explanation", "ShownAsText", "notebook_markdown"]
 
 
 class ShownAsText:
@@ -24,3 +25,13 @@ class Explanation(ShownAsText, str):
     """The arithmetic of a cell as text: a string, which a notebook shows line by line."""
 
     __slots__ = ()
+
+
+def notebook_markdown(thing: object) -> str:
+    """What a notebook shows of a trace, a step or a cell.
+
+    Documents are made of traces and not the other way round, so their package is looked up when a
+    notebook asks: the one place where the trace reaches upwards.
+    """
+    shown: str = import_module("glassformer.documents").notebook_markdown(thing)
+    return shown

@@ -3,15 +3,17 @@
 The trace runs torch's written-out paths in the place of its fused ones. As a rule they agree to
 rounding, but not always: `nn.TransformerEncoder` with a padding mask takes a fast path in
 evaluation that leaves zeros at padded positions. The outputs are therefore compared with those of a
-plain run: always where torch has a fast path, elsewhere where the run is small. A module that
-changes something outside itself (its inputs, a cache, what hooks collect) is not run twice.
+plain run: always where a module with a fast path ran, elsewhere where the module and its run are
+small. A module is copied for it; a function is run as it is, and only where a fast path is at
+stake. What writes to its inputs, parameters or globals, or has hooks, is not run twice. Other side
+effects (printing, appending to a list) are not noticed, and happen twice.
 """
 
 from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
@@ -23,8 +25,7 @@ from glassformer.modes import evaluating
 from glassformer.trace.memory import Version, as_real
 from glassformer.trace.notes import Note
 from glassformer.trace.recording import Program, Recording, tensors_in
-
-__all__ = ["PlainRun"]
+from glassformer.trace.switches import one_at_a_time, without_fast_path
 
 _FAST_PATHS = (nn.TransformerEncoder, nn.TransformerEncoderLayer, nn.MultiheadAttention)
 _SMALL_MODULE, _SMALL_RUN = 64 * 1024**2, 8 * 1024**2
@@ -32,61 +33,80 @@ _SMALL_MODULE, _SMALL_RUN = 64 * 1024**2, 8 * 1024**2
 _LISTED = 4
 """How many places a note lists."""
 
+Outputs = Mapping[str, Tensor]
+
 
 class PlainRun:
-    """A module's run without the trace. Made before the recording, from the state that it is in."""
+    """A run without the trace. Made before the recording, from the state that a module is in."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
-        self._twin = _twin(program)
+        self._again = _again(program)
         self._random = torch.get_rng_state()
 
     def compared_with(self, recording: Recording) -> list[Note]:
-        """Run the module by itself; a note for each output that the recording has otherwise."""
-        twin = self._twin
-        if twin is None or _reaches_outside(recording):
+        """Run it by itself; a note for each output that the recording has otherwise."""
+        again = self._again
+        if again is None or _reaches_outside(recording):
             return []
-        fast = _has_fast_path(twin)
-        if not (fast or _kept_bytes(recording) <= _SMALL_RUN):
+        fast = any(issubclass(kind, _FAST_PATHS) for kind in recording.ran)
+        small = isinstance(again, nn.Module) and _kept_bytes(recording) <= _SMALL_RUN
+        if not (fast or small):
             return []
+        twin = _copied(again) if fast else None  # before the run below changes its state
         try:
-            plain = dict(tensors_in(self._run(twin, recording), ""))
+            with one_at_a_time() if fast else nullcontext():
+                plain = self._run(again, recording)
+                kind = "other numbers"
+                if twin is not None and any(_differences(recording, plain, kind)):
+                    with without_fast_path():
+                        slow = self._run(twin, recording)
+                    if not any(_differences(recording, slow, kind)):
+                        kind = "fast path"
         except Exception as error:  # the module's own, which the trace's path did not meet
             return [Note("fails alone", error=f"{type(error).__name__}: {error}")]
-        return list(_differences(recording, plain, "fast path" if fast else "other numbers"))
+        return list(_differences(recording, plain, kind))
 
-    def _run(self, twin: nn.Module, recording: Recording) -> Any:
-        """What the module returns, from the random numbers that the recorded run had.
+    def _run(self, again: Callable[..., Any], recording: Recording) -> Outputs:
+        """What it returns, from the random numbers that the recorded run had.
 
         Where it drew none, the generator, which other threads may be using, is left alone.
         """
         program = self._program
         drew = any(call.operator.random for call in recording.calls)
         random = _random_numbers_from(self._random) if drew else nullcontext()
-        with random, torch.no_grad(), warnings.catch_warnings():
+        modules = again.modules() if isinstance(again, nn.Module) else ()
+        with random, torch.no_grad(), warnings.catch_warnings(), evaluating(modules):
             warnings.simplefilter("ignore")  # the recorded run has warned already
-            with evaluating(twin.modules()):
-                return twin(*program.args, **program.kwargs)
+            return dict(tensors_in(again(*program.args, **program.kwargs), ""))
 
 
-def _twin(program: Program) -> nn.Module | None:
-    """A copy that shares the module's parameters; None for what is not to be run twice."""
-    module = program.function
-    if not isinstance(module, nn.Module) or not all(map(_is_plain, (program.args, program.kwargs))):
+def _again(program: Program) -> Callable[..., Any] | None:
+    """What to run: a copy that shares the module's parameters; None for what runs only once."""
+    own = program.function
+    if not all(map(_is_plain, (program.args, program.kwargs))):
         return None
-    shared = {id(parameter): parameter for parameter in module.parameters()}
-    n_bytes = sum(parameter.nbytes for parameter in shared.values())
-    if not (_has_fast_path(module) or n_bytes <= _SMALL_MODULE):
+    if not isinstance(own, nn.Module):
+        return own
+    n_bytes = sum({id(p): p.nbytes for p in own.parameters()}.values())
+    if n_bytes > _SMALL_MODULE and not any(isinstance(m, _FAST_PATHS) for m in own.modules()):
         return None
-    if any(part._forward_hooks or part._forward_pre_hooks for part in module.modules()):
+    if any(part._forward_hooks or part._forward_pre_hooks for part in own.modules()):
         return None
+    return _copied(own)
+
+
+def _copied(again: Callable[..., Any]) -> Callable[..., Any] | None:
+    """A module with the same parameters and a state of its own; a function as it is."""
+    if not isinstance(again, nn.Module):
+        return again
     try:
-        return copy.deepcopy(module, dict(shared))
+        return copy.deepcopy(again, {id(parameter): parameter for parameter in again.parameters()})
     except Exception:  # whatever a module holds that cannot be copied: locks, open files
         return None
 
 
-def _differences(recording: Recording, plain: Mapping[str, Tensor], kind: str) -> Iterator[Note]:
+def _differences(recording: Recording, plain: Outputs, kind: str) -> Iterator[Note]:
     """A note for each output that differs from the plain run's by more than rounding."""
     for name, view in recording.outputs.items():
         shown, own = view.tensor(), plain.get(name)
@@ -107,10 +127,6 @@ def _differences(recording: Recording, plain: Mapping[str, Tensor], kind: str) -
                 gap=f"{float(gap.flatten()[worst]):.2g}",
                 worst=[int(place) for place in np.unravel_index(worst, gap.shape)],
             )
-
-
-def _has_fast_path(module: nn.Module) -> bool:
-    return any(isinstance(part, _FAST_PATHS) for part in module.modules())
 
 
 def _kept_bytes(recording: Recording) -> int:

@@ -38,23 +38,26 @@ def trace(
     *args: Any,
     axis_labels: Labels | None = None,
     max_bytes: int = DEFAULT_BYTES,
+    compare: bool = True,
     **kwargs: Any,
 ) -> Trace:
-    """Run a module (or a plain function on tensors) once on the CPU and record every operator.
+    """Run a module (or a plain function on tensors) on the CPU and record every operator.
 
     The module runs in evaluation mode, without gradients; it is left as it was. Where torch has a
     fast path, or the run is small, it runs once more without the trace, and a note names the cells
-    of the outputs that differ by more than rounding. `axis_labels`
-    gives the texts of an input's positions: `{"input_ids": ["I", "am"]}`. A trace that would
-    keep more than `max_bytes` of computed numbers is refused, before it is made where that can be
-    known.
+    of the outputs that differ by more than rounding. What the code does besides computing (print,
+    count in a global) then happens twice; `compare=False` leaves the second run out.
+    `axis_labels` gives the texts of an input's positions: `{"input_ids": ["I", "am"]}`. A trace
+    that would keep more than `max_bytes` of computed numbers is refused, before it is made where
+    that can be known.
     """
     labels = read_labels(axis_labels)
     program = Program(unwrapped(module_or_function), args, kwargs, max_bytes)
     with collection_paused():
-        plain_run = PlainRun(program)
+        plain_run = PlainRun(program) if compare else None
         recorded = twice_if_it_differentiates(lambda program: run(program, labels), program)
-        recorded.notes += plain_run.compared_with(recorded)
+        if plain_run is not None:
+            recorded.notes += plain_run.compared_with(recorded)
         return Trace(recorded)
 
 
@@ -109,8 +112,9 @@ def run(
     if any(call.expanded for call in recorder.calls):
         notes.append(Note("expanded"))
     return Recording(
-        program, sources, recorder.found, recorder.calls, recorder.views, outputs, labels, notes
-    )
+        program, sources, recorder.found, recorder.calls, recorder.views, outputs, labels, notes,
+        ran=frozenset(recorder.paths.ran),
+    )  # fmt: skip
 
 
 def _check_memory(program: Program, root: nn.Module, sources: list[Source], budget: Budget) -> None:

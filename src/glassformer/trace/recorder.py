@@ -148,7 +148,7 @@ class Recorder(TorchDispatchMode):
         if any(issubclass(kind, NestedTensor) for kind in types):
             return NotImplemented  # torch runs it on the joined rows, and those are recorded
         operator = operator_of(func)
-        way = way_of(operator)
+        way = way_of(operator, args)
         if way != "whole":
             result = self._run_apart(way, operator, args, kwargs)
             if result is not NotImplemented:

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from glassformer.trace.calls import Call
-from glassformer.trace.memory import Index, View
+from glassformer.trace.cell_block import Places
+from glassformer.trace.memory import View
 from glassformer.trace.names import join
 from glassformer.trace.recorder import Found
 from glassformer.trace.steps import Role
@@ -59,8 +60,10 @@ class Recording:
     outputs: dict[str, View]
     labels: Labels
     notes: list[str] = field(default_factory=list)
-    pins: dict[tuple[int, int], set[Index]] = field(default_factory=dict)
+    pins: dict[tuple[int, int], Places] = field(default_factory=dict)
     """The cells that an edit set, by call and output: their values follow from no operand."""
+    ran: frozenset[type[nn.Module]] = frozenset()
+    """The classes of the modules that ran."""
 
     def emptied(self) -> Recording:
         """What remains when its numbers are let go."""

@@ -1,7 +1,8 @@
 """Recurrent layers (LSTM, GRU, RNN), written out: every gate of every time step has a name.
 
 torch runs such a layer as one operator. The trace runs the same arithmetic, in the same order, as
-`layer0.t3.forget_gate`; the second direction of a layer is `layer0.reverse`.
+`layer0.t3.forget_gate`; the second direction of a layer is `layer0.reverse`. Packed sequences of
+different lengths, the longest first, have fewer rows at later time steps.
 """
 
 from __future__ import annotations
@@ -16,8 +17,6 @@ from torch.nn import functional
 
 from glassformer.trace.calls import Operator
 
-__all__ = ["is_recurrent", "recurrent"]
-
 Naming = Callable[[str], AbstractContextManager[None]]
 
 _KINDS = ("lstm", "gru", "rnn_tanh", "rnn_relu")
@@ -25,8 +24,7 @@ _KINDS = ("lstm", "gru", "rnn_tanh", "rnn_relu")
 
 def is_recurrent(operator: Operator) -> bool:
     """Whether an operator is written out here: layers over whole sequences, and single cells."""
-    kind = operator.name.removesuffix("_cell")
-    return kind in _KINDS and (operator.name != kind or operator.overload == "input")
+    return operator.name.removesuffix("_cell") in _KINDS
 
 
 def recurrent(
@@ -60,8 +58,11 @@ def _layers(
     named: Naming, kind: str, states: tuple[Tensor, ...], given: dict[str, Any]
 ) -> tuple[Tensor, ...]:
     """All layers of a sequence, each in one or two directions."""
-    batch_first = given["batch_first"] and given["input"].ndim == 3
-    x: Tensor = given["input"].transpose(0, 1) if batch_first else given["input"]
+    packed = given.get("batch_sizes")
+    batch_first = packed is None and given["batch_first"] and given["input"].ndim == 3
+    x: Tensor = given["input" if packed is None else "data"]
+    x = x.transpose(0, 1) if batch_first else x
+    sizes: list[int] | None = None if packed is None else packed.tolist()
     directions = 2 if given["bidirectional"] else 1
     all_weights = _weights(kind, states, given)
     lasts: list[tuple[Tensor, ...]] = []
@@ -71,26 +72,26 @@ def _layers(
             place = layer * directions + direction
             before = tuple(state[place] for state in states)
             name = f"layer{layer}" + (".reverse" if direction else "")
-            outputs, last = _run(named, name, kind, x, before, all_weights[place])
+            outputs, last = _run(named, name, kind, x, sizes, before, all_weights[place])
             runs.append(outputs)
             lasts.append(last)
         if layer == given["num_layers"] - 1:
             ends = [list(end) for end in zip(*lasts, strict=True)]
             words = ("last_hidden", "last_cell")
             final = [_stack(named, word, end) for word, end in zip(words, ends, strict=False)]
-            return (_joined(runs, batch_first), *final)  # the layer's own output takes its name
+            joined = _joined(runs, sizes)  # the layer's own output takes its name
+            return (joined.transpose(0, 1) if batch_first else joined, *final)
         with named(f"layer{layer}.output"):
-            x = _joined(runs, batch_first=False)
+            x = _joined(runs, sizes)
         if given["train"] and given["dropout"]:
             x = torch.dropout(x, given["dropout"], train=True)
     raise AssertionError("a recurrent layer has at least one layer")
 
 
-def _joined(runs: list[list[Tensor]], batch_first: bool) -> Tensor:
+def _joined(runs: list[list[Tensor]], sizes: list[int] | None) -> Tensor:
     """The outputs of all time steps, the two directions side by side."""
-    stacked = [torch.stack(run) for run in runs]
-    whole = stacked[0] if len(stacked) == 1 else torch.cat(stacked, -1)
-    return whole.transpose(0, 1) if batch_first else whole
+    joined = [torch.stack(run) if sizes is None else torch.cat(run) for run in runs]
+    return joined[0] if len(joined) == 1 else torch.cat(joined, -1)
 
 
 def _stack(named: Naming, name: str, parts: list[Tensor]) -> Tensor:
@@ -103,22 +104,62 @@ def _run(
     name: str,
     kind: str,
     x: Tensor,
+    sizes: list[int] | None,
     states: tuple[Tensor, ...],
     weights: _Weights,
 ) -> tuple[list[Tensor], tuple[Tensor, ...]]:
-    """One layer in one direction: its output at each time step, and its last state."""
+    """One layer in one direction: its output at each time step, and its last state.
+
+    `sizes`: how many of the packed sequences are as long as each time step.
+    """
     with named(f"{name}.input_gates"):
-        gates = functional.linear(x, weights.ih, weights.ih_bias).unbind(0)
+        projected = functional.linear(x, weights.ih, weights.ih_bias)
+    gates = projected.unbind(0) if sizes is None else projected.split(sizes)
     outputs: dict[int, Tensor] = {}
     order = range(len(gates))
+    first, ended = states, list[tuple[Tensor, ...]]()
     for time in reversed(order) if name.endswith("reverse") else order:
 
         def at(step: str, time: int = time) -> AbstractContextManager[None]:
             return named(f"{name}.t{time}.{step}")
 
+        if sizes is not None:
+            if time == len(order) - 1 and name.endswith("reverse"):
+                states = tuple(state[: sizes[-1]] for state in first)
+            states = _resized(at, states, first, sizes[time], ended)
         states = _CELLS[kind](at, gates[time], states, weights)
         outputs[time] = states[0]
+    if ended:  # the sequences in their order again: those that ended last come first
+        words = ("last_hidden", "last_cell")
+        parts = zip(states, *reversed(ended), strict=True)
+        states = tuple(
+            _cat(named, f"{name}.{word}", part) for word, part in zip(words, parts, strict=False)
+        )
     return [outputs[time] for time in order], states
+
+
+def _resized(
+    named: Naming,
+    states: tuple[Tensor, ...],
+    first: tuple[Tensor, ...],
+    size: int,
+    ended: list[tuple[Tensor, ...]],
+) -> tuple[Tensor, ...]:
+    """The states of the sequences that have this time step: others end here, or begin."""
+    now = len(states[0])
+    if size < now:
+        ended.append(tuple(state[size:] for state in states))
+        return tuple(state[:size] for state in states)
+    if size > now:
+        words = ("hidden_before", "cell_before")
+        pairs = [(state, start[now:size]) for state, start in zip(states, first, strict=True)]
+        return tuple(_cat(named, word, pair) for word, pair in zip(words, pairs, strict=False))
+    return states
+
+
+def _cat(named: Naming, name: str, parts: tuple[Tensor, ...]) -> Tensor:
+    with named(name):
+        return torch.cat(parts)
 
 
 def _weights(kind: str, states: tuple[Tensor, ...], given: dict[str, Any]) -> list[_Weights]:

@@ -7,11 +7,12 @@ does, the recorded operators are no longer what the model would do, and the mode
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -22,9 +23,10 @@ from glassformer.cancelling import stop_if_cancelled
 from glassformer.errors import TraceError
 from glassformer.trace import rules
 from glassformer.trace.calls import Call
+from glassformer.trace.cell_block import CellBlock, Flat, Places, select, set_at, values_at
 from glassformer.trace.cells import Cell
 from glassformer.trace.expressions import Scalar
-from glassformer.trace.memory import Index, Version, View, as_real
+from glassformer.trace.memory import Version, View, as_real
 from glassformer.trace.notes import Note
 from glassformer.trace.recorder import Found, Recorder
 from glassformer.trace.recording import Recording, Source
@@ -36,18 +38,28 @@ if TYPE_CHECKING:
 
 __all__ = ["edit", "replay"]
 
-Where = TypeVar("Where", bound=Cell | tuple[str, int | tuple[int, ...]])
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class _Edit:
-    step: Step
-    index: Index
-    value: Scalar
+    """Cells of one step, and the numbers that they are set to."""
 
-    def is_at(self, other: _Edit) -> bool:
-        """Whether both set the same cell."""
-        return self.step is other.step and self.index == other.index
+    step: Step
+    places: Flat
+    values: Tensor
+
+    def without(self, others: list[_Edit]) -> _Edit | None:
+        """What remains where others set the same cells; None if nothing does."""
+        kept = np.ones(len(self.places), dtype=bool)
+        for other in others:
+            if other.step is self.step:
+                kept &= ~np.isin(self.places, other.places)
+        if not kept.any():
+            return None
+        return _Edit(self.step, self.places[kept], self.values[torch.from_numpy(kept)])
+
+    def write(self, version: Version) -> None:
+        """Set the cells in a version of the step's memory."""
+        set_at(self.step.view.on(version).tensor(), self.places, self.values)
 
 
 class _ControlFlowChangedError(Exception):
@@ -58,7 +70,7 @@ class _ControlFlowChangedError(Exception):
         self.note = note
 
 
-def edit(trace: Trace, edits: Mapping[Where, Scalar]) -> Trace:
+def edit(trace: Trace, edits: Mapping[Any, Any]) -> Trace:
     """A new trace with these cells changed and everything downstream recomputed."""
     from glassformer.trace.trace import Trace
 
@@ -66,12 +78,17 @@ def edit(trace: Trace, edits: Mapping[Where, Scalar]) -> Trace:
         return Trace(_edited(trace, edits))
 
 
-def _edited(trace: Trace, edits: Mapping[Where, Scalar]) -> Recording:
+def _edited(trace: Trace, edits: Mapping[Any, Any]) -> Recording:
     """The recording of the edited run."""
     if not isinstance(edits, Mapping):
         raise TraceError(f"edit takes new values by cell, as in {{cell: 0.5}}, got {edits!r}")
-    wanted = [_resolve(trace, where, value) for where, value in edits.items()]
-    pins = [pin for pin in _pins(trace) if not any(pin.is_at(item) for item in wanted)]
+    wanted = [
+        item
+        for where, value in edits.items()
+        for block, new in _blocks(trace, where, value)
+        for item in _resolved(block, new)
+    ]
+    pins = [kept for pin in _pins(trace) if (kept := pin.without(wanted)) is not None]
     try:
         recording, recomputed = _Replay(trace.recording, wanted, pins).run()
         notes = [Note("edited", count=recomputed, all=len(recording.calls))]
@@ -87,16 +104,19 @@ def _edited(trace: Trace, edits: Mapping[Where, Scalar]) -> Recording:
     for item in (*pins, *wanted):
         if item.step.call is not None:
             key = (item.step.call.number, item.step.output)
-            recording.pins.setdefault(key, set()).add(item.index)
+            places = Places(item.step.shape, item.places)
+            recording.pins[key] = (
+                recording.pins[key].also(places) if key in recording.pins else places
+            )
     return recording
 
 
 def _pins(trace: Trace) -> list[_Edit]:
     """The cells that earlier edits set, with the values they hold."""
     return [
-        _Edit(step, index, step.view.array[index].item())
+        _Edit(step, step.pinned.flat, values_at(step.view.tensor(), step.pinned.flat))
         for step in trace.steps
-        for index in step.pinned
+        if isinstance(step.pinned, Places)
     ]
 
 
@@ -107,32 +127,73 @@ def replay(trace: Trace) -> Trace:
     return Trace(_Replay(trace.recording, [], _pins(trace), everything=True).run()[0])
 
 
-def _resolve(trace: Trace, where: Cell | tuple[str, int | tuple[int, ...]], value: Scalar) -> _Edit:
-    """The step that wrote the cell, in this trace."""
-    _check_edit(where, value)
-    if isinstance(where, Cell):
+def _blocks(trace: Trace, where: object, value: object) -> Iterator[tuple[CellBlock, object]]:
+    """What an item of an edit sets, in this trace, and to what."""
+    if isinstance(where, str) and isinstance(value, Mapping):
+        for index, new in value.items():
+            yield from _blocks(trace, (where, index), new)
+        return
+    if isinstance(where, Cell | CellBlock):
         if where.step.trace.recording.program is not trace.recording.program:
-            raise TraceError(
-                f"{where.name} is a cell of another trace: take it from the one edited"
-            )
-        cell = where if where.step.trace is trace else trace[where.step.name][where.index]
+            name = where.name if isinstance(where, Cell) else repr(where)
+            raise TraceError(f"{name} is a cell of another trace: take it from the one edited")
+        step = where.step if where.step.trace is trace else trace[where.step.name]
+        block = select(step, where.index) if isinstance(where, Cell) else step.block(where.places)
+    elif isinstance(where, str):
+        block = select(trace[where], Ellipsis)
+    elif isinstance(where, tuple) and len(where) == 2 and isinstance(where[0], str):
+        block = select(trace[where[0]], where[1], prefix=True)
     else:
-        name, index = where
-        cell = trace[name][index]
-    if not cell.step.dtype.is_floating_point and value != int(value):
-        raise TraceError(f"{cell.name} is {cell.step.dtype}: {value} is no whole number")
-    if cell.step.dtype.is_floating_point:
-        value = float(value)  # torch takes no whole number beyond 64 bits
-    elif not torch.iinfo(torch.int64).min <= value <= torch.iinfo(torch.int64).max:
-        raise TraceError(f"{cell.name} is {cell.step.dtype}, which cannot hold {value:.4g}")
-    return _Edit(cell.step, cell.index, value)
+        raise TraceError(
+            "what is edited is a cell, a part t[name][0, :], the name of a step, or "
+            f"(name, index), got {where!r}"
+        )
+    yield block, value
 
 
-def _check_edit(where: object, value: object) -> None:
-    if not isinstance(where, Cell) and not (isinstance(where, tuple) and len(where) == 2):
-        raise TraceError(f"expected a cell, or (name of a step, index), to be set, got {where!r}")
-    if not isinstance(value, Real | np.bool_ | Tensor):
-        raise TraceError(f"a cell is set to a number, got {value!r}")
+def _resolved(block: CellBlock, value: object) -> Iterator[_Edit]:
+    """The numbers of a block set to others, by the steps that wrote them."""
+    step = block.step
+    new = value(block.value) if callable(value) else value
+    if isinstance(new, np.ndarray | list | np.generic):
+        new = torch.as_tensor(new)
+    if isinstance(new, bool | Real):
+        new = torch.tensor(_fitting(step, new), dtype=step.dtype)
+    if not isinstance(new, Tensor):
+        raise TraceError(f"cells are set to a number, a tensor or a function of them, got {new!r}")
+    cast = _cast(step, new)
+    try:
+        values = cast.broadcast_to(block.shape).reshape(-1).clone()
+    except RuntimeError:
+        raise TraceError(
+            f"a part of shape {tuple(block.shape)} of {step.name} cannot be set to numbers of "
+            f"shape {tuple(new.shape)}"
+        ) from None
+    done = 0
+    for owner, places in block.owners():
+        yield _Edit(owner, places, values[done : done + len(places)])
+        done += len(places)
+
+
+def _fitting(step: Step, value: Any) -> Scalar:
+    """A number that the step's type can hold, or a refusal."""
+    if step.dtype.is_floating_point:
+        return float(value)  # torch takes no whole number beyond 64 bits
+    if value != value or value in (math.inf, -math.inf) or value != int(value):
+        raise TraceError(f"{step.name} is {step.dtype}: {value} is no whole number")
+    if not torch.iinfo(torch.int64).min <= value <= torch.iinfo(torch.int64).max:
+        raise TraceError(f"{step.name} is {step.dtype}, which cannot hold {float(value):.4g}")
+    return int(value)
+
+
+def _cast(step: Step, new: Tensor) -> Tensor:
+    """A tensor in the step's type; fractions are not cut off silently."""
+    if new.is_complex():
+        new = torch.view_as_real(new)
+    cast = new.detach().cpu().to(step.dtype)
+    if not step.dtype.is_floating_point and not torch.equal(cast.to(new.dtype), new.detach().cpu()):
+        raise TraceError(f"{step.name} is {step.dtype}: it cannot hold these numbers exactly")
+    return cast
 
 
 class _AsRecorded(TorchDispatchMode):
@@ -211,7 +272,7 @@ class _Replay:
             new.check()
             new.storage, new.stamp = old_storage.clone(), None
             for item in edits:
-                item.step.view.on(new).tensor()[item.index] = item.value
+                item.write(new)
             self._dirty.add(id(old))
 
     def _view(self, view: View) -> View:
@@ -286,7 +347,7 @@ class _Replay:
     def _renew(self, old: Version, new: Version) -> None:
         self._dirty.add(id(old))
         for item in self._pins.get(id(old), []):
-            item.step.view.on(new).tensor()[item.index] = item.value
+            item.write(new)
         self._install(old, new)
 
 
@@ -329,7 +390,7 @@ def _rerun(trace: Trace, edits: list[_Edit]) -> Recording:
                 before.view.version.check()
                 recorder.replace(source.view, before.view.version.storage.clone())
                 for item in here:
-                    item.step.view.on(version).tensor()[item.index] = item.value
+                    item.write(version)
                     applied.append(item)
 
     overrides: dict[int, Callable[[str, list[Tensor]], None]] = {}
@@ -356,7 +417,7 @@ def _override(edits: list[_Edit], applied: list[_Edit]) -> Callable[[str, list[T
                 continue
             output = as_real(outputs[item.step.output])
             if operator == item.step.op and tuple(output.shape) == item.step.shape:
-                output[item.index] = item.value
+                set_at(output, item.places, item.values)
                 applied.append(item)
 
     return apply

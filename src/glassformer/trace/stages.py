@@ -1,8 +1,9 @@
 """What a step is in any Transformer: `queries`, `scores`, `weights`, `resid_mid`, …
 
 Models name these tensors as they like (`attn_weights`, `hidden_states.7`); their structure is the
-same. A softmax between two products is an attention; a sum of a tensor with something computed
-from it, through a matrix, is a step of the residual stream. The stage says so, beside the name:
+same. A softmax between two products is an attention, if its scores come from two activations; a sum
+of a tensor with something computed from it, through a matrix, is a step of the residual stream. The
+stage says so, beside the name; where the model itself uses that name, its own step has the stage:
 
     t["model.layers.1.hidden_states.2"].stage         # "resid_mid"
     t["model.layers.1.resid_mid"]                     # the same step
@@ -18,14 +19,12 @@ queries and keys are turned by their positions (rotary), `queries_turned`, `quer
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from glassformer.trace.memory import Version, View
 from glassformer.trace.names import Names, join
 from glassformer.trace.steps import Step
-
-__all__ = ["Stages", "find_stages"]
 
 _SOFTMAX = frozenset(["softmax", "_softmax", "_safe_softmax"])
 _PRODUCTS = frozenset(["matmul", "bmm", "baddbmm", "mm", "einsum"])
@@ -43,11 +42,11 @@ class Stages:
     """The stage of a step, by its identity."""
 
 
-def find_stages(inputs: Iterable[Step], steps: Iterable[Step]) -> Stages:
-    """The stages that the structure of a run tells."""
+def find_stages(inputs: Iterable[Step], steps: Iterable[Step], known: Mapping[str, Step]) -> Stages:
+    """The stages that the structure of a run tells; `known` are all steps by their own names."""
     forward = [step for step in steps if step.call is not None and step.call.origin.visit >= -1]
     graph = _Graph([*inputs, *forward])
-    naming = _Naming()
+    naming = _Naming(known)
     attentions = list(_attentions(graph))
     for attention in attentions:
         module = attention.stages["scores"].module
@@ -63,7 +62,8 @@ def find_stages(inputs: Iterable[Step], steps: Iterable[Step]) -> Stages:
 
 
 class _Naming:
-    def __init__(self) -> None:
+    def __init__(self, known: Mapping[str, Step]) -> None:
+        self._known = known
         self.by_name: dict[str, Step] = {}
         self.of_step: dict[int, str] = {}
         self._names = Names()
@@ -71,9 +71,15 @@ class _Naming:
     def give(self, name: str, stage: str, step: Step, window: View | None = None) -> None:
         """A name for a step, or for the window of it that an operator saw: a part of a projection.
 
-        What leaves one block enters the next, and keeps its first stage.
+        What leaves one block enters the next, and keeps its first stage. A name means one step: the
+        one that the model calls so, if there is one.
         """
         name = self._names.take(name)
+        own = self._known.get(name)
+        if own is not None and own.role == "parameter":
+            return
+        if own is not None:
+            step, window = own, None
         if window is None or window.numel == step.view.numel:
             self.by_name[name] = step
             self.of_step.setdefault(id(step), stage)
@@ -153,6 +159,8 @@ def _attentions(graph: _Graph) -> Iterator[_Attention]:
         *between, scores = chain
         found = {"scores": scores, "weights": weights, "context": context}
         queries, keys = _factors(scores)
+        if _is_parameter(queries) or _is_parameter(keys):
+            continue  # a layer with a softmax between its two matrices
         factors = {"queries": queries, "keys": keys, "values": _factors(context)[1]}
         found |= {stage: _owner(view) for stage, view in factors.items()}
         if scores.op != "einsum":
@@ -164,6 +172,14 @@ def _attentions(graph: _Graph) -> Iterator[_Attention]:
         for side in ("queries", "keys"):
             found |= {f"{side}_{part}": step for part, step in _rotary(found[side])}
         yield _Attention(found, factors)
+
+
+def _is_parameter(view: View) -> bool:
+    """Whether a factor is a parameter, or a mere copy of one."""
+    step = _owner(view)
+    while step.op in _COPIES and (read := _read(step)):
+        step = _owner(read[0])
+    return step.role == "parameter"
 
 
 def _context(graph: _Graph, weights: Step) -> Step | None:
@@ -364,8 +380,8 @@ def _moves_along(loop: list[tuple[Step, int]]) -> bool:
 
 
 def _read(step: Step) -> list[View]:
-    """The tensors that a step was made from."""
-    return step.call.inputs() if step.call is not None else []
+    """The tensors that a step was made from; an empty one (a cache at its start) holds nothing."""
+    return [view for view in step.call.inputs() if view.numel] if step.call is not None else []
 
 
 def _factors(product: Step) -> list[View]:

@@ -6,15 +6,17 @@ import itertools
 import operator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, SupportsIndex
+from typing import TYPE_CHECKING, Literal, SupportsIndex, overload
 
 import torch
 from torch import Tensor
 
 from glassformer.errors import TraceError
 from glassformer.trace import rules
+from glassformer.trace.cell_block import CellBlock, Flat, select
 from glassformer.trace.memory import Index, View
-from glassformer.trace.rules.overflow import held
+from glassformer.trace.notebooks import notebook_markdown
+from glassformer.trace.rules.operands import held
 
 if TYPE_CHECKING:
     from glassformer.trace.calls import Call
@@ -96,9 +98,7 @@ class Step:
 
     def _repr_markdown_(self) -> str:
         """How a notebook shows it: its numbers as a table, with the formula."""
-        from glassformer.trace.render.markdown import markdown_text
-
-        return markdown_text(self, tex=True)
+        return notebook_markdown(self)
 
     @property
     def op(self) -> str:
@@ -179,10 +179,22 @@ class Step:
         built = rule.build(self.call, index)
         return None if built is None else held(built, self.dtype)
 
-    def __getitem__(self, index: SupportsIndex | tuple[SupportsIndex, ...]) -> Cell:
+    @overload
+    def __getitem__(self, index: SupportsIndex | tuple[SupportsIndex, ...]) -> Cell: ...
+
+    @overload
+    def __getitem__(self, index: object) -> Cell | CellBlock: ...
+
+    def __getitem__(self, index: object) -> Cell | CellBlock:
+        if _positions(index) is None:
+            return select(self, index)
         return self.trace.cell(self, self.full_index(index))
 
-    def full_index(self, index: SupportsIndex | tuple[SupportsIndex, ...]) -> Index:
+    def block(self, places: Flat) -> CellBlock:
+        """Some of its cells, by their places counted row by row."""
+        return CellBlock(self, places, (None,) * places.ndim)
+
+    def full_index(self, index: object) -> Index:
         """The index with leading axes of size 1 and negative positions filled in."""
         given = _positions(index)
         if given is None:

@@ -19,8 +19,6 @@ from glassformer.errors import TraceError
 if TYPE_CHECKING:
     from glassformer.trace.recorder import Recorder
 
-__all__ = ["collection_paused", "differentiable", "recording", "without_onednn"]
-
 # What `_AutoDispatchBelowAutograd` switches off.
 _AUTOGRAD = ("AutogradCPU", "AutogradOther", "ADInplaceOrView", "AutogradFunctionality")
 
@@ -97,15 +95,31 @@ def _without_compiling() -> AbstractContextManager[object]:
 
 
 @contextmanager
+def one_at_a_time() -> Iterator[None]:
+    """Run the block while no other thread has the process's switches set."""
+    with _ONE_AT_A_TIME:
+        yield
+
+
+@contextmanager
+def without_fast_path() -> Iterator[None]:
+    """Run the block without the fast path of torch's Transformer encoder and attention."""
+    enabled = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(enabled)
+
+
+@contextmanager
 def recording(recorder: Recorder) -> Iterator[None]:
     """Run the block under the recorder, with the settings that keep operators whole and visible."""
     if _BUSY.recording:
         raise TraceError("a model that is being traced cannot start a trace of its own")
-    with _ONE_AT_A_TIME:
-        fast_path = torch.backends.mha.get_fastpath_enabled()
+    with _ONE_AT_A_TIME, without_fast_path():
         try:
             _BUSY.recording = True
-            torch.backends.mha.set_fastpath_enabled(False)
             with (
                 torch.no_grad(),
                 torch.autocast("cpu", enabled=False),
@@ -117,7 +131,6 @@ def recording(recorder: Recorder) -> Iterator[None]:
                 yield
         finally:
             _BUSY.recording = False
-            torch.backends.mha.set_fastpath_enabled(fast_path)
             recorder.forget_frames()
 
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
-from typing import TYPE_CHECKING, Self, TypeVar
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any, Self
 
 from glassformer.errors import TraceError, UnknownNameError
 from glassformer.trace import rules
 from glassformer.trace.calls import Call, Operator
 from glassformer.trace.cells import Cell
-from glassformer.trace.expressions import Scalar
 from glassformer.trace.labels import AxisLabels, check_labels, find_labels
 from glassformer.trace.memory import Index, View
 from glassformer.trace.names import Names, join, name_calls
+from glassformer.trace.notebooks import notebook_markdown
 from glassformer.trace.recording import Recording
 from glassformer.trace.stages import Stages, find_stages
 from glassformer.trace.steps import Role, Step
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from glassformer.trace.verification import Report
 
 __all__ = ["Branch", "Trace"]
-
-# A cell, or a step's name with an index. (A type variable, since a mapping's key type is exact.)
-Where = TypeVar("Where", bound=Cell | tuple[str, int | tuple[int, ...]])
 
 
 @dataclass(slots=True)
@@ -92,8 +89,13 @@ class Trace:
     @property
     def _found_stages(self) -> Stages:
         if self._stages is None:
-            self._stages = find_stages(self.inputs.values(), self.steps)
+            self._stages = find_stages(self.inputs.values(), self.steps, self._by_name)
         return self._stages
+
+    @cached_property
+    def has_unwritten_memory(self) -> bool:
+        """Whether any cell may be unwritten; asking each one walks through its expressions."""
+        return any(step.is_unwritten for step in self.steps)
 
     def __contains__(self, name: str) -> bool:
         return name in self._by_name or name in self.stages
@@ -127,9 +129,7 @@ class Trace:
 
     def _repr_markdown_(self) -> str:
         """How a notebook shows it: its notes, and a table of its steps."""
-        from glassformer.trace.render.markdown import index_text
-
-        return index_text(self)
+        return notebook_markdown(self)
 
     def cell(self, step: Step, index: Index) -> Cell:
         """A cell; of a view, the cell that it shows."""
@@ -177,8 +177,14 @@ class Trace:
 
         return verify(self, sample, seed)
 
-    def edit(self, edits: Mapping[Where, Scalar]) -> Trace:
-        """A new trace in which these cells have other values and all that follows is recomputed."""
+    def edit(self, edits: Mapping[Any, Any]) -> Trace:
+        """A new trace in which these cells have other values and all that follows is recomputed.
+
+        What is set: a cell, a part `t[name][0, :, 2]`, the name of a step (all of it), or
+        `(name, index)`, where a short index means all of the axes that it does not name. To what: a
+        number, a tensor that fits or broadcasts, or a function of the present numbers:
+        `t.edit({"weights": {(0, 1): lambda head: head.flip(-1)}})`.
+        """
         from glassformer.trace.replay import edit
 
         return edit(self, edits)

@@ -81,6 +81,9 @@ class Report(ShownAsText):
     def __str__(self) -> str:
         without = f"{self.without_rule} more have no rule" if self.opaque else "all have a rule"
         lines = [f"{self.cells} cells, worst {self.worst:.1e} at {self.worst_cell}; {without}"]
+        if not self.cells:
+            without = f"{self.without_rule} have no rule" if self.opaque else "nothing was computed"
+            lines = [f"no cells to recompute; {without}"]
         for rule in sorted(self.rules.values(), key=lambda rule: -rule.worst):
             mark = "" if rule.excess <= 1 else "  WRONG"
             lines.append(

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 from typing import Any, Literal
 
 import torch
+from torch import Tensor
 
 from glassformer.trace import decompositions, rules
 from glassformer.trace.calls import Operator
 from glassformer.trace.recurrent import is_recurrent
-
-__all__ = ["LAYOUT_ALONE", "Way", "decompose", "is_idle", "way_of"]
 
 # In-place operators that change how a tensor is seen, and no number.
 LAYOUT_ALONE = frozenset(
@@ -32,9 +32,16 @@ LAYOUT_ALONE = frozenset(
 Way = Literal["whole", "attention", "recurrent", "dropout", "decomposed", "unseen"]
 
 
+def way_of(operator: Operator, args: tuple[Any, ...]) -> Way:
+    """How a call of an operator is run under the recorder."""
+    way = _way_of(operator)
+    if way == "whole" and _is_written_out_if_complex(operator) and _any_complex(args):
+        return "decomposed"
+    return way
+
+
 @cache
-def way_of(operator: Operator) -> Way:
-    """How an operator is run under the recorder."""
+def _way_of(operator: Operator) -> Way:
     if operator.func.namespace == "prim":
         return "unseen"
     if operator.name == "scaled_dot_product_attention":
@@ -44,6 +51,21 @@ def way_of(operator: Operator) -> Way:
     if operator.name == "dropout":
         return "dropout"
     return "decomposed" if rules.must_decompose(operator) else "whole"
+
+
+@cache
+def _is_written_out_if_complex(operator: Operator) -> bool:
+    return rules.must_decompose(operator, is_complex=True)
+
+
+def _any_complex(values: Iterable[Any]) -> bool:
+    for value in values:
+        if isinstance(value, Tensor):
+            if value.is_complex():
+                return True
+        elif isinstance(value, list) and _any_complex(value):
+            return True
+    return False
 
 
 def is_idle(operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

@@ -3,8 +3,9 @@
     from glassformer.training import recipe, train
     result = train(recipe("shakespeare"), "runs/shakespeare")
 
-Read in this order: `recipes` (what is run), `config` (what can be set), `run` (from config to
-model folder), `loop` (updates, looks, saves), then `loss`, `optimiser`, `schedule`, `state`.
+Read in this order: `loop` (the training loop on one screen), `learner` and `loss`, `optimiser`,
+`ema`, `resume`; then `run` (from config to model folder), `config` and `problems` (what can be
+set), `recipes` (what is run). `fast` holds what makes updates faster, and nothing else needs it.
 """
 
 from typing import TYPE_CHECKING
@@ -13,16 +14,17 @@ from glassformer.lazy import on_first_use
 
 if TYPE_CHECKING:
     from glassformer.training.config import (
-        DataConfig,
         LoopConfig,
         OptimiserConfig,
         RunConfig,
         ScheduleConfig,
     )
+    from glassformer.training.problems.definitions import PROBLEMS, DataConfig
     from glassformer.training.recipes import RECIPES, recipe
     from glassformer.training.run import Result, train
 
 __all__ = [
+    "PROBLEMS",
     "RECIPES",
     "DataConfig",
     "LoopConfig",

@@ -1,14 +1,6 @@
 """`train` as a command, without a library for commands: it must run where none is installed.
 
-glassformer train RECIPE, or python -m glassformer.training RECIPE, then any of
-    --out DIR          the run folder (runs/RECIPE unless given)
-    --resume           go on where the folder's run stopped
-    --config FILE      settings from a TOML file, or from a run folder's config.json
-    --plot             draw the run into its folder (needs matplotlib)
-    --watch            keep pictures of attention; the command `glassformer` also shows them live
-    --section.key V    one setting
-    --text FILE, --pairs FILE, --csv FILE, --text-column NAME, --label-column NAME
-                       your own data
+`glassformer train` and `python -m glassformer.training` are both `execute`.
 """
 
 import json
@@ -16,49 +8,43 @@ import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from glassformer.errors import ConfigError, Fragment, GlassformerError, UnknownNameError
+from glassformer.errors import ConfigError, Fragment, GlassformerError, exit_code
 from glassformer.language import chosen_language, message_of, speak, words
 from glassformer.training.config import RunConfig
-from glassformer.training.folder import RunFolder
+from glassformer.training.log import make_reporter
 from glassformer.training.plot import check_drawing, plot_run
-from glassformer.training.progress import make_reporter
 from glassformer.training.recipes import RECIPES, recipe
-from glassformer.training.settings import changed, from_arguments, from_file
+from glassformer.training.run_folder import RunFolder
+from glassformer.training.settings import Options, changed, from_file, parse_arguments
 
-__all__ = ["configure", "execute", "main"]
+say = words("glassformer.training.log")
 
-say = words("glassformer.training.progress")
+_OPTIONS = Options(
+    flags=("--resume", "--plot", "--watch"),
+    values=("--out", "--config"),
+    short={
+        "--text": "data.file",
+        "--csv": "data.file",
+        "--pairs": "data.file",
+        "--text-column": "data.text_column",
+        "--label-column": "data.label_column",
+    },
+)
 
-# Short names of settings, for what nearly every user of them sets.
-_SHORT = {
-    "--text": "--data.file",
-    "--csv": "--data.file",
-    "--pairs": "--data.file",
-    "--text-column": "--data.text_column",
-    "--label-column": "--data.label_column",
-}
-_FLAGS = ("--resume", "--plot", "--watch")
-_VALUES = ("--out", "--config")
-_ANSWERABLE = ("classify-imdb", "classify-csv", "translate", "continue")
-_OPTIONS = (*_SHORT, *_FLAGS, *_VALUES, "--kind")  # all that may be given without a section
-
-
-@dataclass
-class _Request:
-    """What a command line asks for."""
-
-    recipe: str
-    values: dict[str, str] = field(default_factory=dict)
-    flags: set[str] = field(default_factory=set)
-    settings: list[str] = field(default_factory=list)
+Watcher = Callable[[Path], AbstractContextManager[None]]
+"""What shows the run of a folder while it lasts."""
 
 
 def configure(
-    name: str, *, config_file: str | None, settings: Sequence[str], resume_from: Path | None
+    name: str,
+    changes: Mapping[str, str],
+    *,
+    config_file: str | None = None,
+    resume_from: Path | None = None,
 ) -> RunConfig:
     """A recipe (or the config of the run to resume) with a file's and a command line's changes."""
     config = recipe(name)
@@ -68,20 +54,20 @@ def configure(
         if there.recipe == name:  # another recipe's is refused where the run begins
             config = there
     if config_file is not None:
-        changes = from_file(Path(config_file))
-        if changes.get("recipe", name) != name:
+        from_there = from_file(Path(config_file))
+        if from_there.get("recipe", name) != name:
             raise ConfigError(
                 "{config_file} is a config of the recipe {other}, not of {name}",
                 config_file=config_file,
-                other=changes["recipe"],
+                other=from_there["recipe"],
                 name=name,
             )
-        config = changed(config, _as_meant(changes), config_file)
-    return changed(config, _as_meant(from_arguments(settings)))
+        config = changed(config, _with_epochs_meant(from_there), config_file)
+    return changed(config, _with_epochs_meant(changes))
 
 
-def _as_meant(changes: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Who names epochs means them: the recipe's own number of updates does not go before."""
+def _with_epochs_meant(changes: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Whoever sets epochs wants that many: the recipe's own number of updates is dropped."""
     meant = dict(changes)
     for key in changes:
         if key.endswith("loop.epochs"):
@@ -91,86 +77,56 @@ def _as_meant(changes: Mapping[str, Any]) -> Mapping[str, Any]:
     return meant
 
 
-Watcher = Callable[[Path], AbstractContextManager[None]]
-"""What shows the run of a folder while it lasts."""
-
-
 def execute(arguments: Sequence[str], watcher: Watcher | None = None) -> None:
     """Run the command; the result is one JSON object on stdout."""
-    request = _parse(arguments)
-    if "--plot" in request.flags:
+    if not arguments or arguments[0].startswith("-"):
+        raise ConfigError("name a recipe first: {names}", names=", ".join(RECIPES))
+    name, given = arguments[0], parse_arguments(arguments[1:], _OPTIONS)
+    if "--plot" in given.flags:
         check_drawing()  # now, not after hours of training
-    folder = Path(request.values.get("--out", f"runs/{request.recipe}"))
-    resume, watched = "--resume" in request.flags, "--watch" in request.flags
+    folder = Path(given.values.get("--out", f"runs/{name}"))
+    resume, watched = "--resume" in given.flags, "--watch" in given.flags
     config = configure(
-        request.recipe,
-        config_file=request.values.get("--config"),
-        settings=[*request.settings, *(["--loop.watch=true"] if watched else [])],
+        name,
+        {**given.settings, **({"loop.watch": "true"} if watched else {})},
+        config_file=given.values.get("--config"),
         resume_from=folder if resume else None,
     )
     # Not before: a mistake in the settings is answered without waiting for torch.
     from glassformer.training.processes import Processes
     from glassformer.training.run import train
 
-    show = watcher(folder) if watcher and watched else nullcontext()
     try:
-        with show:
+        with watcher(folder) if watcher and watched else nullcontext():
             result = train(config, folder, resume=resume, reporter=make_reporter())
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(_how_to_go_on(request.recipe, RunFolder(folder))) from None
+        raise KeyboardInterrupt(_how_to_resume(name, RunFolder(folder))) from None
     if not Processes.from_environment().is_first:
         return
     sys.stdout.write(json.dumps(asdict(result) | {"folder": str(result.folder)}) + "\n")
     sys.stdout.flush()
-    if "--plot" in request.flags:
+    if "--plot" in given.flags:
         sys.stderr.write(f"{say('plot', file=plot_run(folder))}\n")
-    if config.kind == "transformer" and config.data.problem.startswith(_ANSWERABLE):
+    if config.kind == "transformer" and config.data.runs_on_text:
         sys.stderr.write(f"{say('use', folder=shlex.quote(str(folder)))}\n")
 
 
 def main(arguments: Sequence[str]) -> int:
     """The command as a program of its own; returns its exit code."""
-    if "--help" in arguments or "-h" in arguments:
-        sys.stdout.write(f"{__doc__}\nRECIPE is one of {', '.join(RECIPES)}.\n")
-        return 0
     try:
         speak(chosen_language())
+        if "--help" in arguments or "-h" in arguments:
+            usage = words("glassformer.cli.help")("train RECIPE").strip()
+            sys.stdout.write(f"{usage}\n\n{say('recipes', names=', '.join(RECIPES))}\n")
+            return 0
         execute(arguments)
-    except (ConfigError, UnknownNameError) as error:
-        return _fail(error, 2)
-    except (GlassformerError, OSError) as error:
-        return _fail(error, 1)
-    except KeyboardInterrupt as error:
-        return _fail(error, 130)
+    except (GlassformerError, OSError, KeyboardInterrupt) as error:
+        sys.stderr.write(f"glassformer: {message_of(error)}\n")
+        return exit_code(error)
     return 0
 
 
-def _parse(arguments: Sequence[str]) -> _Request:
-    """The recipe, our options, and everything else as settings."""
-    if not arguments or arguments[0].startswith("-"):
-        raise ConfigError("name a recipe first: {names}", names=", ".join(RECIPES))
-    request = _Request(arguments[0])
-    rest = iter(arguments[1:])
-    for argument in rest:
-        key, equals, value = argument.partition("=")
-        if argument in _FLAGS:
-            request.flags.add(argument)
-            continue
-        if not argument.startswith("--"):
-            raise ConfigError("expected --section.key value, got {argument!r}", argument=argument)
-        if "." not in key and key not in _OPTIONS:
-            raise UnknownNameError("option", key, _OPTIONS)
-        given = value if equals else next(rest, None)
-        if given is None or (key in _VALUES and not given):
-            raise ConfigError("{key} needs a value", key=key)
-        if key in _VALUES:
-            request.values[key] = given
-        else:
-            request.settings.append(f"{_SHORT.get(key, key)}={given}")
-    return request
-
-
-def _how_to_go_on(recipe: str, folder: RunFolder) -> str:
+def _how_to_resume(recipe: str, folder: RunFolder) -> str:
     if folder.never_began():
         return Fragment.of("interrupted before the first update; the same command starts again")
     return Fragment.of(
@@ -178,8 +134,3 @@ def _how_to_go_on(recipe: str, folder: RunFolder) -> str:
         recipe=recipe,
         out=shlex.quote(str(folder.path)),
     )
-
-
-def _fail(error: BaseException, code: int) -> int:
-    sys.stderr.write(f"glassformer: {message_of(error)}\n")
-    return code

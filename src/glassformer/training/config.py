@@ -10,111 +10,14 @@ from typing import Literal
 
 from glassformer.errors import ConfigError
 from glassformer.nn import ModelConfig
-from glassformer.text.cutting import Cut
-from glassformer.training.fitting import check_fit
-
-__all__ = [
-    "AttentionKernel",
-    "DataConfig",
-    "Kind",
-    "LoopConfig",
-    "OptimiserConfig",
-    "RunConfig",
-    "ScheduleConfig",
-]
-
-Problem = Literal[
-    "classify-imdb",
-    "classify-csv",
-    "mask-imdb",
-    "classify-digits",
-    "rate-movielens",
-    "translate-thrones",
-    "translate-file",
-    "translate-multi30k",
-    "translate-de",
-    "translate-zh",
-    "continue-shakespeare",
-    "continue-wikitext2",
-    "continue-file",
-]
-
-
-Kind = Literal["transformer", "lstm", "rnn", "conv", "factors"]
+from glassformer.training.problems.definitions import DataConfig, check_counts
+from glassformer.training.problems.definitions import Kind as Kind
 
 Switch = Literal["auto", "on", "off"]
 
 AttentionKernel = Literal["auto", "cudnn", "flash", "efficient"]
 
-_TOO_LARGE = 2**31  # whatever is counted, nobody means so many, and not all code takes more
 _LEAST_BETWEEN = 20  # updates: after fewer, a score says little, and patience is soon at an end
-
-
-@dataclass(frozen=True, kw_only=True)
-class DataConfig:
-    """What is learnt from: which texts, how they become ids, how they are put into batches."""
-
-    problem: Problem
-    """Which examples to read and what is asked of them."""
-    folder: str = ""
-    """Where the data sets are; empty: $GLASSFORMER_DATA, then the cache folder."""
-    cache: str = ""
-    """Where tokenised texts are kept; empty: the cache folder."""
-    file: str = ""
-    """The user's own text or CSV file."""
-    text_column: str = "text"
-    """Column of a CSV file that holds the text."""
-    label_column: str = "label"
-    """Column of a CSV file that holds the class."""
-    tokenizer: Literal["words", "subwords", "characters"] = "subwords"
-    """What a token is."""
-    vocab_size: int | None = 8000
-    """Tokens at most, learnt from the training texts alone; none: as many as those can teach."""
-    max_len: int = 512
-    """Tokens of a text at most; the rest is cut."""
-    cut: Cut = "end"
-    """What is cut from a text that is too long: its end, or its middle."""
-    share: float = 1.0
-    """Share of the training examples to use."""
-    validation: float = 0.1
-    """Share of the training examples held out to choose by, where the data have no such part."""
-    max_tokens: int | None = None
-    """Tokens an update, padding included; or give batch_size."""
-    batch_size: int | None = None
-    """Examples an update."""
-    bucket_width: int = 16
-    """Texts whose lengths differ by less than this share a batch."""
-    pad_multiple: int = 1
-    """Lengths are padded up to a multiple of this, or to max_len."""
-    word_dropout: float = 0.0
-    """Share of words hidden from a classifier in training."""
-    hidden: float = 0.15
-    """Share of words that a masked-word model has to guess."""
-    tokenised_bleu: bool = False
-    """Also give BLEU lowercased and tokenised, as the Multi30k papers do (needs sacremoses)."""
-
-    def __post_init__(self) -> None:
-        for name in ("share", "validation", "word_dropout", "hidden"):
-            value = getattr(self, name)
-            top = 1.0 if name == "share" else 0.99
-            if not 0 <= value <= top:
-                raise ConfigError(
-                    "data.{name} must be from 0 to {top}, got {value}",
-                    name=name,
-                    top=top,
-                    value=value,
-                )
-        if self.share == 0:
-            raise ConfigError("data.share must be above 0")
-        if (self.max_tokens is None) == (self.batch_size is None):
-            raise ConfigError(
-                "set one of data.max_tokens and data.batch_size and the other to none, got "
-                "{max_tokens} and {batch_size}",
-                max_tokens=self.max_tokens,
-                batch_size=self.batch_size,
-            )
-        _at_least_one(self, "data", "vocab_size", "max_len", "bucket_width", "pad_multiple")
-        _at_least_one(self, "data", "max_tokens", "batch_size")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -238,8 +141,8 @@ class LoopConfig:
 
     def __post_init__(self) -> None:
         _check_finite(self, "loop")
-        _at_least_one(self, "loop", "steps", "accumulate", "evaluate_every", "patience")
-        _at_least_one(self, "loop", "save_every", "keep", "log_every", "beam")
+        check_counts(self, "loop", "steps", "accumulate", "evaluate_every", "patience")
+        check_counts(self, "loop", "save_every", "keep", "log_every", "beam")
         if self.least_steps < 0:
             raise ConfigError(
                 "loop.least_steps must not be negative, got {least_steps}",
@@ -285,7 +188,17 @@ class RunConfig:
     """A run before this one: its tokenizer and the weights that both models have are kept."""
 
     def __post_init__(self) -> None:
-        check_fit(self)
+        self.data.check_model(self.kind, self.model.architecture)
+        for name in ("agreement", "label_smoothing"):
+            if getattr(self.optimiser, name) and not self.data.predicts_probabilities:
+                raise ConfigError(
+                    "optimiser.{name} is for probabilities; ratings are numbers", name=name
+                )
+        if self.loop.sharding == "fsdp" and self.optimiser.kind == "muon":
+            raise ConfigError(
+                "muon works on whole matrices, and loop.sharding = fsdp cuts them: "
+                "set optimiser.kind to adamw"
+            )
 
 
 def _check_finite(config: object, section: str) -> None:
@@ -296,25 +209,5 @@ def _check_finite(config: object, section: str) -> None:
                 "{section}.{name} must be a finite number, got {value}",
                 section=section,
                 name=name,
-                value=value,
-            )
-
-
-def _at_least_one(config: object, section: str, *names: str) -> None:
-    for name in names:
-        value = getattr(config, name)
-        if value is not None and value < 1:
-            raise ConfigError(
-                "{section}.{name} must be at least 1, got {value}",
-                section=section,
-                name=name,
-                value=value,
-            )
-        if value is not None and value >= _TOO_LARGE:
-            raise ConfigError(
-                "{section}.{name} must be below {too_large:,}, got {value:,}",
-                section=section,
-                name=name,
-                too_large=_TOO_LARGE,
                 value=value,
             )

@@ -6,27 +6,37 @@ bytes of the tokens that are predicted, so not by those of a text's first one.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
+from glassformer.checkpoint import Checkpoint
 from glassformer.data import Batch, Order, evaluation_batches
 from glassformer.data.store import Ids
-from glassformer.decoding import Beam, metrics
-from glassformer.errors import DataError
+from glassformer.decoding import Beam, Greedy, Search, metrics
+from glassformer.decoding import translate as translate_ids
+from glassformer.errors import ConfigError, DataError, UnknownNameError
 from glassformer.modes import evaluating
-from glassformer.training.moses import lowercase_tokenised
-from glassformer.training.problems import HeldOut, Problem
-from glassformer.training.processes import Processes
-from glassformer.training.translation import GREEDY, translate
-
-__all__ = ["Evaluator", "Scores", "is_better"]
+from glassformer.nn import Seq2Seq
+from glassformer.nn.baselines import Translator
+from glassformer.text import Tokenizer
+from glassformer.training.config import RunConfig
+from glassformer.training.problems.prepared_problem import HeldOut, PreparedProblem
+from glassformer.training.problems.readers import prepare
+from glassformer.training.processes import Processes, choose_device, precision
+from glassformer.training.recipes import RECIPES, recipe
+from glassformer.training.settings import changed, restored
 
 _LOWER_IS_BETTER = frozenset({"loss", "rmse"})
 _MOST_LOGITS = 2**27  # of a batch: half a gigabyte, whatever the vocabulary
+_AT_ONCE = 16_384  # tokens
+_SENTENCES_AT_ONCE = 512  # enough to fill a GPU, few enough for the caches of a beam
+
+GREEDY = Beam(size=1)
 
 
 @dataclass(frozen=True)
@@ -56,7 +66,7 @@ def is_better(scores: Scores, best: float | None) -> bool:
 class Evaluator:
     """Scores models on held-out examples."""
 
-    problem: Problem
+    problem: PreparedProblem
     device: torch.device
     processes: Processes
     precision: AbstractContextManager[object]
@@ -143,3 +153,96 @@ class Evaluator:
             )
         values |= {name: score.value for name, score in scores.items()}
         return Scores("bleu", values, {name: score.signature for name, score in scores.items()})
+
+
+def assess(
+    model: Checkpoint, split: str = "test", *, data: Path | None = None, device: str = "auto"
+) -> dict[str, Scores]:
+    """Scores by part: `test` is every test part that there is; `validation`, or a part's name."""
+    config = _config_of(model)
+    if data is not None:
+        config = changed(config, {"data.folder": str(data)})
+    problem = prepare(config, model.tokenizer)
+    _check_same_data(model, problem)
+    parts: dict[str, HeldOut] = dict(problem.tests)
+    if problem.valid is not None:
+        parts["validation"] = problem.valid
+    wanted = list(problem.tests) if split == "test" and problem.tests else [split]
+    if split == "test" and not problem.tests:
+        raise ConfigError("these data have no test part; ask for --split validation")
+    for name in wanted:
+        if name not in parts:
+            raise UnknownNameError("split", name, ["test", *parts])
+    where = choose_device(device, Processes())
+    # A CPU is the reference, in float32, whatever the model was trained in elsewhere.
+    asked = "float32" if where.type == "cpu" else config.loop.precision
+    evaluator = Evaluator(problem, where, Processes(), precision(asked, where), max_tokens=_AT_ONCE)
+    beam = Beam(size=config.loop.beam, length_penalty=config.loop.length_penalty)
+    home = next(model.model.parameters()).device
+    moved = model.model.to(where)
+    try:
+        return {name: evaluator(moved, parts[name], beam=beam) for name in wanted}
+    finally:
+        model.model.to(home)
+
+
+def _check_same_data(model: Checkpoint, problem: PreparedProblem) -> None:
+    """Of other files another part is held out: what was learnt by heart would pass for new."""
+    known = model.about.get("checksums")
+    if isinstance(known, Mapping) and dict(known) != problem.checksums:
+        names = ", ".join(sorted({*known, *problem.checksums}))
+        raise DataError(
+            "{names}: not the data that this model was trained on, so what is held out of "
+            "them may have been learnt from; `glassformer run` reads any text",
+            names=names,
+        )
+
+
+def _config_of(model: Checkpoint) -> RunConfig:
+    """The config of the run that made a model; its model folder keeps it."""
+    name = str(model.about.get("recipe", "nothing"))
+    if name not in RECIPES and "run" not in model.about:
+        raise ConfigError(
+            "this model was not made by a recipe (its card says {name!r}), so it has no test data",
+            name=name,
+        )
+    kept = model.about.get("run")
+    config = restored(RunConfig, kept) if isinstance(kept, Mapping) else recipe(name)
+    data = config.data.as_evaluated(model.config.max_len)
+    return replace(config, data=data, first=None, model=model.config)
+
+
+def translate(
+    model: nn.Module,
+    tokenizer: Tokenizer,
+    texts: Sequence[str],
+    *,
+    max_len: int,
+    beam: Beam = GREEDY,
+) -> list[str]:
+    """One translation for each text, in their order."""
+    start, end = tokenizer.special.start, tokenizer.special.end
+    assert start is not None
+    sources = tokenizer.encode_batch(texts, end=True, max_len=max_len)
+    assert isinstance(model, Seq2Seq | Translator)
+    search: Search = Greedy() if beam.size == 1 else beam
+    decoded = translate_ids(
+        model, sources, start=start, end=end, search=search, batch_size=_SENTENCES_AT_ONCE
+    )
+    return [tokenizer.decode(result.best.tokens) for result in decoded]
+
+
+def lowercase_tokenised(texts: Sequence[str], language: str) -> list[str]:
+    """Texts as the Multi30k papers score them: Moses tokens between spaces, in lower case."""
+    try:
+        from sacremoses import (  # type: ignore[import-untyped]  # it has no annotations
+            MosesPunctNormalizer,
+            MosesTokenizer,
+        )
+    except ImportError:
+        raise DataError(
+            "the lowercased, tokenised BLEU needs sacremoses: pip install sacremoses"
+        ) from None
+    normalise = MosesPunctNormalizer(lang=language).normalize
+    tokenise = MosesTokenizer(lang=language).tokenize
+    return [str(tokenise(normalise(text), return_str=True, escape=False)).lower() for text in texts]

@@ -1,46 +1,60 @@
-"""The training loop: updates, looks, saves; and stops that lose nothing.
+"""The training loop: updates, evaluation, checkpoints; and stops that lose nothing.
 
-Everything that an update depends on is in the state, so a run that was killed goes on as if it had
-not been. This file knows neither data sets nor which model it trains, nor how a step is made.
+`Trainer.run` is the loop. Everything that an update depends on goes into the checkpoint, so a run
+that was killed goes on as if it had not been. This module knows neither data sets nor which model
+it trains; what makes updates faster is plugged in as the learner (`training.fast`).
 """
 
 import math
 import time
 from contextlib import nullcontext
-from copy import deepcopy
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from glassformer.data import Loader, Update
-from glassformer.errors import TrainingError
-from glassformer.training.acceleration import choose_acceleration
-from glassformer.training.average import WeightAverage
+from glassformer.errors import Fragment, TrainingError
 from glassformer.training.config import RunConfig
+from glassformer.training.ema import EMA
 from glassformer.training.evaluation import Evaluator, Scores, is_better
-from glassformer.training.folder import RunFolder
-from glassformer.training.interruption import Interruption
-from glassformer.training.position import Position, Tally
-from glassformer.training.problems import Problem
-from glassformer.training.processes import Processes
-from glassformer.training.progress import Reporter
-from glassformer.training.progress import say as progress
-from glassformer.training.schedule import learning_rate_share
-from glassformer.training.sharding import all_whole, cut_like, fill
-from glassformer.training.state import (
+from glassformer.training.fast.acceleration import choose_acceleration, make_learner
+from glassformer.training.fast.sharding import all_whole, cut_like, fill
+from glassformer.training.log import Reporter, say
+from glassformer.training.optimiser import Optimiser, learning_rate_share
+from glassformer.training.problems.prepared_problem import PreparedProblem
+from glassformer.training.processes import Interruption, Processes
+from glassformer.training.resume import (
+    Progress,
     State,
-    capture_random,
+    capture_rng,
+    check_seed,
     newest_state,
-    restore_random,
+    resume_rng,
     save_state,
-    seed_random,
 )
-from glassformer.training.update import Updater
-from glassformer.training.watching import Watch
+from glassformer.training.run_folder import RunFolder
+from glassformer.training.snapshots import Watch
 
-__all__ = ["Trainer"]
+
+@dataclass
+class Tally:
+    """What happened since the last report, on the device, so that no update waits for it."""
+
+    sums: Tensor
+    """Of loss, labels and gradient norms."""
+    n_tokens: int = 0
+    n_updates: int = 0
+    since: float = field(default_factory=time.perf_counter)
+
+    def add(self, update: Update, loss: Tensor, norm: Tensor) -> None:
+        """One more update."""
+        self.sums[0] += loss
+        self.sums[1] += sum(batch.n_scored for batch in update.batches)
+        self.sums[2] += norm
+        self.n_tokens += sum(batch.n_tokens for batch in update.batches)
+        self.n_updates += 1
 
 
 class Trainer:
@@ -49,7 +63,7 @@ class Trainer:
     def __init__(
         self,
         config: RunConfig,
-        problem: Problem,
+        problem: PreparedProblem,
         model: nn.Module,
         *,
         folder: RunFolder,
@@ -59,39 +73,36 @@ class Trainer:
     ) -> None:
         self.config, self.problem, self.folder = config, problem, folder
         self.device, self.processes, self.reporter = device, processes, reporter
-        is_sharded = config.loop.sharding == "fsdp" and processes.n > 1
-        self._unsharded = deepcopy(model) if is_sharded else None
         self.model = model.to(device)
         self.best: dict[str, Tensor] = {}
-        self.position = Position()
+        self.progress = Progress()
         order = problem.order(config.data, config.loop.seed)
         self.total, self.evaluate_every = config.loop.updates(order.n_batches)
         self.save_every = config.loop.save_every or self.evaluate_every
-        self.acceleration = choose_acceleration(
+        acceleration = choose_acceleration(
             config, device, n_shapes=order.n_shapes, n_updates=self.total, alone=processes.n == 1
         )
-        self.updater = Updater(
-            config,
-            self.model,
-            problem.measure,
-            device=device,
-            processes=processes,
-            acceleration=self.acceleration,
+        self.learner = make_learner(
+            config, model, problem.measure, acceleration, device=device, processes=processes
         )
-        self.optimiser = self.updater.optimiser
-        decay = config.loop.average
-        self.average = WeightAverage(self.model, decay) if decay else None
+        self.optimiser = Optimiser(
+            model, config.optimiser, keeps_gradients=self.learner.keeps_gradients
+        )
+        self.ema = EMA(model, config.loop.average) if config.loop.average else None
         self.loader = Loader(
             problem.train,
             order,
             config.loop.accumulate,
             processes.rank,
             processes.n,
-            self.acceleration.fixed_shapes,
+            self.learner.fixed_shapes,
         )
-        at_once = config.data.max_tokens or 16_384
         self.evaluator = Evaluator(
-            problem, device, processes, self.updater.precision, max_tokens=at_once
+            problem,
+            device,
+            processes,
+            self.learner.precision,
+            max_tokens=config.data.max_tokens or 16_384,
         )
         self.watch = (
             Watch(folder.path, problem, config.recipe, self.total, writes=processes.is_first)
@@ -101,39 +112,42 @@ class Trainer:
 
     def run(self, interruption: Interruption) -> None:
         """All updates from where the run is to its end, or to an interruption."""
+        progress, learner, optimiser = self.progress, self.learner, self.optimiser
         self.model.train()
-        if self.watch and self.position.step == 0:  # what chance gave, to compare with
-            self.watch.look(self._whole_model(), 0)
-        self.reporter.start(self.position.step, self.total)
+        self._begin()
         tally = self._new_tally()
-        # A resumed run may have been out of patience already: not one update more.
-        end = self.position.step if self._is_out_of_patience() else self.total
-        for update in self.loader.updates(self.position.step, end):
-            self._update(update, tally)
-            position = self.position
-            position.step += 1
-            self.reporter.tick(position.step)
-            at_end = position.step == self.total
-            due_to_look = at_end or position.step % self.evaluate_every == 0
-            due_to_save = at_end or position.step % self.save_every == 0
+        for update in self.loader.updates(progress.step, self._end()):
+            scale = 1 / learner.count_labels(update)  # a mean over the labels of all batches
+            loss = torch.zeros((), device=self.device)
+            for batch in update.batches:  # more than one: gradient accumulation
+                is_last = batch is update.batches[-1]
+                loss += learner.forward_backward(batch.to(self.device), scale, is_last=is_last)
+            learner.exchange_gradients()
+            norm = optimiser.clip()
+            optimiser.step(learning_rate_share(self.config.schedule, progress.step, self.total))
+            optimiser.zero_grad()
+            progress.step += 1
+            if self.ema:
+                self.ema.update(progress.step)
+            tally.add(update, loss, norm)
+            if self.device.type == "cpu":  # elsewhere, to look at it would wait for the device
+                self._check_finite(tally)
+            self.reporter.tick(progress.step)
+
             stop = self.processes.any(interruption.asked, self.device)
-            if (
-                due_to_look
-                or due_to_save
-                or stop
-                or position.step % self.config.loop.log_every == 0
-            ):
+            evaluates, saves = self._is_due(self.evaluate_every), self._is_due(self.save_every)
+            if evaluates or saves or stop or progress.step % self.config.loop.log_every == 0:
                 self._report(tally, update.epoch)
-                if due_to_look:
-                    self._look()
-                if due_to_save or stop:
+                if evaluates:
+                    self._evaluate()
+                if saves or stop:
                     self.save()
                 tally = self._new_tally()
             if stop:
                 raise KeyboardInterrupt
             if self._is_out_of_patience():
-                self.reporter.line(progress("stopped", n=position.n_worse))
-                if not due_to_save:
+                self.reporter.line(say("stopped", n=progress.n_worse))
+                if not saves:
                     self.save()
                 break
 
@@ -141,37 +155,25 @@ class Trainer:
     def kept_step(self) -> int:
         """The update after which the weights were as they are kept."""
         is_best = self.best and self.config.loop.select == "best"
-        return self.position.best_step if is_best else self.position.step
+        return self.progress.best_step if is_best else self.progress.step
 
     def final_model(self) -> nn.Module:
-        """With the weights to keep: the best by validation, or the last (averaged, if so set)."""
+        """With the weights to keep: the best by validation, or the last (their EMA, if set)."""
         if self.best and self.config.loop.select == "best":
             fill(self.model, self.best)
-        elif self.average:
-            fill(self.model, self.average.tensors())
-        return self._whole_model()
-
-    def _is_out_of_patience(self) -> bool:
-        patience = self.config.loop.patience
-        return patience is not None and self.position.n_worse >= patience
-
-    def _whole_model(self) -> nn.Module:
-        """The model as it is now, to be used by each process alone."""
-        if self._unsharded is None:
-            return self.model
-        unsharded = self._unsharded.to(self.device)
-        fill(unsharded, all_whole(dict(self.model.named_parameters())))
-        return unsharded
+        elif self.ema:
+            fill(self.model, self.ema.tensors())
+        return self.learner.whole_model()
 
     def save(self) -> None:
-        """Write a state to resume from."""
+        """Write a checkpoint to resume from."""
         sections: dict[str, dict[str, Tensor]] = {
             "model": all_whole(dict(self.model.named_parameters())),
             "optimiser": all_whole(self.optimiser.tensors()),
-            "average": all_whole(self.average.tensors() if self.average else {}),
+            "average": all_whole(self.ema.tensors() if self.ema else {}),
             "best": all_whole(self.best),
         }
-        generators = self.processes.gather([capture_random(self.device)])
+        generators = self.processes.gather([capture_rng(self.device)])
         if self.processes.is_first:
             for rank, (captured, _) in enumerate(generators):
                 sections[f"random.{rank}"] = captured
@@ -181,62 +183,54 @@ class Trainer:
                 for name, tensor in named.items()
             }
             facts: dict[str, Any] = {
-                "position": vars(self.position),
-                "random": [said for _, said in generators],
+                "position": vars(self.progress),
+                "random": [facts for _, facts in generators],
                 "data": self.problem.identity,
                 "config": asdict(self.config),
             }
-            state = State(self.position.step, tensors, facts)
+            state = State(self.progress.step, tensors, facts)
             save_state(self.folder.states, state, self.config.loop.keep)
         self.processes.wait()
 
     def resume(self) -> bool:
-        """Take up the newest state that is whole; False where there is none."""
+        """Go on from the newest checkpoint that is whole; False where there is none."""
         state = newest_state(self.folder.states, self.reporter.line)
         if state is None:
             self._rewind(0)
             return False
         self.problem.check_identity(state.facts.get("data", {}))
-        self._check_seed(state)
+        check_seed(state, self.config.loop.seed, self.folder.states)
         fill(self.model, state.section("model"))
         self.optimiser.load(state.section("optimiser"))
-        if self.average:  # where averaging is new, it begins with the weights as they are
-            self.average.load(state.section("average") or state.section("model"))
+        if self.ema:  # where averaging is new, it begins with the weights as they are
+            self.ema.load(state.section("average") or state.section("model"))
         parameters = dict(self.model.named_parameters())
         self.best = {
             name: cut_like(tensor.to(self.device), parameters[name])
             for name, tensor in state.section("best").items()
         }
-        self.position = Position(**state.facts["position"])
+        self.progress = Progress(**state.facts["position"])
         if self.config.loop.select == "best" and not self.best:  # they were not kept until now
-            self.position.forget_best()
-        self._restore_random(state)
+            self.progress.forget_best()
+        resume_rng(state, self.config.loop.seed, self.processes, self.device, self.reporter.line)
         self._rewind(state.step)
         return True
 
-    def _restore_random(self, state: State) -> None:
-        """Let this process draw on where the process of its rank stopped."""
-        rank, n_now = self.processes.rank, self.processes.n
-        said = state.facts["random"]
-        saved = said if isinstance(said, list) else [said]  # before 0.1: of the first process alone
-        if rank < len(saved):
-            tensors = state.section(f"random.{rank}") or state.section("random")
-            restore_random(tensors, saved[rank], self.device)
-        else:  # a process that the run did not have: its dropout must differ from the others'
-            seed_random(hash((self.config.loop.seed, state.step, rank)))
-        if n_now != len(saved):
-            self.reporter.line(
-                progress("processes", before=_processes(len(saved)), now=_processes(n_now))
-            )
+    def _begin(self) -> None:
+        if self.watch and self.progress.step == 0:  # the untrained model, to compare with
+            self.watch.take(self.learner.whole_model(), 0)
+        self.reporter.start(self.progress.step, self.total)
 
-    def _check_seed(self, state: State) -> None:
-        """Refuse states of another seed: the rest of the run would be in another order."""
-        began = state.facts.get("config", {}).get("loop", {}).get("seed", self.config.loop.seed)
-        if began != self.config.loop.seed:
-            raise TrainingError(
-                f"the states in {self.folder.states} are of the seed {began}, not of "
-                f"{self.config.loop.seed}; leave loop.seed as it was, or start in another folder"
-            )
+    def _end(self) -> int:
+        """A resumed run may have been out of patience already: not one update more."""
+        return self.progress.step if self._is_out_of_patience() else self.total
+
+    def _is_due(self, every: int) -> bool:
+        return self.progress.step == self.total or self.progress.step % every == 0
+
+    def _is_out_of_patience(self) -> bool:
+        patience = self.config.loop.patience
+        return patience is not None and self.progress.n_worse >= patience
 
     def _rewind(self, step: int) -> None:
         """Forget what was written after a step: the run will write it again."""
@@ -245,95 +239,84 @@ class Trainer:
             if self.watch:
                 self.watch.rewind(step)
 
-    def _update(self, update: Update, tally: Tally) -> None:
-        """One step of the optimiser."""
-        share = learning_rate_share(self.config.schedule, self.position.step, self.total)
-        done = self.updater(update, share)
-        tally.sums[0] += done.nll
-        tally.sums[1] += sum(batch.n_scored for batch in update.batches)
-        tally.sums[2] += done.norm
-        tally.n_tokens += sum(batch.n_tokens for batch in update.batches)
-        tally.n_updates += 1
-        if self.average:
-            self.average.update(self.position.step + 1)
-        if self.device.type == "cpu":  # elsewhere a look at it would wait for the device
-            self._check_finite(tally, self.position.step + 1)
-
     def _new_tally(self) -> Tally:
         return Tally(torch.zeros(3, device=self.device))
 
-    def _check_finite(self, tally: Tally, step: int) -> None:
+    def _check_finite(self, tally: Tally) -> None:
         nll, _, norm = tally.sums.tolist()
         if not (math.isfinite(nll) and math.isfinite(norm)):
-            raise self._diverged("the loss or its gradient", step)
+            raise self._diverged("the loss or its gradient")
 
-    def _diverged(self, what: str, step: int) -> TrainingError:
+    def _diverged(self, what: str) -> TrainingError:
         states = self.folder.states
-        kept = f"the last good state is kept in {states}" if states.is_dir() else "no state is kept"
+        kept = (
+            Fragment.of("the last good state is kept in {states}", states=states)
+            if states.is_dir()
+            else Fragment.of("no state is kept")
+        )
         return TrainingError(
-            f"{what} is not a number at step {step}; {kept}. Try a lower optimiser.lr, a longer "
-            "schedule.warmup or optimiser.clip"
+            "{what} is not a number at step {step}; {kept}. Try a lower optimiser.lr, a longer "
+            "schedule.warmup or optimiser.clip",
+            what=what,
+            step=self.progress.step,
+            kept=kept,
         )
 
     def _report(self, tally: Tally, epoch: int) -> None:
-        """Write what happened since the last report; the device is done with it first."""
-        self._check_finite(tally, self.position.step)
+        """Log what happened since the last report; the device is done with it first."""
+        self._check_finite(tally)
         sums = self.processes.sum(tally.sums.clone()).tolist()
         n_tokens = self.processes.sum(torch.tensor(float(tally.n_tokens), device=self.device))
         seconds = time.perf_counter() - tally.since
-        position = self.position
-        position.n_tokens += int(n_tokens)
-        position.seconds += seconds
-        share = learning_rate_share(self.config.schedule, position.step - 1, self.total)
+        progress = self.progress
+        progress.n_tokens += int(n_tokens)
+        progress.seconds += seconds
+        share = learning_rate_share(self.config.schedule, progress.step - 1, self.total)
         record = {
-            "step": position.step,
+            "step": progress.step,
             "epoch": epoch,
             "loss": sums[0] / max(1.0, sums[1]),
             "grad_norm": sums[2] / (tally.n_updates * self.processes.n),
             "lr": self.config.optimiser.lr * share,
             "tokens_per_s": float(n_tokens) / seconds,
-            "n_tokens": position.n_tokens,
-            "train_seconds": position.seconds,
+            "n_tokens": progress.n_tokens,
+            "train_seconds": progress.seconds,
         }
         if self.processes.is_first:
             self.folder.log(record)
             shown = {name: record[name] for name in ("loss", "tokens_per_s")}
-            if position.best_score is not None:
-                shown["best"] = position.best_score
-            self.reporter.step(position.step, shown)
+            if progress.best_score is not None:
+                shown["best"] = progress.best_score
+            self.reporter.step(progress.step, shown)
 
-    def _look(self) -> None:
-        """Evaluate on validation data, and keep the weights if they are the best so far."""
+    def _evaluate(self) -> None:
+        """Score on validation data, and keep the weights if they are the best so far."""
         started = time.perf_counter()
-        with self.average.in_place() if self.average else nullcontext():
-            model = self._whole_model()
+        with self.ema.in_place() if self.ema else nullcontext():
+            model = self.learner.whole_model()
             if self.watch:
-                self.watch.look(model, self.position.step)
+                self.watch.take(model, self.progress.step)
             if self.problem.valid is None:
                 return
             scores = self.evaluator(model, self.problem.valid)
             # The last update's loss was that of the weights before it.
             if not math.isfinite(scores.value):
-                raise self._diverged(f"the {scores.main} on validation data", self.position.step)
-            self._compare(scores)
+                raise self._diverged(Fragment.of("the {name} on validation data", name=scores.main))
+            self._keep_if_best(scores)
         if self.processes.is_first:
             record = {f"valid_{name}": value for name, value in scores.values.items()}
             seconds = time.perf_counter() - started
-            self.folder.log({"step": self.position.step, **record, "evaluation_seconds": seconds})
+            self.folder.log({"step": self.progress.step, **record, "evaluation_seconds": seconds})
             numbers = "  ".join(f"{name} {value:.4f}" for name, value in scores.values.items())
-            step, seconds = self.position.step, self.position.seconds
-            self.reporter.line(progress("validation", step=step, seconds=seconds, numbers=numbers))
+            step, seconds = self.progress.step, self.progress.seconds
+            self.reporter.line(say("validation", step=step, seconds=seconds, numbers=numbers))
 
-    def _compare(self, scores: Scores) -> None:
-        position = self.position
-        if is_better(scores, position.best_score):
-            position.best_score, position.best_step = scores.value, position.step
-            position.n_worse = 0
+    def _keep_if_best(self, scores: Scores) -> None:
+        progress = self.progress
+        if is_better(scores, progress.best_score):
+            progress.best_score, progress.best_step = scores.value, progress.step
+            progress.n_worse = 0
             if self.config.loop.select == "best":
                 self.best = {n: p.detach().clone() for n, p in self.model.named_parameters()}
         else:
-            position.n_worse += 1
-
-
-def _processes(n: int) -> str:
-    return progress("one process") if n == 1 else progress("several processes", n=n)
+            progress.n_worse += 1

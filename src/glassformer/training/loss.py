@@ -13,8 +13,6 @@ from torch import Tensor, nn
 
 from glassformer.data import IGNORED
 
-__all__ = ["Loss", "Measure", "cross_entropy", "disagreement", "model_loss", "squared_error"]
-
 
 class Loss(NamedTuple):
     """Sums over the scored labels of a batch."""
@@ -35,27 +33,27 @@ def model_loss(
     labels: Tensor,
     smoothing: float = 0.0,
     measure: Measure | None = None,
-    agreement: float = 0.0,
+    r_drop: float = 0.0,
 ) -> Loss:
     """The loss of a model's answers: one function, so that model and loss are compiled as one.
 
     Compiled apart, the logits would be written to memory in float32 between the two. With
-    `agreement` α the model answers twice, with other dropout, and α/2 of the disagreement is added
-    to the mean of both losses: R-Drop (Liang et al. 2021), divided by 2.
+    `r_drop` α the model answers twice, with other dropout, and α/2 of the divergence between the
+    answers is added to the mean of both losses: R-Drop (Liang et al. 2021), divided by 2.
     """
     measured = measure or cross_entropy
     answers = model(*inputs)
     loss = measured(answers, labels, smoothing)
-    if not agreement:
+    if not r_drop:
         return loss
     again = model(*inputs)
     second = measured(again, labels, smoothing)
     objective = (loss.objective + second.objective) / 2
-    apart = disagreement(answers, again, labels)
-    return Loss(objective + agreement / 2 * apart, (loss.nll + second.nll) / 2)
+    apart = symmetric_kl(answers, again, labels)
+    return Loss(objective + r_drop / 2 * apart, (loss.nll + second.nll) / 2)
 
 
-def disagreement(logits: Tensor, others: Tensor, labels: Tensor) -> Tensor:
+def symmetric_kl(logits: Tensor, others: Tensor, labels: Tensor) -> Tensor:
     """(KL(p‖q) + KL(q‖p)) / 2 of two (…, V) answers, summed over the labels that are scored.
 
     The two divergences together are Σ (p − q) · (log p − log q).

@@ -1,27 +1,57 @@
-"""Which optimiser moves which parameters, and its state as named tensors.
+"""The optimiser (AdamW, or Muon for matrices), its state as named tensors, and the schedule.
 
 Matrices and tables decay, vectors (norms, biases) do not. With Muon, the linear maps inside the
-blocks go to it and everything else to AdamW.
+blocks go to it and everything else to AdamW. The learning rate is a share of its peak for each
+update, a pure function of the update's number.
+
+Muon is momentum whose update of a matrix has all singular values near 1 (Jordan et al. 2024):
+
+    M ← μ M + G;   U = NewtonSchulz(G + μ M);   W ← W − lr · √max(1, rows/columns) · U
+
+torch.optim.Muon treats matrices one by one and multiplies in bfloat16 everywhere. Here those of
+one shape are stacked and go through one batched product, which a GPU wants, and a CPU computes in
+float32, which is its reference.
 """
 
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from glassformer.errors import ConfigError, TrainingError
-from glassformer.training.config import OptimiserConfig
-from glassformer.training.muon import Muon
-from glassformer.training.sharding import cut_like, whole
+from glassformer.training.config import OptimiserConfig, ScheduleConfig
+from glassformer.training.fast.sharding import cut_like, whole
 
-__all__ = ["Optimiser"]
+
+def learning_rate_share(config: ScheduleConfig, step: int, total: int) -> float:
+    """The share of the peak learning rate for update `step`, counted from 0, of `total`.
+
+    The warm-up is linear and ends at the peak; the first update is number 1, never 0, so that the
+    parameters move from the start.
+    noam is √warmup / √(step + 1) after the warm-up: the curve of section 5.3 of the 2017 paper,
+    scaled so that its peak is 1 whatever the width of the model.
+    """
+    number = step + 1
+    if number <= config.warmup:
+        return number / config.warmup
+    if config.kind == "constant":
+        return 1.0
+    if config.kind == "noam":
+        return math.sqrt(max(config.warmup, 1) / number)
+    progress = min(1.0, (number - config.warmup) / max(1, total - config.warmup))
+    curve = 1 - progress if config.kind == "linear" else (1 + math.cos(math.pi * progress)) / 2
+    # The last update still moves a little: at progress 1 both curves would be 0.
+    return max(config.floor + (1 - config.floor) * curve, 1 / (total + 1))
 
 
 class Optimiser:
     """One or two optimisers that step together.
 
-    With `keeps_gradients`, gradients are set to zero in place after a step: recorded steps add to
-    tensors that must stay where they are.
+    With `keeps_gradients`, gradients are set to zero in place and their tensors stay: a recorded
+    backward pass adds to the same memory each time.
     """
 
     def __init__(
@@ -55,20 +85,18 @@ class Optimiser:
             for parameter in self.parameters:
                 parameter.grad = torch.zeros_like(parameter)
 
-    def step(self, share: float) -> Tensor:
-        """Clip, move by a share of the peak learning rate, forget the gradient; returns its norm.
-
-        The norm is that of the whole gradient before clipping.
-        """
+    def clip(self) -> Tensor:
+        """Shorten the gradient to `config.clip`; returns its norm before."""
         limit = self.config.clip or float("inf")
-        norm = nn.utils.clip_grad_norm_(self.parameters, limit)
+        return whole(nn.utils.clip_grad_norm_(self.parameters, limit))
+
+    def step(self, share: float) -> None:
+        """Move the parameters by a share of the peak learning rate."""
         for kind, (part, _) in self._parts.items():
             # Looked up anew: loading a state replaces the groups.
             for group in part.param_groups:
                 group["lr"] = self._peaks[kind] * share
             part.step()
-        self.zero_grad()
-        return whole(norm)
 
     def zero_grad(self) -> None:
         """Forget the gradient."""
@@ -104,8 +132,11 @@ class Optimiser:
             part.load_state_dict({"state": state, "param_groups": groups})
             if tensors and len(state) != len(names):
                 raise TrainingError(
-                    f"the saved state has {len(state)} parameters for {kind}, expected "
-                    f"{len(names)}; it belongs to another model or optimiser"
+                    "the saved state has {n_state} parameters for {kind}, expected {n_names}; it "
+                    "belongs to another model or optimiser",
+                    n_state=len(state),
+                    kind=kind,
+                    n_names=len(names),
                 )
 
     def _cut(self, value: Tensor, name: str) -> Tensor:
@@ -131,3 +162,63 @@ def _adamw(
         fused=True,
     )
     return part, [*matrices, *vectors]
+
+
+def orthogonalise(matrices: Tensor, n_steps: int = 5) -> Tensor:
+    """Matrices (N, R, C) with their singular values moved into about 0.7 to 1.2.
+
+    An odd polynomial of X applied five times: a·X + (b·XXᵀ + c·(XXᵀ)²)·X. Its coefficients are
+    Jordan's: they make small singular values grow fastest.
+    """
+    a, b, c = 3.4445, -4.7750, 2.0315
+    x: Tensor = matrices.bfloat16() if matrices.is_cuda else matrices.float()
+    tall = x.size(-2) > x.size(-1)
+    x = x.mT if tall else x
+    x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)
+    for _ in range(n_steps):
+        gram = x @ x.mT
+        polynomial = b * gram + c * (gram @ gram)
+        x = a * x + polynomial @ x
+    orthogonal: Tensor = (x.mT if tall else x).to(matrices.dtype)
+    return orthogonal
+
+
+class Muon(torch.optim.Optimizer):
+    """For matrices inside the blocks only: no embeddings, no output map, no vectors."""
+
+    def __init__(
+        self,
+        params: Iterable[nn.Parameter],
+        lr: float,
+        momentum: float = 0.95,
+        weight_decay: float = 0.0,
+    ) -> None:
+        super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                assert parameter.dim() == 2, "Muon is for matrices"
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> None:  # type: ignore[override]  # no loss
+        """One update of every matrix that has a gradient."""
+        assert closure is None, "the gradient is there already"
+        for group in self.param_groups:
+            by_shape: dict[tuple[int, ...], list[Tensor]] = defaultdict(list)
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    by_shape[tuple(parameter.shape)].append(parameter)
+            for shape, parameters in by_shape.items():
+                self._update(parameters, group, (max(1.0, shape[0] / shape[1])) ** 0.5)
+
+    def _update(self, parameters: list[Tensor], group: dict[str, Any], scale: float) -> None:
+        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+        for parameter in parameters:
+            if not self.state[parameter]:
+                self.state[parameter]["momentum"] = torch.zeros_like(parameter)
+        momenta = [self.state[parameter]["momentum"] for parameter in parameters]
+        torch._foreach_mul_(momenta, group["momentum"])
+        torch._foreach_add_(momenta, gradients)
+        ahead = torch._foreach_add(gradients, momenta, alpha=group["momentum"])
+        directions = orthogonalise(torch.stack(ahead)).unbind()
+        torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
+        torch._foreach_add_(parameters, directions, alpha=-group["lr"] * scale)

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.errors import ConfigError, DataError
-from glassformer.training.folder import RunFolder, records_in
-
-__all__ = ["check_drawing", "plot_run"]
+from glassformer.training.log import read_metrics, records_in
+from glassformer.training.run_folder import RunFolder
 
 _PANELS = {
     "loss": ("loss", "valid_loss"),
@@ -55,12 +54,7 @@ def plot_run(folder: Path) -> Path:
 
 
 def _records(metrics: Path) -> list[dict[str, Any]]:
-    try:
-        records = [record.data for record in records_in(metrics.read_bytes())]
-    except OSError as error:
-        raise DataError(
-            "cannot read {metrics}: {reason}", metrics=metrics, reason=error.strerror
-        ) from None
+    records = [record.data for record in records_in(read_metrics(metrics))]
     if not records:
         raise DataError("{metrics} is empty: there is nothing to draw", metrics=metrics)
     return records

@@ -1,34 +1,35 @@
-"""One process or several: who am I, what do all of us know together.
+"""The processes of a run, the signals that one gets, and the device that it computes on.
 
 `torchrun` starts the processes and says in variables which one this is. Without it there is one,
-and everything here is a no-op. gloo joins CPUs, NCCL joins GPUs.
+and sums over processes are no-ops. gloo joins CPUs, NCCL joins GPUs.
+
+Ctrl-C is a request where there is something to lose: an update under way is finished and saved.
+While data are prepared or a model is tested there is nothing to lose, and the run ends at once.
 """
 
 import os
+import signal
+import threading
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Self, TypeVar
+from types import FrameType
+from typing import TypeVar
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
 
+from glassformer.cpu import multiplies_bfloat16
 from glassformer.errors import ConfigError
-from glassformer.nn.processor import multiplies_bfloat16
-from glassformer.training.sharding import shard
-
-__all__ = ["Processes", "choose_device", "precision"]
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Processes:
-    """This process among all; a context that joins and leaves the group."""
+    """This process among all."""
 
     rank: int = 0
     local_rank: int = 0
@@ -48,23 +49,18 @@ class Processes:
         """Whether this process writes files and reports."""
         return self.rank == 0
 
-    def join(self, device: torch.device) -> None:
-        """Meet the other processes."""
-        if self.n > 1 and not dist.is_initialized():
-            if device.type == "cuda":
-                torch.cuda.set_device(device)
-            dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self.n > 1 and dist.is_initialized():
+    @contextmanager
+    def joined(self, device: torch.device) -> Iterator[None]:
+        """Meet the other processes, and part again where they had not met before."""
+        if self.n == 1 or dist.is_initialized():
+            yield
+            return
+        if device.type == "cuda":
+            torch.cuda.set_device(device)
+        dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+        try:
+            yield
+        finally:
             dist.destroy_process_group()
 
     def sum(self, numbers: Tensor) -> Tensor:
@@ -81,7 +77,7 @@ class Processes:
         return self.sum(torch.tensor(numbers, dtype=torch.float64, device=device)).tolist()
 
     def sum_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
-        """Add up what `backward` left in all processes, in one message a type of number."""
+        """Add up what `backward` left in all processes, in one message per dtype."""
         if self.n == 1:
             return
         by_type: dict[torch.dtype, list[Tensor]] = defaultdict(list)
@@ -113,19 +109,48 @@ class Processes:
         dist.all_gather_object(lists, mine)
         return [item for part in lists for item in part]
 
-    def wrap(self, model: nn.Module, device: torch.device, *, sharded: bool = False) -> nn.Module:
-        """The model with gradients shared among processes (their mean), where it is not left to us.
 
-        DDP adds gradients up in other portions after its first update, and three numbers in another
-        order have another sum: a resumed run would not end with the same bits. On CPUs, where that
-        is promised, `sum_gradients` adds them up in the same order each time.
-        """
-        if self.n > 1 and sharded:
-            shard(model, device, self.n)
-        elif self.n > 1 and device.type != "cpu":
-            ids = [device.index] if device.type == "cuda" else None
-            return DistributedDataParallel(model, device_ids=ids)
-        return model
+@dataclass
+class Interruption:
+    """Whether somebody asked to stop, and whether that may wait."""
+
+    asked: bool = False
+    may_wait: bool = False
+
+    @contextmanager
+    def waits(self) -> Iterator[None]:
+        """Let the work inside come to its end, or look at `asked` itself."""
+        self.may_wait = True
+        try:
+            yield
+        finally:
+            self.may_wait = False
+        if self.asked:
+            raise KeyboardInterrupt
+
+
+@contextmanager
+def listen() -> Iterator[Interruption]:
+    """Take SIGINT and SIGTERM as requests where they may wait; a second one interrupts at once."""
+    interruption = Interruption()
+    if threading.current_thread() is not threading.main_thread():
+        yield interruption  # signals go to the main thread, which is another's
+        return
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.getsignal(number) for number in numbers}
+
+    def ask(_number: int, _frame: FrameType | None) -> None:
+        if interruption.asked or not interruption.may_wait:
+            raise KeyboardInterrupt
+        interruption.asked = True
+
+    try:
+        for number in numbers:
+            signal.signal(number, ask)
+        yield interruption
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def choose_device(asked: str, processes: Processes) -> torch.device:

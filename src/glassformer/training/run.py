@@ -1,6 +1,7 @@
 """One training run from config to model folder: `train(config, folder)`.
 
-prepare the data → build the model → train (or go on) → test once → save
+pretrain, if the recipe asks for it → prepare the data → build the model → train (or go on) →
+test once → save
 """
 
 import platform
@@ -20,23 +21,18 @@ from glassformer.decoding import Beam
 from glassformer.errors import ConfigError, GlassformerError, TrainingError, expect
 from glassformer.files import as_path, write_whole
 from glassformer.nn import count_parameters
-from glassformer.text import Tokenizer
-from glassformer.training.before import check_unchanged, start_from, with_first_in_place
-from glassformer.training.card import model_card
+from glassformer.nn.baselines import KINDS
 from glassformer.training.config import RunConfig
-from glassformer.training.folder import RunFolder
-from glassformer.training.interruption import Interruption, listen
+from glassformer.training.log import Reporter, say
 from glassformer.training.loop import Trainer
-from glassformer.training.others import KINDS
-from glassformer.training.problems import Problem, prepare
-from glassformer.training.processes import Processes, choose_device
-from glassformer.training.progress import Reporter
-from glassformer.training.progress import say as progress
-from glassformer.training.reference import command_of
-from glassformer.training.state import seed_random
-from glassformer.training.watching import announced
-
-__all__ = ["Result", "train"]
+from glassformer.training.model_card import model_card
+from glassformer.training.pretraining import check_unchanged, start_from, with_pretraining_placed
+from glassformer.training.problems.readers import prepare
+from glassformer.training.processes import Interruption, Processes, choose_device, listen
+from glassformer.training.recipes import command_of
+from glassformer.training.resume import seed_rng
+from glassformer.training.run_folder import RunFolder
+from glassformer.training.snapshots import announced
 
 
 @dataclass(frozen=True)
@@ -64,137 +60,153 @@ def train(
     """Train a model into a run folder; `resume` goes on where the folder's run stopped."""
     expect(config, RunConfig, "a RunConfig, such as recipe(…) gives")
     run_folder = RunFolder(as_path(folder, TrainingError, "a run folder"))
-    config = with_first_in_place(config)
+    config = with_pretraining_placed(config)
     _check_folder(run_folder, config, resume)
     _final_beam(config)  # now, not after hours of training
-    with Processes.from_environment() as processes, listen() as interruption:
-        device = choose_device(config.loop.device, processes)
-        processes.join(device)
-        say = reporter if reporter and processes.is_first else Reporter()
-        where = _Where(device, processes, interruption, say)
+    processes, started = Processes.from_environment(), time.perf_counter()
+    log = reporter if reporter and processes.is_first else Reporter()
+    with listen() as interruption, _run_of(config, run_folder, processes) as device:
+        trainer = _make_trainer(config, run_folder, resume, device, processes, log)
+        about = _about(trainer)
+        _log_start(trainer, about)
         try:
-            return _train(config, run_folder, resume, where)
-        except (MemoryError, RuntimeError) as error:
-            if not _is_lack_of_memory(error):
-                raise
-            raise TrainingError(
-                "{type} has too little memory for this run: raise loop.accumulate, or lower "
-                "data.batch_size (data.max_tokens), data.max_len or the model's sizes; states "
-                "that were saved are whole",
-                type=device.type,
-            ) from error
-
-
-def _is_lack_of_memory(error: Exception) -> bool:
-    # The CPU's allocator has no exception of its own.
-    return isinstance(
-        error, MemoryError | torch.OutOfMemoryError
-    ) or "can't allocate memory" in str(error)
-
-
-@dataclass(frozen=True)
-class _Where:
-    """What a run and the one before it have in common."""
-
-    device: torch.device
-    processes: Processes
-    interruption: Interruption
-    say: Reporter
-
-
-def _train(config: RunConfig, folder: RunFolder, resume: bool, where: _Where) -> Result:
-    """One run, after the run that it starts from; who watches is told how it stands."""
-    writes = config.loop.watch and where.processes.is_first
-    with _held(folder, where), announced(folder.path, writes=writes):
-        return _follow(config, folder, resume, where)
+            with interruption.waits():
+                trainer.run(interruption)
+        finally:
+            log.stop()
+        scores = _finish(trainer, about, started, interruption)
+        processes.wait()
+    return Result(
+        run_folder.path,
+        scores,
+        trainer.progress.step,
+        trainer.progress.seconds,
+        time.perf_counter() - started,
+        about["parameters"],
+    )
 
 
 @contextmanager
-def _held(folder: RunFolder, where: _Where) -> Iterator[None]:
+def _run_of(config: RunConfig, folder: RunFolder, processes: Processes) -> Iterator[torch.device]:
+    """The device of a run that has its processes joined, its folder locked and its start announced.
+
+    Where memory runs out inside, the error says what to do.
+    """
+    device = choose_device(config.loop.device, processes)
+    writes = config.loop.watch and processes.is_first
+    with (
+        processes.joined(device),
+        _explained_lack_of_memory(device),
+        _locked(folder, processes, device),
+        announced(folder.path, writes=writes),
+    ):
+        yield device
+
+
+@contextmanager
+def _explained_lack_of_memory(device: torch.device) -> Iterator[None]:
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        # The CPU's allocator has no exception of its own.
+        if not isinstance(
+            error, MemoryError | torch.OutOfMemoryError
+        ) and "can't allocate memory" not in str(error):
+            raise
+        raise TrainingError(
+            "{type} has too little memory for this run: raise loop.accumulate, or lower "
+            "data.batch_size (data.max_tokens), data.max_len or the model's sizes; states "
+            "that were saved are whole",
+            type=device.type,
+        ) from error
+
+
+@contextmanager
+def _locked(folder: RunFolder, processes: Processes, device: torch.device) -> Iterator[None]:
     """Only this run writes to the folder; all its processes stop where the first may not."""
     refusal: GlassformerError | None = None
     with ExitStack() as stack:
-        if where.processes.is_first:
+        if processes.is_first:
             try:
-                stack.enter_context(folder.held())
+                stack.enter_context(folder.locked())
             except GlassformerError as error:
                 refusal = error
-        if where.processes.any(refusal is not None, where.device):
+        if processes.any(refusal is not None, device):
             raise refusal or ConfigError(f"the first process cannot train in {folder.path}")
         yield
 
 
-def _follow(config: RunConfig, folder: RunFolder, resume: bool, where: _Where) -> Result:
-    """From preparing to saving."""
-    started = time.perf_counter()
-    processes, device, say = where.processes, where.device, where.say
+def _make_trainer(
+    config: RunConfig,
+    folder: RunFolder,
+    resume: bool,
+    device: torch.device,
+    processes: Processes,
+    log: Reporter,
+) -> Trainer:
+    """Data, model and everything else that updates need, as they were where the run stopped."""
     goes_on = resume and folder.exists()
     if processes.is_first and not goes_on:
         folder.begin(config)
-    first = _first(config, folder, resume, where)
-    problem = _prepare(config, processes, first.tokenizer if first else None)
-    seed_random(config.loop.seed)
-    model = KINDS[config.kind](problem.model)
-    if first is not None:
-        start_from(model, first.model)
-    trainer = Trainer(
-        config, problem, model, folder=folder, device=device, processes=processes, reporter=say
-    )
-    seed_random(config.loop.seed + processes.rank)  # dropout differs between processes
-    if resume:
-        taken_up = trainer.resume()
-        say.line(
-            _where_it_goes_on(trainer) if taken_up else progress("no state", folder=folder.states)
-        )
-    about = _about(config, problem, model, device, processes)
-    say.line(
-        progress(
-            "begins",
-            recipe=config.recipe,
-            examples=len(problem.train),
-            parameters=about["parameters"],
-            device=device.type,
-            updates=trainer.total,
-        )
-    )
+    pretrained = _pretrained(config, folder, resume, processes, log)
+    if not processes.is_first:  # the first process tokenises; the others find it done
+        processes.wait()
+    problem = prepare(config, pretrained.tokenizer if pretrained else None)
     if processes.is_first:
-        if goes_on:  # not before: settings that the run cannot go on with must not replace its own
-            folder.begin(config)
-        folder.write_about(about)
-    try:
-        with where.interruption.waits():
-            trainer.run(where.interruption)
-    finally:
-        say.stop()
-    scores = _finish(trainer, about, started, where)
-    processes.wait()
-    position, seconds = trainer.position, time.perf_counter() - started
-    return Result(
-        folder.path, scores, position.step, position.seconds, seconds, count_parameters(model)
+        processes.wait()
+    seed_rng(config.loop.seed)
+    model = KINDS[config.kind](problem.model)
+    if pretrained is not None:
+        start_from(model, pretrained.model)
+    trainer = Trainer(
+        config, problem, model, folder=folder, device=device, processes=processes, reporter=log
     )
+    seed_rng(config.loop.seed + processes.rank)  # dropout differs between processes
+    if resume:
+        found = trainer.resume()
+        log.line(_where_it_goes_on(trainer) if found else say("no state", folder=folder.states))
+    if processes.is_first and goes_on:
+        # Not before: settings that the run cannot go on with must not replace its own.
+        folder.begin(config)
+    return trainer
 
 
-def _where_it_goes_on(trainer: Trainer) -> str:
-    step, total = trainer.position.step, trainer.total
-    if step < total:
-        return progress("goes on", step=step, total=total)
-    return progress("nothing left", step=step, total=total)
-
-
-def _first(
-    config: RunConfig, folder: RunFolder, resume: bool, where: _Where
+def _pretrained(
+    config: RunConfig, folder: RunFolder, resume: bool, processes: Processes, log: Reporter
 ) -> checkpoint.Checkpoint | None:
     """The model that a run starts from, trained in a folder inside its own if it is not yet."""
     if config.first is None:
         return None
     inside = folder.first
-    if not inside.model.is_dir():
-        where.say.line(progress("first", recipe=config.first.recipe, folder=inside.path))
-        _train(config.first, inside, resume, where)
-        where.processes.wait()
-    else:
+    if inside.model.is_dir():
         check_unchanged(config.first, inside)
+    else:
+        log.line(say("first", recipe=config.first.recipe, folder=inside.path))
+        train(config.first, inside.path, resume=resume, reporter=log)
+        processes.wait()
     return checkpoint.load(inside.model)
+
+
+def _log_start(trainer: Trainer, about: dict[str, Any]) -> None:
+    trainer.reporter.line(
+        say(
+            "begins",
+            recipe=trainer.config.recipe,
+            examples=len(trainer.problem.train),
+            parameters=about["parameters"],
+            device=trainer.device.type,
+            updates=trainer.total,
+        )
+    )
+    if trainer.processes.is_first:
+        trainer.folder.write_about(about)
+
+
+def _where_it_goes_on(trainer: Trainer) -> str:
+    step, total = trainer.progress.step, trainer.total
+    if step < total:
+        return say("goes on", step=step, total=total)
+    return say("nothing left", step=step, total=total)
 
 
 def _final_beam(config: RunConfig) -> Beam:
@@ -216,52 +228,37 @@ def _check_folder(folder: RunFolder, config: RunConfig, resume: bool) -> None:
         )
 
 
-def _prepare(config: RunConfig, processes: Processes, tokenizer: Tokenizer | None) -> Problem:
-    """The first process tokenises; the others find it done."""
-    if processes.is_first:
-        problem = prepare(config, tokenizer)
-        processes.wait()
-        return problem
-    processes.wait()
-    return prepare(config, tokenizer)
-
-
-def _about(
-    config: RunConfig,
-    problem: Problem,
-    model: nn.Module,
-    device: torch.device,
-    processes: Processes,
-) -> dict[str, Any]:
+def _about(trainer: Trainer) -> dict[str, Any]:
+    config, device = trainer.config, trainer.device
     hardware = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
     return {
         "recipe": config.recipe,
         "glassformer": __version__,
         "torch": torch.__version__,
-        "hardware": f"{processes.n} × {hardware}",
+        "hardware": f"{trainer.processes.n} × {hardware}",
         "seed": config.loop.seed,
-        "parameters": count_parameters(model),
-        "training_examples": len(problem.train),
-        "checksums": problem.checksums,
+        "parameters": count_parameters(trainer.model),
+        "training_examples": len(trainer.problem.train),
+        "checksums": trainer.problem.checksums,
         "command": command_of(config),
         "run": {**asdict(config), "first": None},
-        **problem.about,
+        **trainer.problem.about,
     }
 
 
 def _finish(
-    trainer: Trainer, about: dict[str, Any], started: float, where: _Where
+    trainer: Trainer, about: dict[str, Any], started: float, interruption: Interruption
 ) -> dict[str, dict[str, float]]:
     """Test the chosen weights once, and save them."""
     model = trainer.final_model()
     beam = _final_beam(trainer.config)
-    if trainer.kept_step != trainer.position.step:
-        where.say.line(progress("best", step=trainer.kept_step))
+    if trainer.kept_step != trainer.progress.step:
+        trainer.reporter.line(say("best", step=trainer.kept_step))
     held_out = dict(trainer.problem.tests)
     if trainer.problem.valid is not None:
         held_out = {"validation": trainer.problem.valid, **held_out}
     if not held_out:
-        where.say.line(progress("not held out"))
+        trainer.reporter.line(say("not held out"))
     scores: dict[str, dict[str, float]] = {}
     signatures: dict[str, str] = {}
     for name, part in held_out.items():
@@ -271,26 +268,26 @@ def _finish(
         numbers = "  ".join(f"{key} {value:.4f}" for key, value in result.values.items())
         key = "score of beams" if trainer.problem.task == "translate" else "score"
         if trainer.processes.is_first:
-            where.say.line(progress(key, name=name, beams=beam.size, numbers=numbers))
+            trainer.reporter.line(say(key, name=name, beams=beam.size, numbers=numbers))
     if not trainer.processes.is_first:
         return scores
     facts = about | {
         "scores": scores,
         "signatures": signatures,
-        "steps": trainer.position.step,
-        "best_step": trainer.position.best_step,
+        "steps": trainer.progress.step,
+        "best_step": trainer.progress.best_step,
         "kept_step": trainer.kept_step,
-        "train_seconds": round(trainer.position.seconds, 2),
+        "train_seconds": round(trainer.progress.seconds, 2),
         "seconds": round(time.perf_counter() - started, 2),
     }
-    with where.interruption.waits():
+    with interruption.waits():
         trainer.folder.write_about(facts)
         _save(trainer, model, facts)
     return scores
 
 
 def _save(trainer: Trainer, model: nn.Module, facts: dict[str, Any]) -> None:
-    """A model folder; of what no other part can use (others.KINDS), the weights alone."""
+    """A model folder; of baselines, which only training can use, the weights alone."""
     problem = trainer.problem
     if trainer.config.kind not in ("transformer", "factors"):
         tensors = {name: p.detach().cpu().contiguous() for name, p in model.named_parameters()}

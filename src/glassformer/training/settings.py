@@ -1,38 +1,95 @@
-"""Changing a config from outside: `--section.key value` on a command line, TOML or JSON files.
+"""Settings from outside: `--section.key value` on a command line, TOML or JSON files.
 
 Keys are the fields' names, with `-` or `_`. A key that does not exist is an error that suggests
 the nearest one; a value that does not fit says what would. Needs nothing but Python.
 """
 
+import ast
+import inspect
 import json
 import math
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import MISSING, Field, asdict, fields, is_dataclass, replace
+from dataclasses import MISSING, Field, asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from types import NoneType
-from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from glassformer.errors import ConfigError, UnknownNameError
 from glassformer.files import read_bytes
-
-__all__ = ["changed", "from_arguments", "from_file", "keys", "restored", "to_json"]
+from glassformer.training.problems.definitions import (
+    DataConfig,
+    foreign_default,
+    problem_class,
+    settings_names,
+)
 
 T = TypeVar("T")
+
+# Where things are on this machine changes no result.
+_PLACES = ("data.folder", "data.cache", "loop.device")
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """A command line, taken apart."""
+
+    flags: frozenset[str]
+    values: dict[str, str]
+    """By option."""
+    settings: dict[str, str]
+    """By dotted name."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a command line may hold besides `--section.key value`."""
+
+    flags: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
+    short: Mapping[str, str] = field(default_factory=dict)
+    """Short names of settings."""
+
+
+_SETTINGS_ALONE = Options()
+
+
+def parse_arguments(arguments: Sequence[str], options: Options = _SETTINGS_ALONE) -> Arguments:
+    """The one parser of `--flag`, `--option value` and `--section.key value` (or `=value`)."""
+    flags: set[str] = set()
+    values: dict[str, str] = {}
+    settings: dict[str, str] = {}
+    known = (*options.short, *options.flags, *options.values, "--kind")
+    rest = iter(arguments)
+    for argument in rest:
+        if argument in options.flags:
+            flags.add(argument)
+            continue
+        if not argument.startswith("--"):
+            raise ConfigError("expected --section.key value, got {argument!r}", argument=argument)
+        key, equals, value = argument.partition("=")
+        if "." not in key and key not in known:
+            raise UnknownNameError("option", key, known)
+        given = value if equals else next(rest, None)
+        if given is None or (key in options.values and not given):
+            raise ConfigError("{key} needs a value", key=key)
+        if key in options.values:
+            values[key] = given
+        else:
+            settings[options.short.get(key, key.removeprefix("--"))] = given
+    return Arguments(frozenset(flags), values, settings)
 
 
 def changed(config: T, changes: Mapping[str, Any], source: str = "") -> T:
     """A copy of a nested config with some fields changed, given as {"model.d_model": 64}.
 
     Values may be strings, as a command line has them, or of their own type. `source` is named in
-    front of error messages.
+    front of error messages. A saved config (`source` ends in .json) may have settings of other
+    problems, which are left out.
     """
-    known = set(keys(config))
     tree: dict[str, Any] = {}
     for key, value in changes.items():
         name = key.replace("-", "_")
-        if name not in known:
-            raise UnknownNameError(f"setting{source and f' in {source}'}", name, known)
         *sections, last = name.split(".")
         place = tree
         for section in sections:
@@ -44,27 +101,12 @@ def changed(config: T, changes: Mapping[str, Any], source: str = "") -> T:
                     name=name,
                 )
         place[last] = value
-    result: T = _replaced(config, tree, "")
+    result: T = _Change(config, source).replaced(config, tree)
     return result
 
 
-def from_arguments(arguments: Sequence[str]) -> dict[str, str]:
-    """Changes from `--section.key value` or `--section.key=value`."""
-    changes: dict[str, str] = {}
-    rest = iter(arguments)
-    for argument in rest:
-        if not argument.startswith("--"):
-            raise ConfigError("expected --section.key value, got {argument!r}", argument=argument)
-        name, equals, value = argument[2:].partition("=")
-        given = value if equals else next(rest, None)
-        if given is None:
-            raise ConfigError("--{name} needs a value", name=name)
-        changes[name] = given
-    return changes
-
-
 def from_file(path: Path) -> dict[str, Any]:
-    """Changes from a TOML file with one table a section, or a JSON file such as a run folder's."""
+    """Changes from a TOML file with one table per section, or a run folder's config.json."""
     content = read_bytes(path, error=ConfigError)
     try:
         text = content.decode("utf-8-sig")  # Windows' editors write a mark
@@ -83,12 +125,12 @@ def from_file(path: Path) -> dict[str, Any]:
 
 def keys(config: Any, prefix: str = "") -> Iterator[str]:
     """The dotted names of all fields that can be set."""
-    for field in fields(config):
-        value = getattr(config, field.name)
-        name = f"{prefix}{field.name}"
+    for one in fields(config):
+        value = getattr(config, one.name)
+        name = f"{prefix}{one.name}"
         if is_dataclass(value):
             yield from keys(value, f"{name}.")
-        if not is_dataclass(value) or field.default is None:  # a section that may be left out
+        if not is_dataclass(value) or one.default is None:  # a section that may be left out
             yield name
 
 
@@ -98,11 +140,17 @@ def to_json(config: Any) -> str:
 
 
 def restored(cls: type[T], data: Mapping[str, Any], where: str = "config") -> T:
-    """The config that `to_json` wrote, given the parsed object."""
+    """The config that `to_json` wrote, given the parsed object.
+
+    Configs of earlier versions have the settings of all problems; those of others are left out.
+    """
+    if issubclass(cls, DataConfig) and "problem" in data:
+        cls = cast(type[T], problem_class(data["problem"]))
+        data = {key: value for key, value in data.items() if not _is_foreign(cls, key)}
     hints = get_type_hints(cls)
     values: dict[str, Any] = {}
     for key, value in data.items():
-        if key not in hints:
+        if key not in hints or get_origin(hints[key]) is ClassVar:
             raise UnknownNameError("setting", f"{where}.{key}", [f"{where}.{h}" for h in hints])
         nested = next((h for h in _options(hints[key]) if is_dataclass(h)), None)
         values[key] = (
@@ -110,7 +158,7 @@ def restored(cls: type[T], data: Mapping[str, Any], where: str = "config") -> T:
             if isinstance(nested, type) and isinstance(value, Mapping)
             else _converted(value, hints[key], f"{where}.{key}")
         )
-    missing = [field.name for field in fields(cast(Any, cls)) if _is_required(field, data)]
+    missing = [one.name for one in fields(cast(Any, cls)) if _is_required(one, data)]
     if missing:
         raise ConfigError(
             "{where} lacks {missing!r}, which every config has", where=where, missing=missing[0]
@@ -118,24 +166,112 @@ def restored(cls: type[T], data: Mapping[str, Any], where: str = "config") -> T:
     return cls(**values)
 
 
-def _is_required(field: Field[Any], data: Mapping[str, Any]) -> bool:
-    has_default = field.default is not MISSING or field.default_factory is not MISSING
-    return not has_default and field.name not in data
+@dataclass(frozen=True)
+class Setting:
+    """One field of a config."""
+
+    name: str
+    value: Any
+    help: str
 
 
-def _replaced(config: Any, tree: Mapping[str, Any], where: str) -> Any:
-    """All changes of one section at once: halfway, its fields need not fit together."""
-    hints = get_type_hints(type(config))
-    values: dict[str, Any] = {}
-    for name, value in tree.items():
-        current = getattr(config, name)
-        path = f"{where}{name}"
-        values[name] = (
-            _replaced(current, value, f"{path}.")
-            if is_dataclass(current) and isinstance(value, Mapping)
-            else _converted(value, hints[name], path)
-        )
-    return replace(config, **values)
+def settings_of(config: Any, prefix: str = "") -> Iterator[Setting]:
+    """All fields of a nested config by their dotted names, with their help."""
+    sentences = _sentences(type(config))
+    for one in fields(config):
+        value = getattr(config, one.name)
+        if is_dataclass(value):
+            yield from settings_of(value, f"{prefix}{one.name}.")
+        else:
+            yield Setting(f"{prefix}{one.name}", value, sentences.get(one.name, ""))
+
+
+def is_place(name: str) -> bool:
+    """Whether a setting says where things are, of a run or of its pretraining."""
+    return name.removeprefix("first.") in _PLACES
+
+
+def _sentences(cls: type) -> dict[str, str]:
+    """The docstring that follows each field in the source, inherited with the field."""
+    found: dict[str, str] = {}
+    for base in reversed(cls.__mro__):
+        if not is_dataclass(base):
+            continue
+        (tree,) = ast.parse(inspect.getsource(base)).body
+        assert isinstance(tree, ast.ClassDef)
+        for line, after in zip(tree.body, tree.body[1:], strict=False):
+            if (
+                isinstance(line, ast.AnnAssign)
+                and isinstance(line.target, ast.Name)
+                and isinstance(after, ast.Expr)
+                and isinstance(after.value, ast.Constant)
+            ):
+                found[line.target.id] = " ".join(str(after.value.value).split())
+    return found
+
+
+def _is_required(one: Field[Any], data: Mapping[str, Any]) -> bool:
+    has_default = one.default is not MISSING or one.default_factory is not MISSING
+    return not has_default and one.name not in data
+
+
+def _is_foreign(cls: type, name: str) -> bool:
+    """Whether a setting belongs to other problems than this one."""
+    return (
+        issubclass(cls, DataConfig)
+        and name not in settings_names(cls)
+        and foreign_default(name) is not MISSING
+    )
+
+
+@dataclass(frozen=True)
+class _Change:
+    """Changes of one config, which error messages refer to as a whole."""
+
+    config: Any
+    source: str
+
+    def replaced(self, config: Any, tree: Mapping[str, Any], where: str = "") -> Any:
+        """All changes of one section at once: halfway, its fields need not fit together."""
+        if isinstance(config, DataConfig) and "problem" in tree:
+            config = config.as_problem(tree["problem"])
+        known = {one.name: one for one in fields(config)}
+        hints = get_type_hints(type(config))
+        values: dict[str, Any] = {}
+        for name, value in tree.items():
+            path = f"{where}{name}"
+            if _is_foreign(type(config), name):
+                self._check_foreign(config, name, value)
+                continue
+            current = getattr(config, name) if name in known else None
+            inside = isinstance(value, Mapping)
+            if name not in known or (
+                inside != is_dataclass(current) and (inside or known[name].default is not None)
+            ):
+                raise self._unknown(path, value)
+            values[name] = (
+                self.replaced(current, value, f"{path}.")
+                if inside
+                else _converted(value, hints[name], path)
+            )
+        return replace(config, **values)
+
+    def _check_foreign(self, config: DataConfig, name: str, value: Any) -> None:
+        """Refuse a setting that the problem does not read: a result would seem to come from it."""
+        if not self.source.endswith(".json") and str(value) != str(foreign_default(name)):
+            raise ConfigError(
+                "data.{name} is not a setting of the problem {problem}, which has {names}",
+                name=name,
+                problem=config.problem,
+                names=", ".join(sorted(settings_names(type(config)) - {"problem"})),
+            )
+
+    def _unknown(self, path: str, value: Any) -> UnknownNameError:
+        while isinstance(value, Mapping):  # the first of the names that were given
+            name, value = next(iter(value.items()))
+            path = f"{path}.{name}"
+        what = f"setting{self.source and f' in {self.source}'}"
+        return UnknownNameError(what, path, keys(self.config))
 
 
 def _flat(data: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:

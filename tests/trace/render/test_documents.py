@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from glassformer.documents import render_text
 from glassformer.trace import diff, trace
-from glassformer.trace.render import latex_text, markdown_text
 from glassformer.trace.render.latex_math import escaped, math_number
 from tests.trace.operator_examples import EXAMPLES
 from tests.trace.render.toys import TOYS, traced
@@ -19,7 +19,7 @@ from tests.trace.render.toys import TOYS, traced
 
 def test_markdown_of_a_cell_has_formula_terms_and_both_precisions() -> None:
     cell = traced("illustrated")["scores"][1, 2]
-    shown = markdown_text(cell)
+    shown = render_text(cell, "md")
     assert "scores[0, 0, 1, 2] = Σₖ projected_queries[0, 1, k]·projected_keys[0, 2, k]" in shown
     assert f"recomputed in float64: {cell.recomputed:.17g}" in shown
     for term in cell.terms:
@@ -29,7 +29,8 @@ def test_markdown_of_a_cell_has_formula_terms_and_both_precisions() -> None:
 def test_markdown_tables_survive_any_token() -> None:
     tokens = ["a|b", "*x*", "</script>", "`c`", "[d](e)", "$f$", "new\nline"]
     t = trace(lambda x: x + 1, torch.ones(7, 1), axis_labels={"x": tokens})
-    table = [line for line in markdown_text(t.steps[0]).splitlines() if line.startswith("|")][:9]
+    lines = render_text(t.steps[0], "md").splitlines()
+    table = [line for line in lines if line.startswith("|")][:9]
     assert len(table) == 9
     assert all(len(re.findall(r"(?<!\\)\|", line)) == 3 for line in table)
     assert "<" not in "".join(table)
@@ -39,8 +40,8 @@ def test_markdown_tables_survive_any_token() -> None:
 def test_long_sums_and_large_matrices_say_what_they_leave_out() -> None:
     t = trace(torch.nn.Linear(64, 40), torch.randn(30, 64))
     for shown, other in (
-        (markdown_text(t.steps[0]), "57 others"),
-        (latex_text(t.steps[0]), r"\underbrace{\cdots}_{\text{56 others}"),
+        (render_text(t.steps[0], "md"), "57 others"),
+        (render_text(t.steps[0], "tex"), r"\underbrace{\cdots}_{\text{56 others}"),
     ):
         assert other in shown
         assert re.search(r"… \d+ more columns", shown)
@@ -50,7 +51,7 @@ def test_long_sums_and_large_matrices_say_what_they_leave_out() -> None:
 def test_a_notebook_shows_steps_and_cells_set_in_tex() -> None:
     step = traced("illustrated")["weights"]
     for thing in (step, step[1, 2]):
-        assert thing._repr_markdown_() == markdown_text(thing, tex=True)
+        assert thing._repr_markdown_() == render_text(thing, "md", tex=True)
         assert "$" in thing._repr_markdown_()
 
 
@@ -86,21 +87,22 @@ def test_latex_numbers() -> None:
 
 def test_latex_of_a_softmax_in_both_languages() -> None:
     cell = traced("illustrated")["weights"][1, 2]
-    english, chinese = latex_text(cell), latex_text(cell, lang="zh")
+    english, chinese = render_text(cell, "tex"), render_text(cell, "tex", lang="zh")
     assert r"\frac{\exp(\mathrm{scaled}_{0,0,1,2} - m)}{Z}" in english
     assert "otherwise" in english and "xeCJK" not in english
     assert "否则" in chinese and r"\usepackage{xeCJK}" in chinese
 
 
 def test_a_fragment_has_no_preamble() -> None:
-    assert "documentclass" not in latex_text(traced("illustrated")["scores"], document=False)
+    step = traced("illustrated")["scores"]
+    assert "documentclass" not in render_text(step, "tex", whole=False)
 
 
 @pytest.mark.parametrize("tex", [False, True])
 def test_every_rule_can_be_written(tex: bool) -> None:
     for function in EXAMPLES.values():
         t = trace(function)
-        assert markdown_text(t, tex=tex) and latex_text(t)
+        assert render_text(t, "md", tex=tex) and render_text(t, "tex")
 
 
 @pytest.mark.slow
@@ -109,11 +111,13 @@ def test_latex_compiles(tmp_path: Path) -> None:
     program = shutil.which("xelatex")
     assert program, "this test needs xelatex: apt-get install texlive-xetex texlive-lang-chinese"
     documents = {
-        f"{toy}-{lang}": latex_text(traced(toy), lang=lang) for toy in TOYS for lang in ("en", "zh")
+        f"{toy}-{lang}": render_text(traced(toy), "tex", lang=lang)
+        for toy in TOYS
+        for lang in ("en", "zh")
     }
     made = [step for function in EXAMPLES.values() for step in trace(function).steps]
     steps = [step for step in made if step.role == "activation"]  # not uninitialised memory
-    documents["rules"] = latex_text(steps, lang="zh")
+    documents["rules"] = render_text(steps, "tex", lang="zh")
     for name, text in documents.items():
         (tmp_path / f"{name}.tex").write_text(text, encoding="utf-8")
         command = [program, "-interaction=nonstopmode", "-halt-on-error", f"{name}.tex"]

@@ -7,14 +7,15 @@ import json
 import re
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
+from glassformer.documents import FORMATS, render
 from glassformer.errors import TraceError, UnknownNameError
 from glassformer.trace import Cell, Step, trace
 from glassformer.trace.expressions import Entry
-from glassformer.trace.render import FORMATS, render
 from glassformer.trace.render.addresses import Addresses, all_steps, flat_place, index_of
 from glassformer.trace.render.colours import Scale, scale_of
 from glassformer.trace.render.files import write_file
@@ -29,10 +30,11 @@ def test_every_format_takes_a_trace_a_step_a_cell_and_a_list(
 ) -> None:
     t = traced("illustrated")
     several: list[Step | Cell] = [t["scores"], t["weights"][0, 0]]
+    options: dict[str, Any] = {"width": 80, "colour": False} if to == "terminal" else {}
     for thing in (t, t["scores"], t["scores"][1, 2], several):
-        made = render(thing, to=to, lang=lang)
+        made = render(thing, to=to, lang=lang, **options)
         assert isinstance(made, bytes if to == "xlsx" else str) and made
-        path = render(thing, to=to, path=tmp_path / "file", lang=lang)
+        path = render(thing, to=to, path=tmp_path / "file", lang=lang, **options)
         content = made.encode() if isinstance(made, str) else made
         assert isinstance(path, Path) and path.read_bytes() == content
 

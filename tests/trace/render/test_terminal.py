@@ -9,9 +9,9 @@ import pytest
 import torch
 from rich.cells import cell_len
 
+from glassformer.documents import render_text
 from glassformer.errors import TraceError, UnknownNameError
 from glassformer.trace import trace
-from glassformer.trace.render import terminal_text
 from tests.trace.operator_examples import EXAMPLES
 from tests.trace.render.toys import TOYS, traced
 
@@ -19,16 +19,17 @@ ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def test_a_heat_map_shows_every_value_under_its_label() -> None:
-    shown = terminal_text(traced("illustrated")["weights"], colour=False, width=80)
-    lines = shown.splitlines()
-    assert lines[0].startswith("weights  attention weights  1×1×3×3  _safe_softmax")
-    assert lines[1].split() == ["我", "am", "</script>"]
-    for line, row in zip(lines[2:], traced("illustrated")["weights"].value[0, 0], strict=True):
+    shown = render_text(traced("illustrated")["weights"], colour=False, width=80)
+    heading, _, facts, _, labels, *lines = shown.splitlines()
+    assert heading.startswith("weights  attention weights ──")
+    assert facts == "1×1×3×3 · `_safe_softmax` · computed"
+    assert labels.split() == ["我", "am", "</script>"]
+    for line, row in zip(lines, traced("illustrated")["weights"].value[0, 0], strict=True):
         assert [float(part) for part in line.split()[1:]] == pytest.approx(row.tolist(), rel=1e-3)
 
 
 def test_columns_are_straight_with_chinese_labels() -> None:
-    head, *rows = terminal_text(traced("illustrated")["scores"], colour=False).splitlines()[1:]
+    head, *rows = render_text(traced("illustrated")["scores"], colour=False).splitlines()[4:]
     ends = [
         [cell_len(line[: m.end()]) for m in re.finditer(r"\S+", line)] for line in (head, *rows)
     ]
@@ -37,30 +38,30 @@ def test_columns_are_straight_with_chinese_labels() -> None:
 
 def test_what_does_not_fit_is_counted() -> None:
     t = trace(lambda x: x * 2, torch.randn(40, 512))
-    shown = terminal_text(t.steps[0], colour=False, width=70)
-    columns = len(shown.splitlines()[1].split("…")[0].split())
+    shown = render_text(t.steps[0], colour=False, width=70)
+    columns = len(shown.splitlines()[4].split())
     assert f"… {512 - columns} more columns" in shown
     assert "… 8 more rows" in shown
     assert max(map(cell_len, shown.splitlines())) <= 70
-    chinese = terminal_text(t.steps[0], colour=False, width=70, lang="zh")
+    chinese = render_text(t.steps[0], colour=False, width=70, lang="zh")
     assert f"还有 {512 - columns} 列" in chinese and "还有 8 行" in chinese
 
 
 def test_infinities_and_nan_are_marked() -> None:
     t = trace(lambda x: x.log(), torch.tensor([[0.0, -1.0, 1.0, math.inf]]))
-    plain = terminal_text(t.steps[0], colour=False, width=80)
-    assert plain.splitlines()[2].split() == ["0", "-∞", "NaN", "0", "∞"]
-    coloured = terminal_text(t.steps[0], colour=True, width=80)
+    plain = render_text(t.steps[0], colour=False, width=80)
+    assert plain.splitlines()[5].split() == ["0", "-∞", "NaN", "0", "∞"]
+    coloured = render_text(t.steps[0], colour=True, width=80)
     assert re.search(r"\x1b\[[0-9;]*45m +NaN", coloured), "NaN stands out"
 
 
 def test_colours_diverge_about_zero_and_probabilities_do_not() -> None:
     t = trace(lambda x: (x * 1, x.softmax(-1)), torch.tensor([[-2.0, 0.0, 2.0]]))
-    signed = re.findall(r"48;2;(\d+);(\d+);(\d+)m", terminal_text(t.steps[0], colour=True))
+    signed = re.findall(r"48;2;(\d+);(\d+);(\d+)m", render_text(t.steps[0], colour=True))
     low, zero, high = (tuple(map(int, colour)) for colour in signed)
     assert low[2] > low[0] and high[0] > high[2], "blue below, orange above"
     assert min(zero) > 240, "zero is white"
-    shares = re.findall(r"48;2;(\d+);(\d+);(\d+)m", terminal_text(t.steps[1], colour=True))
+    shares = re.findall(r"48;2;(\d+);(\d+);(\d+)m", render_text(t.steps[1], colour=True))
     light = [sum(map(int, colour)) for colour in shares]
     assert light == sorted(light)
 
@@ -68,7 +69,7 @@ def test_colours_diverge_about_zero_and_probabilities_do_not() -> None:
 def test_no_color_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("NO_COLOR", "1")
-    assert "48;2" not in terminal_text(traced("illustrated")["scores"], width=80)
+    assert "48;2" not in render_text(traced("illustrated")["scores"], width=80)
 
 
 @pytest.mark.parametrize("length", [3, 64, 512])
@@ -76,7 +77,7 @@ def test_the_card_of_a_dot_product(length: int) -> None:
     torch.manual_seed(0)
     t = trace(lambda a, b: a @ b, torch.randn(2, length), torch.randn(length, 2))
     cell = t.steps[0][1, 0]
-    shown = terminal_text(cell, colour=False, width=100)
+    shown = render_text(cell, colour=False, width=100)
     assert "Σₖ a[1, k]·b[k, 0]" in shown
     assert f"{cell.recomputed:.17g}" in shown
     if length == 3:
@@ -94,21 +95,21 @@ def test_the_card_of_a_dot_product(length: int) -> None:
 
 
 def test_a_card_names_the_source_line_without_the_machine() -> None:
-    shown = terminal_text(traced("illustrated")["scores"][0, 0], colour=False, width=100)
+    shown = render_text(traced("illustrated")["scores"][0, 0], colour=False, width=100)
     assert re.search(r" glassformer/nn/attention/functions\.py:\d+ ", shown)
     assert "scores = queries @ " in shown
 
 
 def test_markup_in_labels_stays_text() -> None:
     t = trace(lambda x: x + 1, torch.ones(2, 2), axis_labels={"x": ["[bold]a", "[/]"]})
-    shown = terminal_text(t.steps[0], colour=False)
+    shown = render_text(t.steps[0], colour=False)
     assert "[bold]a" in shown and "[/]" in shown
 
 
 @pytest.mark.parametrize("lang", ["en", "zh"])
 def test_the_tree_lists_every_step(lang: str) -> None:
     for toy in TOYS:
-        shown = terminal_text(traced(toy), colour=False, lang=lang, width=120)
+        shown = render_text(traced(toy), colour=False, lang=lang, width=120)
         for step in traced(toy).steps:
             assert step.name.rpartition(".")[2] in shown
 
@@ -116,21 +117,21 @@ def test_the_tree_lists_every_step(lang: str) -> None:
 def test_every_rule_has_a_card() -> None:
     for function in EXAMPLES.values():
         step = trace(function).steps[-1]
-        shown = terminal_text(step[(0,) * len(step.shape)], colour=False, width=100)
+        shown = render_text(step[(0,) * len(step.shape)], colour=False, width=100)
         assert step.name in shown
 
 
 def test_bad_requests_say_what_is_wrong() -> None:
     step = traced("decoder")["decoder.blocks.0.attention.weights"]
     with pytest.raises(TraceError, match=r"no slice at \(5,\): its shape is \(1, 2, 5, 5\)"):
-        terminal_text(step, at=(5,))
+        render_text(step, at=(5,))
     with pytest.raises(UnknownNameError, match="unknown language 'de'"):
-        terminal_text(step, lang="de")
+        render_text(step, lang="de")
 
 
 def test_a_slice_can_be_chosen() -> None:
     step = traced("decoder")["decoder.blocks.0.attention.weights"]
-    shown = terminal_text(step, at=(1,), colour=False, width=100)
+    shown = render_text(step, at=(1,), colour=False, width=100)
     assert "slice [0, 1] of 2" in shown
     last = [float(part) for part in shown.splitlines()[-1].split()[1:]]
     assert last == pytest.approx(step.value[0, 1, -1].tolist(), rel=1e-3)

@@ -1,7 +1,7 @@
 /** Which heads a trace has, and where their weights are. */
 
 import type { AttentionInfo, TraceInfo } from '../lib/api';
-import * as api from '../lib/api';
+import { source } from '../lib/source';
 import { store } from '../matrix/store';
 import { tileShape, type MatrixPlace } from '../matrix/tiles';
 import type { Weights } from './weights';
@@ -77,6 +77,6 @@ export async function load(trace: TraceInfo, head: Head, batch: number): Promise
     const { values } = await store.load(place, 0, 0, rows, columns);
     return { values, rows, columns };
   }
-  const { data } = await api.values(trace.id, { step: place.step, lead: [...place.lead] });
+  const { data } = await source.values(trace.id, { step: place.step, lead: [...place.lead] });
   return { values: data, rows, columns };
 }

@@ -4,6 +4,7 @@ import { editing } from '../edit/editing.svelte';
 import { toNumber, type CardInfo, type CellRef } from '../lib/api';
 import { isFree } from '../lib/keys';
 import type { Session } from '../lib/session.svelte';
+import { source } from '../lib/source';
 
 /** `[` to the largest precedent, `]` to the first dependent, F2 to edit. */
 export function cardKey(event: KeyboardEvent, session: Session, card: CardInfo): void {
@@ -21,7 +22,7 @@ function actionFor(key: string, session: Session, card: CardInfo): (() => void) 
     case ']':
       return goTo(session, session.dependents?.[0]?.cells[0]);
     case 'F2':
-      return () => void editing.start(session, card.cell);
+      return source.can.edit ? () => void editing.start(session, card.cell) : null;
     default:
       return null;
   }

@@ -4,7 +4,7 @@
  * One for the page, so that settings stay when another view is looked at.
  */
 
-import * as api from '../lib/api';
+import { describe, source } from '../lib/source';
 import type { DecodeAnswer, DecodeRequest, TraceInfo } from '../lib/api';
 import { wayTo, type Spot } from './ledger';
 
@@ -108,7 +108,7 @@ export class Decoding {
     const settings = this.settings;
     this.running = controller;
     try {
-      const answer = await api.decode(this.request(this.model), controller.signal);
+      const answer = await source.decode(this.request(this.model), controller.signal);
       if (controller.signal.aborted) return;
       this.answer = answer;
       this.made = settings;
@@ -116,7 +116,7 @@ export class Decoding {
       this.goTo(this.spot.step);
     } catch (error) {
       if (controller.signal.aborted) return;
-      this.problem = api.describe(error);
+      this.problem = describe(error);
       this.answer = null;
     } finally {
       if (this.running === controller) this.stop();

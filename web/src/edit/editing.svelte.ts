@@ -1,6 +1,6 @@
 /** Which cell is being edited: one at a time, wherever on the page the edit was begun. */
 
-import * as api from '../lib/api';
+import { describe, source } from '../lib/source';
 import type { CardInfo } from '../lib/api';
 import type { Place, Session } from '../lib/session.svelte';
 
@@ -15,10 +15,10 @@ class Editing {
     if (trace === null) return;
     const start = ++this.starts;
     try {
-      const card = await api.card(trace.id, place, operand);
+      const card = await source.card(trace.id, place, operand);
       if (start === this.starts) this.card = card;
     } catch (error) {
-      if (start === this.starts) session.problem = api.describe(error);
+      if (start === this.starts) session.problem = describe(error);
     }
   }
 

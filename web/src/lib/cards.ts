@@ -1,8 +1,8 @@
 /** Cards, asked for ahead where one is about to be wanted: a button goes down before it comes up. */
 
-import * as api from './api';
+import { source } from './source';
 import type { CardInfo } from './api';
-import type { Place } from './carrying';
+import type { Place } from './place';
 import { setting } from './setting.svelte';
 
 export class Cards {
@@ -10,7 +10,7 @@ export class Cards {
 
   /** The newest alone is kept. */
   askAhead(trace: string, place: Place, operand: number | null): void {
-    const ahead = { key: keyOf(trace, place, operand), card: api.card(trace, place, operand) };
+    const ahead = { key: keyOf(trace, place, operand), card: source.card(trace, place, operand) };
     this.ahead = ahead;
     ahead.card.catch(() => {
       if (this.ahead === ahead) this.ahead = null; // whoever wants it asks again
@@ -22,7 +22,7 @@ export class Cards {
     const { ahead } = this;
     this.ahead = null;
     if (ahead?.key === keyOf(trace, place, operand)) return ahead.card;
-    return api.card(trace, place, operand, signal);
+    return source.card(trace, place, operand, signal);
   }
 }
 

@@ -15,13 +15,13 @@
 import type { EditInput, Language } from './api';
 import type { View } from './session.svelte';
 
-export type TraceSource =
+export type TraceOrigin =
   | { kind: 'run'; model: string; text: string; target: string | null; edits: EditInput[] }
   | { kind: 'id'; id: string };
 
 export interface Link {
   view: View;
-  source: TraceSource | null;
+  origin: TraceOrigin | null;
   /** The name of the selected step. */
   step: string | null;
   lead: number[];
@@ -42,7 +42,7 @@ export function parseLink(hash: string): Link {
   const language = values.get('lang');
   const link: Link = {
     view: 'start',
-    source: null,
+    origin: null,
     step: values.get('step'),
     lead: numbers(values.get('lead')) ?? [],
     cell: numbers(values.get('cell')),
@@ -63,27 +63,27 @@ export function parseLink(hash: string): Link {
   const walk =
     view === 'walk' ? { lesson: 'run', step: toStep(values.get('at') ?? undefined) } : null;
   if (first === 'trace' && second !== undefined) {
-    return { ...link, view, walk, source: { kind: 'id', id: second } };
+    return { ...link, view, walk, origin: { kind: 'id', id: second } };
   }
   const text = values.get('text');
   if (text === null || text === '') return link;
   const edits = parseEdits(values.get('edits') ?? '');
   const target = values.get('target');
-  return { ...link, view, walk, source: { kind: 'run', model: first, text, target, edits } };
+  return { ...link, view, walk, origin: { kind: 'run', model: first, text, target, edits } };
 }
 
 export function formatLink(link: Link): string {
   const values = new URLSearchParams();
-  const { source } = link;
+  const { origin } = link;
   let path = '';
   if (link.view === 'walk' && link.walk?.lesson !== 'run') {
     path = 'lesson';
     if (link.walk !== null)
       path += `/${encodeURIComponent(link.walk.lesson)}/${link.walk.step + 1}`;
-  } else if (link.view === 'training' || (link.view === 'decoding' && source === null)) {
+  } else if (link.view === 'training' || (link.view === 'decoding' && origin === null)) {
     path = link.view;
-  } else if (link.view !== 'start' && source !== null) {
-    path = addSource(source, values);
+  } else if (link.view !== 'start' && origin !== null) {
+    path = addOrigin(origin, values);
     if (link.step !== null) values.set('step', link.step);
     if (link.lead.some((place) => place !== 0)) values.set('lead', link.lead.join(','));
     if (link.cell !== null) values.set('cell', link.cell.join(','));
@@ -96,12 +96,12 @@ export function formatLink(link: Link): string {
   return `#/${path}${search === '' ? '' : `?${search}`}`;
 }
 
-function addSource(source: TraceSource, values: URLSearchParams): string {
-  if (source.kind === 'id') return `trace/${encodeURIComponent(source.id)}`;
-  values.set('text', source.text);
-  if (source.target !== null) values.set('target', source.target);
-  if (source.edits.length > 0) values.set('edits', formatEdits(source.edits));
-  return encodeURIComponent(source.model);
+function addOrigin(origin: TraceOrigin, values: URLSearchParams): string {
+  if (origin.kind === 'id') return `trace/${encodeURIComponent(origin.id)}`;
+  values.set('text', origin.text);
+  if (origin.target !== null) values.set('target', origin.target);
+  if (origin.edits.length > 0) values.set('edits', formatEdits(origin.edits));
+  return encodeURIComponent(origin.model);
 }
 
 function formatEdits(edits: EditInput[]): string {

@@ -3,7 +3,7 @@
  * room for newer ones, and a server that was started anew has none.
  */
 
-import * as api from './api';
+import { source } from './source';
 import type { EditInput, TraceInfo } from './api';
 
 /** Enough to make a trace again. */
@@ -16,6 +16,7 @@ interface Origin {
 
 export class Origins {
   private readonly known = new Map<string, Origin>();
+  private readonly revivals = new Map<string, Promise<string | null>>();
 
   constructor(
     /** Whether there is a model of this name that reads text. */
@@ -51,11 +52,11 @@ export class Origins {
     onrefused?: (error: unknown) => void,
   ): Promise<TraceInfo> {
     const { model, text, target, edits } = origin;
-    let trace = await api.createTrace({ model, text, target }, signal);
+    let trace = await source.createTrace({ model, text, target }, signal);
     this.known.set(trace.root, { ...origin, edits: [] });
     for (const { step, index, value } of edits) {
       try {
-        trace = this.remember(await api.edit(trace.id, [{ step, index, value }], signal));
+        trace = this.remember(await source.edit(trace.id, [{ step, index, value }], signal));
       } catch (error) {
         if (onrefused === undefined || signal?.aborted) throw error;
         onrefused(error);
@@ -66,10 +67,25 @@ export class Origins {
   }
 
   /** Make a trace again that the server no longer has; null where nothing says how. */
-  async again(id: string): Promise<TraceInfo | null> {
+  private async again(id: string): Promise<TraceInfo | null> {
     const origin = this.known.get(id);
     if (origin !== undefined) return this.make(origin);
     const other = await this.findOther(id);
-    return other === null ? null : api.trace(other);
+    return other === null ? null : source.trace(other);
+  }
+
+  /** The id of what takes the place of a dropped trace; several who miss it wait for one. */
+  revive(id: string, onrevived: (trace: TraceInfo) => void): Promise<string | null> {
+    let revival = this.revivals.get(id);
+    if (revival === undefined) {
+      revival = this.again(id).then((trace) => {
+        if (trace !== null) onrevived(trace);
+        return trace?.id ?? null;
+      });
+      this.revivals.set(id, revival);
+      const forget = () => this.revivals.delete(id);
+      revival.then(forget, forget);
+    }
+    return revival;
   }
 }

@@ -6,9 +6,10 @@
  */
 
 import type { TraceInfo } from './api';
-import { formatLink, parseLink, type Link, type TraceSource } from './link';
+import { formatLink, parseLink, type Link, type TraceOrigin } from './link';
 import type { Session } from './session.svelte';
 import { setting } from './setting.svelte';
+import { source } from './source';
 
 /** Start following; to be called once, while the page is being set up. */
 export function followRoute(session: Session): void {
@@ -22,7 +23,7 @@ export function followRoute(session: Session): void {
     const visit = ++visits;
     goingThere = true;
     session.cancel(); // whatever the visit before is waiting for
-    const isThere = await show(session, parseLink(location.hash), () => visit === visits);
+    const isThere = await show(session, linkHere(), () => visit === visits);
     if (visit !== visits) return;
     goingThere = false;
     if (isThere) write(true);
@@ -58,8 +59,15 @@ export function followRoute(session: Session): void {
     return () => removeEventListener('popstate', onpop);
   });
 
-  session.view = parseLink(location.hash).view; // a link shows its own screen while it loads
+  session.view = linkHere().view; // a link shows its own screen while it loads
   void session.loadModels().then(go);
+}
+
+/** What the address says; a saved page has no start, and shows its trace there. */
+function linkHere(): Link {
+  const link = parseLink(location.hash);
+  if (source.saved === null || link.origin !== null) return link;
+  return { ...link, view: 'map', origin: { kind: 'id', id: source.saved.trace } };
 }
 
 /** The link to what the page shows now. */
@@ -68,7 +76,7 @@ export function linkOf(session: Session): Link {
   const isElsewhere = trace !== null && cell !== null && cell.step !== step;
   return {
     view: session.view,
-    source: trace === null ? null : sourceOf(session, trace),
+    origin: trace === null ? null : originOf(session, trace),
     step: trace === null || step === null ? null : trace.steps[step]!.name,
     lead: session.lead,
     cell: cell?.index ?? null,
@@ -83,7 +91,7 @@ export function addressOf(session: Session): string {
   return new URL(formatLink(linkOf(session)), location.href).href;
 }
 
-function sourceOf(session: Session, trace: TraceInfo): TraceSource {
+function originOf(session: Session, trace: TraceInfo): TraceOrigin {
   if (!session.canRun(trace.model)) return { kind: 'id', id: trace.id };
   const edits = trace.edits.map(({ step, index, value }) => ({ step, index, value }));
   const target = session.targetOf(trace);
@@ -92,9 +100,9 @@ function sourceOf(session: Session, trace: TraceInfo): TraceSource {
 
 /** What makes a state another place to come back to. */
 function placeOf(link: Link): string {
-  const { source } = link;
+  const { origin } = link;
   const trace =
-    source === null ? '' : source.kind === 'id' ? source.id : source.model + source.text;
+    origin === null ? '' : origin.kind === 'id' ? origin.id : origin.model + origin.text;
   return JSON.stringify([link.view, trace, link.step, link.cell, link.of, link.walk]);
 }
 
@@ -107,12 +115,16 @@ async function show(session: Session, link: Link, isWanted: () => boolean): Prom
     setting.setLanguage(link.language);
   }
   session.walk = link.walk;
-  if (link.source === null) {
+  if (link.origin === null) {
     session.view = link.view;
     return true;
   }
-  const isOpen = await openSource(session, link, link.source);
+  const isOpen = await openOrigin(session, link, link.origin);
   if (!isWanted()) return false;
+  if (!isOpen && source.saved !== null) {
+    await showSaved(session, source.saved.trace);
+    return false;
+  }
   if (!isOpen) {
     // Nothing to show, unless the reader has run something else meanwhile.
     if (session.trace === null && session.busy === null) session.view = 'start';
@@ -122,23 +134,30 @@ async function show(session: Session, link: Link, isWanted: () => boolean): Prom
   return session.problem === null;
 }
 
+/** A saved page shows its trace, whatever the link named that is not in it. */
+async function showSaved(session: Session, id: string): Promise<void> {
+  const { problem } = session;
+  await session.open(id);
+  session.problem = problem;
+}
+
 /** Open what a link says at the step and the cell that it names, or go there in the open trace. */
-async function openSource(session: Session, link: Link, source: TraceSource): Promise<boolean> {
+async function openOrigin(session: Session, link: Link, origin: TraceOrigin): Promise<boolean> {
   const { trace } = session;
-  if (trace !== null && isSource(session, trace, source)) {
+  if (trace !== null && isFrom(session, trace, origin)) {
     await session.goTo(link);
     return true;
   }
-  if (source.kind === 'id') return session.open(source.id, link.view, link);
-  const { model, text, target, edits } = source;
+  if (origin.kind === 'id') return session.open(origin.id, link.view, link);
+  const { model, text, target, edits } = origin;
   return session.run(model, text, target, edits, link.view, link);
 }
 
-function isSource(session: Session, trace: TraceInfo, source: TraceSource): boolean {
-  if (source.kind === 'id') return trace.id === source.id;
-  return isSame(sourceOf(session, trace), source);
+function isFrom(session: Session, trace: TraceInfo, origin: TraceOrigin): boolean {
+  if (origin.kind === 'id') return trace.id === origin.id;
+  return isSame(originOf(session, trace), origin);
 }
 
-function isSame(one: TraceSource, other: TraceSource): boolean {
+function isSame(one: TraceOrigin, other: TraceOrigin): boolean {
   return JSON.stringify(one) === JSON.stringify(other);
 }

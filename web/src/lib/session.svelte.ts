@@ -7,11 +7,20 @@
  * soon as it is there: the equation around its cell follows, and the address with it.
  */
 
-import * as api from './api';
-import type { CardInfo, DependentInfo, EditInput, Equation, ModelInfo, TraceInfo } from './api';
+import {
+  type CardInfo,
+  type DependentInfo,
+  type EditInput,
+  type Equation,
+  type ModelInfo,
+  type TraceInfo,
+} from './api';
 import { Cards } from './cards';
-import { carryPlace, isSamePlace, type Place } from './carrying';
-import { Doing } from './doing.svelte';
+import { Edits } from './edits';
+import { painted } from './frames';
+import { Origins } from './origins';
+import { isSamePlace, type Place } from './place';
+import { Requests } from './requests.svelte';
 import {
   cellOf,
   findStep,
@@ -23,18 +32,17 @@ import {
   type Carded,
   type Shown,
   type Spot,
-} from './looking';
-import { Origins } from './origins';
-import { painted } from './painting';
+} from './screen';
+import { describe, source } from './source';
 
 export type View = 'start' | 'map' | 'attention' | 'decoding' | 'walk' | 'training';
 
 export type { Place };
 
-/** What an answer of the server changes on the screen, all at once. */
-type Next = Partial<{ trace: TraceInfo; view: View; showsBefore: boolean } & Shown & Carded>;
+/** What an answer changes on the screen, all at once. */
+export type Next = Partial<{ trace: TraceInfo; view: View; showsBefore: boolean } & Shown & Carded>;
 
-export class Session extends Doing<Next> {
+export class Session extends Requests<Next> {
   models = $state.raw<ModelInfo[]>([]);
   /** Those that a text can be given to: not modules of the user's. */
   readers = $derived(this.models.filter(({ task }) => task !== 'module'));
@@ -54,6 +62,8 @@ export class Session extends Doing<Next> {
   trail = $state.raw<Place[]>([]);
   /** What was made from the selected cell, step by step; null until `findDependents`. */
   dependents = $state.raw<DependentInfo[] | null>(null);
+  /** Why they could not be found, in the place of the list. */
+  dependentsProblem = $state<string | null>(null);
   /** Whether the matrices show the numbers before the edits. */
   showsBefore = $state(false);
 
@@ -66,20 +76,26 @@ export class Session extends Doing<Next> {
   /** Where the newest selection leads, until it is on the screen. */
   private heading: { step: number; lead: number[] } | null = null;
   private readonly origins: Origins;
-  private readonly revivals = new Map<string, Promise<string | null>>();
+  /** Numbers set to others, and back. */
+  readonly edits: Edits;
 
   /** `findOther`: what takes the place of a lesson's trace that the server no longer has. */
   constructor(findOther: (id: string) => Promise<string | null> = () => Promise.resolve(null)) {
     super();
     this.origins = new Origins((model) => this.canRun(model), findOther);
-    api.onDropped((id) => this.revive(id));
+    this.edits = new Edits(this, this.origins);
+    source.onDropped((id) =>
+      this.origins.revive(id, (trace) => {
+        if (this.trace?.id === id) this.trace = trace;
+      }),
+    );
   }
 
   /** The models come last: once they can be run, nothing of the start is on its way any more. */
   async loadModels(): Promise<void> {
     await this.attempt(new AbortController(), async (signal) => {
-      const watched = api.watch(0).catch(() => null);
-      const models = await api.models(signal);
+      const watched = source.watch(0).catch(() => null);
+      const models = await source.models(signal);
       this.isWatching = (await watched) !== null;
       this.models = models;
       return {};
@@ -99,7 +115,7 @@ export class Session extends Doing<Next> {
       const origin = { model, text, target, edits };
       let problem: string | null = null;
       const trace = await this.origins.make(origin, signal, (error) => {
-        problem = api.describe(error);
+        problem = describe(error);
       });
       const next = { view, ...(await opened(trace, spot, signal)) };
       if (!signal.aborted) this.problem = problem; // of an edit: the run is good without it
@@ -110,7 +126,7 @@ export class Session extends Doing<Next> {
   /** Open a trace that the server already has: of a lesson, of `glassformer.explore`. */
   async open(id: string, view: View = 'map', spot: Spot | null = null): Promise<boolean> {
     return this.change('loading', async (signal) => {
-      const trace = this.origins.remember(await api.trace(id, signal));
+      const trace = this.origins.remember(await source.trace(id, signal));
       return { view, ...(await opened(trace, spot, signal)) };
     });
   }
@@ -160,12 +176,15 @@ export class Session extends Doing<Next> {
   async findDependents(): Promise<void> {
     const { trace, cell } = this;
     if (trace === null || cell === null) return;
+    this.dependentsProblem = null;
     await painted(); // the card first: nobody has read it to its end yet
     if (this.cell !== cell) return;
-    await this.attempt(new AbortController(), async (signal) => {
-      const dependents = await api.dependents(trace.id, cell, signal);
-      return this.cell === cell ? { dependents } : {};
-    });
+    try {
+      const dependents = await source.dependents(trace.id, cell);
+      if (this.cell === cell) this.dependents = dependents;
+    } catch (error) {
+      if (this.cell === cell) this.dependentsProblem = describe(error);
+    }
   }
 
   /** Ask for the card once more: its words are those of the page's language. */
@@ -173,7 +192,7 @@ export class Session extends Doing<Next> {
     const { trace, cell } = this;
     if (trace === null || cell === null) return;
     await this.attempt(new AbortController(), async (signal) => {
-      const card = await api.card(trace.id, cell, null, signal);
+      const card = await source.card(trace.id, cell, null, signal);
       return this.cell === cell && this.trace === trace ? { card } : {};
     });
   }
@@ -181,55 +200,6 @@ export class Session extends Doing<Next> {
   closeCard(): void {
     if (this.presenting !== null) this.stopLooking(this.presenting); // nobody waits for one now
     Object.assign(this, NO_CARD);
-  }
-
-  /** Set one number; everything downstream is computed anew, on the server. */
-  async edit(place: Place, value: number): Promise<boolean> {
-    const trace = this.trace;
-    if (trace === null) return false;
-    const name = trace.steps[place.step]!.name;
-    const edits = [{ step: name, index: place.index, value: api.fromNumber(value) }];
-    return this.change('editing', async (signal) =>
-      this.carried(this.origins.remember(await api.edit(trace.id, edits, signal)), signal),
-    );
-  }
-
-  /** Back to the trace before the last edit. */
-  async undo(): Promise<void> {
-    const parent = this.trace?.parent;
-    if (parent) await this.replaceBy(parent);
-  }
-
-  /** Back to the trace before any edit. */
-  async reset(): Promise<void> {
-    const trace = this.trace;
-    if (trace !== null && trace.root !== trace.id) await this.replaceBy(trace.root);
-  }
-
-  private async replaceBy(id: string): Promise<void> {
-    await this.change('loading', async (signal) =>
-      this.carried(this.origins.remember(await api.trace(id, signal)), signal),
-    );
-  }
-
-  /** Another version of the same run: step, cell and trail stay, by name, where it has them. */
-  private async carried(trace: TraceInfo, signal: AbortSignal): Promise<Next> {
-    const { step, lead, cell, trail } = this;
-    const carry = (place: Place) => carryPlace(place, this.trace, trace);
-    const kept = cell === null ? null : carry(cell);
-    const name = step === null ? null : this.trace?.steps[step]?.name;
-    const there = trace.steps.find((one) => one.name === name)?.number ?? trace.first;
-    const [shown, card] = await Promise.all([
-      look(trace, there, lead, signal),
-      kept === null ? null : api.card(trace.id, kept, null, signal),
-    ]);
-    // The reader went on or closed the card meanwhile: what was fetched is not what is looked at.
-    if (this.step !== step || this.lead !== lead || this.cell !== cell) {
-      return this.carried(trace, signal);
-    }
-    const way = trail.map(carry).filter((place) => place !== null);
-    const part = card === null ? NO_CARD : { cell: kept, card, dependents: null, trail: way };
-    return { trace, showsBefore: false, ...shown, ...part };
   }
 
   private async present(place: Place, operand: number | null, trail: Place[]): Promise<void> {
@@ -279,20 +249,5 @@ export class Session extends Doing<Next> {
   /** The target that a run was asked for; null where the model produced it. */
   targetOf(trace: TraceInfo): string | null {
     return this.origins.targetOf(trace);
-  }
-
-  /** The server no longer has a trace: make it again, and go on as if nothing was. */
-  private revive(id: string): Promise<string | null> {
-    let revival = this.revivals.get(id);
-    if (revival === undefined) {
-      revival = this.origins.again(id).then((trace) => {
-        if (trace !== null && this.trace?.id === id) this.trace = trace;
-        return trace?.id ?? null;
-      });
-      this.revivals.set(id, revival);
-      const forget = () => this.revivals.delete(id);
-      revival.then(forget, forget);
-    }
-    return revival;
   }
 }

@@ -5,7 +5,9 @@ import type { Language } from './api';
 export type Theme = 'auto' | 'light' | 'dark';
 
 class Setting {
-  language = $state<Language>(remembered('language', ['en', 'zh']) ?? preferredLanguage());
+  language = $state<Language>(
+    savedLanguage() ?? remembered('language', ['en', 'zh']) ?? preferredLanguage(),
+  );
   theme = $state<Theme>(remembered('theme', ['auto', 'light', 'dark']) ?? 'auto');
 
   setLanguage(language: Language): void {
@@ -20,6 +22,12 @@ class Setting {
 }
 
 export const setting = new Setting();
+
+/** The language that a page was saved in. */
+function savedLanguage(): Language | null {
+  const saved = document.documentElement.dataset['language'];
+  return saved === 'en' || saved === 'zh' ? saved : null;
+}
 
 function preferredLanguage(): Language {
   return navigator.language.toLowerCase().startsWith('zh') ? 'zh' : 'en';

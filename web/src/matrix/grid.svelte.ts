@@ -5,7 +5,7 @@
  */
 
 import type { ScaleInfo } from '../lib/api';
-import { describe } from '../lib/api';
+import { describe } from '../lib/source';
 import { areUpright, columnHeaderHeight, exactWidth, rowHeaderWidth } from './headers';
 import { EXACT, formatNumber, SHORT } from './numbers';
 import { store } from './store';

@@ -1,6 +1,6 @@
 /** The training run that the server watches, asked for again and again while it goes on. */
 
-import * as api from '../lib/api';
+import { describe, source } from '../lib/source';
 import type { WatchInfo } from '../lib/api';
 import type { Metric } from './metrics';
 
@@ -29,10 +29,10 @@ export class Watching {
 
   private async ask(): Promise<void> {
     try {
-      this.take(await api.watch(this.next));
+      this.take(await source.watch(this.next));
       this.problem = null;
     } catch (error) {
-      this.problem = api.describe(error);
+      this.problem = describe(error);
     }
     const isOver = this.isNone || (this.info !== null && this.info.state !== 'running');
     if (this.isOn && !isOver) this.timer = setTimeout(() => void this.ask(), EVERY);

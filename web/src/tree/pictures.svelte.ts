@@ -1,6 +1,6 @@
 /** The small pictures of steps, fetched in batches when their rows come into view. */
 
-import * as api from '../lib/api';
+import { source } from '../lib/source';
 import type { Thumbnail } from '../lib/api';
 
 const BATCH = 64;
@@ -31,7 +31,7 @@ export class Pictures {
     for (let start = 0; start < steps.length; start += BATCH) {
       const batch = steps.slice(start, start + BATCH);
       try {
-        for (const one of await api.thumbnails(this.trace, batch)) this.found[one.step] = one;
+        for (const one of await source.thumbnails(this.trace, batch)) this.found[one.step] = one;
       } catch {
         batch.forEach((step) => this.asked.delete(step)); // the next look asks again
       }

@@ -46,8 +46,11 @@ export function rowsOf(trace: TraceInfo, folding: Folding): Row[] {
 /** Steps whose name, symbol or operator holds the text; parameters and bookkeeping too. */
 export function searchRows(trace: TraceInfo, text: string): Row[] {
   const wanted = text.trim().toLowerCase();
-  const found = trace.steps.filter(({ name, symbol, op }) =>
-    [name, symbol ?? '', op].some((one) => one.toLowerCase().includes(wanted)),
+  const listed = new Set(stepsWithin(trace.tree)); // a saved page may hold only some of the steps
+  const found = trace.steps.filter(
+    ({ number, name, symbol, op }) =>
+      listed.has(number) &&
+      [name, symbol ?? '', op].some((one) => one.toLowerCase().includes(wanted)),
   );
   return found.map((step, at) => ({
     kind: 'step',

@@ -1,6 +1,6 @@
 /** The lessons of the catalogue and the one that is open, in the page's language. */
 
-import * as api from '../lib/api';
+import { describe, source } from '../lib/source';
 import type { Language, LessonInfo, LessonSummary } from '../lib/api';
 
 /** What stands for a lesson's name in the walk over the open trace itself. */
@@ -22,12 +22,12 @@ class Lessons {
     this.listed = language;
     this.problem = null;
     try {
-      const all = await api.lessons(language);
+      const all = await source.lessons(language);
       if (this.listed === language) this.all = all; // not the other language's, come late
     } catch (error) {
       if (this.listed !== language) return;
       this.listed = null;
-      this.problem = api.describe(error);
+      this.problem = describe(error);
     }
   }
 
@@ -46,11 +46,11 @@ class Lessons {
     this.running = controller;
     this.problem = null;
     try {
-      const lesson = await api.lesson(name, language, controller.signal);
+      const lesson = await source.lesson(name, language, controller.signal);
       this.made.set(key, lesson);
       if (!controller.signal.aborted) this.current = lesson;
     } catch (error) {
-      if (!controller.signal.aborted) this.problem = api.describe(error);
+      if (!controller.signal.aborted) this.problem = describe(error);
     }
   }
 
@@ -58,7 +58,7 @@ class Lessons {
   async revive(id: string): Promise<string | null> {
     for (const [key, old] of this.made) {
       if (!tracesOf(old).includes(id)) continue;
-      const lesson = await api.lesson(old.name, old.language);
+      const lesson = await source.lesson(old.name, old.language);
       const traces = tracesOf(lesson);
       for (const [place, before] of tracesOf(old).entries()) {
         const after = traces[place];

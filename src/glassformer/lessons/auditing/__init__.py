@@ -5,15 +5,22 @@
     result.counts, result.ok, result["position"].verdict
     result["position"].right, result["position"].slip("zh")
 
-In reading order: `compare` (what "right to the printed digits" means), `recompute` (from print and
-end to end), `slips/` (the catalogue), `search` (which slip it was), `diagnosis` and `rounding`
-(what else can be said), `run` (the verdicts), `results` (what is handed back).
+In reading order: `verdicts` (what "right to the printed digits" means, and what is handed back),
+`recomputation` (from print and end to end), `slip` and the slips of `slip_catalogue`, `search`
+(which slip it was), `possibility` and `quotation` (what else can be said), `judgement`.
 """
 
-from glassformer.lessons.auditing.results import VERDICTS, Audit, StepResult, Verdict
-from glassformer.lessons.auditing.run import audit
-from glassformer.lessons.auditing.search import Committed, Explanation
-from glassformer.lessons.auditing.slips import CATALOGUE, Change, Scene, Slip, anywhere
+from glassformer.lessons.auditing.judgement import audit
+from glassformer.lessons.auditing.slip import Change, Scene, Slip, anywhere
+from glassformer.lessons.auditing.slip_catalogue import CATALOGUE
+from glassformer.lessons.auditing.verdicts import (
+    VERDICTS,
+    Audit,
+    Committed,
+    Explanation,
+    StepResult,
+    Verdict,
+)
 
 __all__ = [
     "CATALOGUE",

@@ -18,13 +18,13 @@ from fractions import Fraction
 import numpy as np
 
 from glassformer.language import words
-from glassformer.lessons.auditing.compare import Cells
-from glassformer.lessons.auditing.recompute import FromPrint
-from glassformer.lessons.auditing.search import Committed, Explanation
+from glassformer.lessons.auditing.recomputation import FromPrint
+from glassformer.lessons.auditing.verdicts import Cells, Committed, Explanation
 from glassformer.lessons.example import Bilingual, Digits, Step
 from glassformer.lessons.formulas import FormulaError
-from glassformer.lessons.formulas.evaluate import Work, WorkSpentError
-from glassformer.lessons.formulas.tree import (
+from glassformer.lessons.formulas.bounds import Array, Numbers, Words
+from glassformer.lessons.formulas.evaluator import Work, WorkSpentError
+from glassformer.lessons.formulas.terms import (
     Binary,
     Call,
     Index,
@@ -36,15 +36,13 @@ from glassformer.lessons.formulas.tree import (
     Text,
     walk,
 )
-from glassformer.lessons.formulas.values import Array, Numbers, Words
-
-__all__ = ["Impossible", "impossible"]
 
 say = words("glassformer.lessons.auditing.audit")
 
 _ROOM = 1e-9  # for the rounding of float64 itself, in numbers of the size of one
 # Work in numbers computed: for a fraction in exact elimination, and for a pair of rows.
-_EACH_FRACTION = 30
+_EACH_FRACTION = 15
+_BITS = 16  # of a fraction that take the time of a number
 _EACH_PAIR = 200
 
 
@@ -399,7 +397,6 @@ def _linear(page: _Page) -> Impossible | None:
     rows, columns = x.shape
     try:
         if _is_given(page, layer.x):
-            page.work.take(_EACH_FRACTION * rows**2 * columns)
             ones = [np.ones((rows, 1))] if layer.bias is not None else []
             found = _dependent_rows(page, np.hstack([x.mid, *ones]), low, high)
         if found is None and isinstance(layer.weights, Name | Partly):
@@ -460,7 +457,7 @@ def _dependent_rows(page: _Page, inputs: Array, low: Array, high: Array) -> Impo
     """Rows that add up to nothing going in must add up to nothing coming out."""
     if not np.all(np.isfinite(inputs)):
         return None
-    for factors in _relations(inputs):
+    for factors in _relations(inputs, page.work):
         rows = np.flatnonzero(factors)
         c = factors[rows, None]
         ends = np.stack([c * low[rows], c * high[rows]])
@@ -499,8 +496,11 @@ def _relation(factors: Array, page: _Page, column: int) -> Bilingual:
     )
 
 
-def _relations(rows: Array) -> Iterator[Array]:
-    """Whole numbers c with Σ c · row = 0, exactly: as many as the rows have dependencies."""
+def _relations(rows: Array, work: Work) -> Iterator[Array]:
+    """Whole numbers c with Σ c · row = 0, exactly: as many as the rows have dependencies.
+
+    Fractions grow from column to column, and the work for one grows with its digits.
+    """
     count = len(rows)
     table = [
         [Fraction(repr(float(cell))) for cell in row]
@@ -516,6 +516,8 @@ def _relations(rows: Array) -> Iterator[Array]:
         for i in range(done + 1, count):
             factor = table[i][column] / table[done][column]
             if factor:
+                bits = factor.numerator.bit_length() + factor.denominator.bit_length()
+                work.take(len(table[i]) * (_EACH_FRACTION + bits // _BITS))
                 table[i] = [a - factor * b for a, b in zip(table[i], table[done], strict=True)]
         done += 1
     for row in table[done:]:

@@ -16,17 +16,14 @@ from typing import Any
 import numpy as np
 
 from glassformer.language import words
-from glassformer.lessons.auditing.compare import compare
-from glassformer.lessons.auditing.recompute import FromPrint
-from glassformer.lessons.auditing.results import StepResult
-from glassformer.lessons.auditing.search import Committed, Explanation, Search
-from glassformer.lessons.auditing.slips.slip import Slip
+from glassformer.lessons.auditing.recomputation import FromPrint
+from glassformer.lessons.auditing.search import Search
+from glassformer.lessons.auditing.slip import Slip
+from glassformer.lessons.auditing.verdicts import Committed, Explanation, StepResult, compare
 from glassformer.lessons.example import Bilingual, Digits, Quotation, Step
-from glassformer.lessons.formulas.evaluate import Work, WorkSpentError
-from glassformer.lessons.formulas.values import Array, Numbers
+from glassformer.lessons.formulas.bounds import Array, Numbers
+from glassformer.lessons.formulas.evaluator import Work, WorkSpentError
 from glassformer.lessons.notation import Edit, Notation, NotationError
-
-__all__ = ["judge_quotation"]
 
 say = words("glassformer.lessons.auditing.audit")
 

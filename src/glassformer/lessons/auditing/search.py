@@ -17,42 +17,27 @@ from itertools import combinations
 
 import numpy as np
 
-from glassformer.lessons.auditing.compare import Cells, Comparison, overlap, same_words
-from glassformer.lessons.auditing.recompute import FromPrint, Rewritten
-from glassformer.lessons.auditing.slips.slip import Change, Scene, Slip
+from glassformer.lessons.auditing.print_slips import rounded_before_use
+from glassformer.lessons.auditing.recomputation import FromPrint, Rewritten
+from glassformer.lessons.auditing.slip import Change, Scene, Slip, anywhere
+from glassformer.lessons.auditing.slip_catalogue import ROUNDING
+from glassformer.lessons.auditing.verdicts import (
+    Cells,
+    Committed,
+    Comparison,
+    Explanation,
+    overlap,
+    same_words,
+)
 from glassformer.lessons.example import Bilingual, Digits, Step
 from glassformer.lessons.formulas import FormulaError
-from glassformer.lessons.formulas.evaluate import Work, WorkSpentError
-from glassformer.lessons.formulas.tree import Node, walk
-from glassformer.lessons.formulas.values import Array, Numbers, Value, Words
-
-__all__ = ["Committed", "Explanation", "Search"]
+from glassformer.lessons.formulas.bounds import Array, Numbers, Value, Words
+from glassformer.lessons.formulas.evaluator import Work, WorkSpentError
+from glassformer.lessons.formulas.terms import Node, walk
 
 # Work, in numbers computed: to look at a node of a formula or to copy it, to look at a cell.
 _EACH_NODE = 10
 _EACH_CELL = 4
-
-
-@dataclass(frozen=True)
-class Committed:
-    """One slip as it was made: where in the formula, and in which cells (None: in all)."""
-
-    kind: str
-    name: Bilingual
-    detail: Bilingual
-    cells: tuple[tuple[int, ...], ...] | None = None
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """Slips that together reproduce what is printed."""
-
-    slips: tuple[Committed, ...]
-
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        """What the slips are called in programs."""
-        return tuple(slip.kind for slip in self.slips)
 
 
 @dataclass(frozen=True, eq=False)
@@ -285,3 +270,43 @@ def _committed(
     slip: Slip, detail: Bilingual, cells: tuple[tuple[int, ...], ...] | None = None
 ) -> Committed:
     return Committed(slip.kind, slip.name, detail, cells)
+
+
+_FEWEST = 6  # cells that must differ before and agree after: fewer could be chance
+
+
+def rounding_behind(from_print: FromPrint, step: Step, work: Work) -> Explanation | None:
+    """The rounding that gives every printed digit, where taking inputs as printed does not.
+
+    When the work for remarks is done there are none: nothing follows from one that is missing.
+    """
+    digits, tree = step.printed, from_print.trees[step.id]
+    if not isinstance(digits, Digits) or digits.values.size < _FEWEST:
+        return None
+
+    rewritten = from_print.rewritten(step, work)
+
+    def faces(node: Node) -> Value:
+        return rewritten.faces.value(node)
+
+    def misses(node: Node) -> int:
+        try:
+            value = faces(node)
+        except FormulaError:
+            return digits.values.size
+        if not isinstance(value, Numbers) or value.shape != digits.values.shape:
+            return digits.values.size
+        off = np.abs(value.mid - digits.values) > digits.half * (1 + 1e-6) + 1e-12
+        return int((off & digits.shown).sum())
+
+    try:
+        if misses(tree) < _FEWEST:
+            return None
+        titles = {other.id: other.title for other in from_print.example.steps}
+        scene = Scene(step, from_print.computed[step.id], digits, {}, faces, titles)
+        for change in anywhere(rounded_before_use)(tree, scene):
+            if misses(change.tree) == 0:
+                return Explanation((Committed(ROUNDING.kind, ROUNDING.name, change.detail),))
+    except WorkSpentError:
+        pass
+    return None

@@ -15,6 +15,7 @@ from glassformer.nn.bloem import SelfAttention, Transformer, attend_folded
 from glassformer.nn.properties import influence
 from glassformer.nn.properties.studies.training import seeded
 from glassformer.training import Result, RunConfig, recipe, train
+from glassformer.training.problems.definitions import TokenisedData
 
 __all__ = ["group"]
 
@@ -61,6 +62,7 @@ def _with_recurrent_twin() -> tuple[RunConfig, RunConfig]:
 def depth_6_and_length_512_reach_85_percent() -> Figures:
     """Test accuracy of the recipe."""
     config = recipe("imdb")
+    assert isinstance(config.data, TokenisedData)
     result = _train(config)
     return {
         "depth": config.model.n_layers,
@@ -81,6 +83,7 @@ def depth_6_and_length_512_reach_85_percent() -> Figures:
 def as_good_as_an_rnn_and_faster() -> Figures:
     """Test accuracy and seconds an epoch: the recipe beside its recurrent twin."""
     ours, theirs = _with_recurrent_twin()
+    assert isinstance(ours.data, TokenisedData)
     plain, recurrent = _train(ours), _train(theirs)
     seconds = plain.train_seconds / ours.loop.epochs
     recurrent_seconds = recurrent.train_seconds / theirs.loop.epochs

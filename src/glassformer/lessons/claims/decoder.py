@@ -23,7 +23,7 @@ from glassformer.lessons.claims.made import (
 )
 from glassformer.lessons.claims.overfitting import held_out_accuracy
 from glassformer.lessons.example import Digits
-from glassformer.lessons.formulas.values import Words
+from glassformer.lessons.formulas.bounds import Words
 from glassformer.lessons.reading import load_example
 from glassformer.nn import (
     Seq2Seq,

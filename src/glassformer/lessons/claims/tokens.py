@@ -4,7 +4,7 @@ import torch
 
 from glassformer.lessons.claims.claim import Figures, Rule
 from glassformer.lessons.claims.group import Group
-from glassformer.lessons.formulas.values import Words
+from glassformer.lessons.formulas.bounds import Words
 from glassformer.lessons.reading import load_example
 from glassformer.nn import Block, MultiHeadAttention, build, presets
 from glassformer.tasks import load

@@ -3,17 +3,17 @@
     tree = parse("softmax(scores / sqrt(columns(keys))) @ values")
     evaluate(tree, {"scores": exactly([[2, 4]]), …}).mid
 
-Read `tree` and `parser` (what can be written), `values` and `intervals` (numbers with bounds),
-`functions` (what can be called), then `evaluate`. A formula is parsed by us and never run as
-Python. This package knows neither examples nor audits.
+Read `grammar` (what can be written) and `terms` (what becomes of it), `bounds` and `affine` (what
+is known of a number), `library` and `operations` (what can be called), `evaluator`. Python parses
+a formula and never runs it. This package knows neither examples nor
+audits.
 """
 
-from glassformer.lessons.formulas.evaluate import evaluate
-from glassformer.lessons.formulas.functions import FUNCTIONS
-from glassformer.lessons.formulas.parser import parse
-from glassformer.lessons.formulas.tokens import FormulaError
-from glassformer.lessons.formulas.tree import Node, names_of, show
-from glassformer.lessons.formulas.values import Mask, Numbers, Value, Words, exactly
+from glassformer.lessons.formulas.bounds import Mask, Numbers, Value, Words, exactly
+from glassformer.lessons.formulas.evaluator import evaluate
+from glassformer.lessons.formulas.grammar import parse
+from glassformer.lessons.formulas.library import FUNCTIONS
+from glassformer.lessons.formulas.terms import FormulaError, Node, names_of, show
 
 __all__ = [
     "FUNCTIONS",

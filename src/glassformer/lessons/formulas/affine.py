@@ -7,7 +7,8 @@ layer norm over unprinted steps the bounds soon say nothing. Here a number is
 
 with one εₖ for each input in doubt. Sums, means and products with known matrices keep the parts
 exactly; a product or a curve is replaced by a straight line near it, and how far the two are apart
-goes into `rest`. The result is sound, as plain bounds are, and each number takes the closer one.
+goes into `rest`, or, for a curve, into an ε of its own, which later steps can cancel. The result is
+sound, as plain bounds are, and each number takes the closer one.
 
 After J. Stolfi and L. H. de Figueiredo, "Self-validated numerical methods" (1997).
 """
@@ -20,8 +21,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.lessons.formulas.evaluate import Work, WorkSpentError
-from glassformer.lessons.formulas.tree import (
+from glassformer.lessons.formulas.bounds import Array, Mask, Numbers, Value
+from glassformer.lessons.formulas.evaluator import Work, WorkSpentError
+from glassformer.lessons.formulas.terms import (
     Binary,
     Call,
     Index,
@@ -34,14 +36,13 @@ from glassformer.lessons.formulas.tree import (
     Slice,
     upwards,
 )
-from glassformer.lessons.formulas.values import Array, Mask, Numbers, Value
-
-__all__ = ["closer"]
 
 _EACH = 1000  # work for a node, which takes several times that of plain bounds
 _MOST_DOUBTS = 600
 _ROUNDING = 1e-14  # of float64 itself, in one operation, relative to what is added up
 _MOST_NUMBERS = 300_000  # of one value: its cells times the doubts
+_AT_ONCE = 20  # of those for the work of one
+_BENT = ("softmax", "relu", "abs", "exp", "log", "sqrt", "tanh", "sigmoid", "sin", "cos")
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,9 +96,18 @@ class _Form:
         self._follows = follows
         self._known: dict[bytes, Affine | None] = {}
         self._fresh = 0
-        self._count = sum(int(self._own(node).sum()) for node in nodes)
-        if self._count > _MOST_DOUBTS:
+        own = sum(int(self._own(node).sum()) for node in nodes)
+        self._sizes = {node: self._size(node) for node in nodes}
+        self._bent = {node for node in nodes if _is_bent(node) and self._sizes[node]}
+        most = min(_MOST_DOUBTS, _MOST_NUMBERS // max(*self._sizes.values(), 1))
+        if own > most:
             raise _TooLargeError
+        self._spare = min(sum(self._sizes[node] for node in self._bent), most - own)
+        self._count = own + self._spare
+
+    def _size(self, node: Node) -> int:
+        value = self._bounds(node)
+        return value.mid.size if isinstance(value, Numbers) and not value.exact else 0
 
     def _own(self, node: Node) -> NDArray[np.bool_]:
         """The cells of a node that are in doubt by themselves, not by what they are made from."""
@@ -112,7 +122,7 @@ class _Form:
 
     def run(self, root: Node, work: Work) -> Affine | None:
         for node in self._nodes:
-            work.take(_EACH)
+            work.take(_EACH + self._count * self._sizes[node] // _AT_ONCE)
             self._known[node.digest] = self._checked(node)
         return self._known[root.digest]
 
@@ -120,13 +130,13 @@ class _Form:
         value = self._bounds(node)
         if not isinstance(value, Numbers):
             return None
-        if value.mid.size * self._count > _MOST_NUMBERS:
-            raise _TooLargeError
         if value.exact:
             return self._constant(value.mid)
         found = self._compute(node, value)
         if found is None or found.mid.shape != value.shape:
             found = self._independent(value)
+        if node in self._bent:
+            found = self._remembered(found)
         rest = found.rest + _ROUNDING * (np.abs(found.mid) + found.radius)
         radius = np.abs(found.parts).sum(axis=0) + rest
         low, high = found.mid - radius, found.mid + radius
@@ -152,6 +162,20 @@ class _Form:
             self._fresh += 1
         rest = np.where(own, 0.0, form.rest)
         return Affine(form.mid, form.parts, rest, value.low, value.high)
+
+    def _remembered(self, form: Affine) -> Affine:
+        """What a curve adds to the doubts gets an ε of its own, as long as there are any left.
+
+        Later steps can then cancel it, as a mean does or weights that sum to one.
+        """
+        if form.rest.size > self._spare or not np.all(np.isfinite(form.rest)):
+            return form
+        parts = form.parts.copy()
+        for at in np.ndindex(form.rest.shape):
+            parts[(self._fresh, *at)] += form.rest[at]
+            self._fresh += 1
+        self._spare -= form.rest.size
+        return Affine(form.mid, parts, np.zeros(form.rest.shape), form.low, form.high)
 
     def _at(self, node: Node) -> Affine:
         found = self._known[node.digest]
@@ -281,6 +305,13 @@ class _Form:
                     return None
                 found = root
         return _expanded(found, axis) if keep else found
+
+
+def _is_bent(node: Node) -> bool:
+    """Whether a straight line can only come near: what it misses is worth remembering."""
+    if isinstance(node, Call):
+        return node.function in _BENT
+    return isinstance(node, Binary) and node.operator == "/"
 
 
 class _UnknownError(Exception):
@@ -448,14 +479,52 @@ def _gentle(
 
 
 def _softmax(x: Affine, axis: int) -> Affine | None:
-    top = np.max(np.where(np.isfinite(x.mid), x.mid, -np.inf), axis=axis, keepdims=True)
-    if not np.all(np.isfinite(top)):
+    """Each weight by its tangent at `mid`, and how far the softmax bends away from it.
+
+    Only differences of scores matter, and doubts that two scores share cancel in them. With spread
+    Dᵢⱼ of xᵢ − xⱼ and the largest weights s⁺, the second-order term ½ sᵢ((δᵢ − δ̄)² − Var δ) lies
+    between −½ s⁺ᵢ V and ½ s⁺ᵢ Aᵢ², where Aᵢ = Σⱼ s⁺ⱼ Dᵢⱼ and V = ½ Σⱼₖ s⁺ⱼ s⁺ₖ D²ⱼₖ.
+    """
+    hidden = np.moveaxis(np.isneginf(x.high), axis, -1)
+    mid, rest = (np.moveaxis(part, axis, -1) for part in (x.mid, x.rest))
+    mid, rest = np.where(hidden, -np.inf, mid), np.where(hidden, 0.0, rest)
+    parts = np.where(hidden, 0.0, np.moveaxis(x.parts, axis + 1, -1))
+    n = mid.shape[-1]
+    if parts.size * n > _MOST_NUMBERS or not np.all(np.isfinite(mid) | hidden):
         return None
-    shift = -top
-    shifted = Affine(x.mid + shift, x.parts, x.rest, x.low + shift, x.high + shift)
-    powers = _exponential(shifted)
-    inverse = _inverse(_expanded(_total(powers, axis), axis))
-    return None if inverse is None else _product(powers, inverse)
+    if np.any(hidden.all(axis=-1)):
+        return None
+    gap = np.where(hidden[..., None], 0.0, mid[..., None, :] - mid[..., :, None])  # xⱼ − xᵢ
+    gap = np.where(hidden[..., None, :], -np.inf, gap)
+    spread = np.abs(parts[..., :, None] - parts[..., None, :]).sum(axis=0)
+    spread += rest[..., :, None] + rest[..., None, :]
+    spread[..., range(n), range(n)] = 0.0
+    least, most, centre = (
+        np.where(hidden, 0.0, 1 / np.exp(gap + sign * spread).sum(axis=-1)) for sign in (1, -1, 0)
+    )
+    from_mean = np.minimum((most[..., None, :] * spread).sum(axis=-1), spread.max(axis=-1))
+    pairs = most[..., None, :] * most[..., :, None] * spread**2
+    varied = np.minimum(pairs.sum(axis=(-2, -1)) / 2, spread.max(axis=(-2, -1)) ** 2 / 4)[..., None]
+    above, below = most * from_mean**2 / 2, most * varied / 2
+    slope = centre[..., None] * (np.eye(n) - centre[..., None, :])  # of each weight by each score
+    made = _form(
+        centre + (above - below) / 2,
+        np.einsum("...ij,k...j->k...i", slope, parts),
+        (np.abs(slope) * rest[..., None, :]).sum(axis=-1) + (above + below) / 2,
+    )
+    narrow = made.radius <= (most - least) / 2  # else two far-off bounds say more than a tangent
+    made = Affine(
+        np.where(narrow, made.mid, (least + most) / 2),
+        np.where(narrow, made.parts, 0.0),
+        np.where(narrow, made.rest, (most - least) / 2),
+        np.maximum(made.low, least),
+        np.minimum(made.high, most),
+    )
+    return _moved(
+        made,
+        lambda part: np.moveaxis(part, -1, axis),
+        lambda part: np.moveaxis(part, -1, axis + 1),
+    )
 
 
 def _sigmoid(x: Array) -> Array:

@@ -8,7 +8,7 @@ import torch
 
 from glassformer.language import Language, words
 from glassformer.lessons.example import Digits, Example
-from glassformer.lessons.formulas.values import Words
+from glassformer.lessons.formulas.bounds import Words
 from glassformer.lessons.reading import load_example
 from glassformer.lessons.walks.attending import AttentionWalk, feed_forward_step, norm_step
 from glassformer.lessons.walks.by_hand_model import (
@@ -19,8 +19,12 @@ from glassformer.lessons.walks.by_hand_model import (
     by_hand_trace,
     names_of,
 )
-from glassformer.lessons.walks.figures.architecture import Stage, architecture_figure
-from glassformer.lessons.walks.figures.strip import Played, strip_figure
+from glassformer.lessons.walks.figures.model_figures import (
+    Played,
+    Stage,
+    architecture_figure,
+    strip_figure,
+)
 from glassformer.lessons.walks.lesson import (
     Figure,
     Formula,

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from glassformer.lessons.example import Example
-from glassformer.lessons.formulas.values import Words
+from glassformer.lessons.formulas.bounds import Words
 from glassformer.lessons.reading import load_example
 from glassformer.lessons.walks.illustrated import printed_matrix, set_maps
 from glassformer.lessons.walks.predicting import Predictor

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 
 from glassformer.language import Language, words
-from glassformer.lessons.walks.figures.blocks import block_figure, classifier_figure
+from glassformer.lessons.walks.figures.model_figures import block_figure, classifier_figure
 from glassformer.lessons.walks.lesson import (
     Figure,
     Formula,

@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from glassformer.language import Language, words
-from glassformer.lessons.walks.figures.films import score_figure
 from glassformer.lessons.walks.figures.maps import Axes, Point, draw_map
+from glassformer.lessons.walks.figures.model_figures import score_figure
 from glassformer.lessons.walks.figures.words import FIGURE_WORDS
 from glassformer.lessons.walks.lesson import (
     Figure,

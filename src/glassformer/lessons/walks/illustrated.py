@@ -11,7 +11,7 @@ from glassformer.language import Language, words
 from glassformer.lessons.example import Digits, Example
 from glassformer.lessons.reading import load_example
 from glassformer.lessons.walks.attending import AttentionWalk
-from glassformer.lessons.walks.figures import self_attention as drawn
+from glassformer.lessons.walks.figures import attention_figures as drawn
 from glassformer.lessons.walks.lesson import (
     Figure,
     Formula,

@@ -1,6 +1,6 @@
 """What a lesson is: numbered steps, each a title and parts. Plain data over a trace.
 
-A lesson is made in one language. Its numbers are cells of traces, kept as such, so that a renderer
+A lesson is made in one language. Its numbers are cells of traces, kept as such, so that a format
 may ask them for more (LaTeX, a live formula) and the explorer may link to them.
 """
 
@@ -8,15 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
-from glassformer.lessons.auditing import Verdict
+from glassformer.documents import parts as document_parts
+from glassformer.documents import render_text
+from glassformer.documents.formulas import Notation, SymbolDefinition, WrittenFormula
+from glassformer.documents.parts import (
+    Document,
+    Figure,
+    HeatMap,
+    Paragraph,
+    Part,
+    Remark,
+    Section,
+    Table,
+)
 from glassformer.lessons.example import Language
-from glassformer.lessons.walks.figures.canvas import Drawing
-from glassformer.lessons.walks.naming import Shown, is_turned, place_labels, shown_formula
-from glassformer.trace import Cell, Step, Trace
-from glassformer.trace.render.colours import Scale, scale_of
-from glassformer.trace.render.matrices import Matrix, matrix
+from glassformer.lessons.walks.mathml import formula_mathml
+from glassformer.lessons.walks.naming import shown_formula, tex
+from glassformer.lessons.walks.phrases import Speaker
+from glassformer.trace import Cell, Trace
+from glassformer.trace.render.words import Words
 
 __all__ = [
     "Figure",
@@ -26,161 +38,36 @@ __all__ = [
     "LessonStep",
     "Paragraph",
     "Part",
-    "PlainPart",
     "Remark",
     "Table",
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Paragraph:
-    """Prose."""
+class LessonNotation:
+    """Short names, and places counted from 1."""
 
-    text: str
+    def text(self, cell: Cell) -> WrittenFormula:
+        """Plain text."""
+        shown = shown_formula(cell)
+        definitions = tuple(
+            SymbolDefinition(d.symbol, d.symbols, d.numbers, d.value) for d in shown.definitions
+        )
+        return WrittenFormula(shown.name, shown.symbols, shown.numbers, shown.value, definitions)
 
-    def to_dict(self) -> dict[str, Any]:
-        """As data."""
-        return {"kind": "text", "text": self.text}
+    def tex(self, cell: Cell, words: Words) -> tuple[str, ...]:
+        """TeX mathematics."""
+        return tex(cell, words).lines
 
-
-@dataclass(frozen=True, slots=True)
-class Remark:
-    """What the text that a lesson follows has printed in this place, from its audit."""
-
-    verdict: Verdict
-    text: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """As data."""
-        return {"kind": "remark", "verdict": self.verdict, "text": self.text}
+    def mathml(self, cell: Cell, words: Words) -> str:
+        """MathML."""
+        return formula_mathml(cell, words)
 
 
 @dataclass(frozen=True, slots=True)
-class Formula:
-    """The arithmetic of one cell, in symbols and in numbers."""
+class Formula(document_parts.Formula):
+    """The arithmetic of a cell as lessons write it."""
 
-    cell: Cell
-
-    @property
-    def shown(self) -> Shown:
-        """Names and numbers as a reader sees them."""
-        return shown_formula(self.cell)
-
-    def to_dict(self) -> dict[str, Any]:
-        """As data; `step` and `index` say which cell of the trace it is."""
-        return {
-            "kind": "formula",
-            "step": self.cell.step.name,
-            "index": list(self.cell.index),
-            **self.shown.to_dict(),
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class HeatMap:
-    """A slice of a step with its labels; `marked` is the cell that the formula explains.
-
-    Parameters of a linear map stand as x · W uses them: `turned`, rows and columns of the step
-    exchanged. `marked`, `rows` and `columns` are those that a reader sees.
-    """
-
-    caption: str
-    step: Step
-    at: tuple[int, ...] | None = None
-    marked: tuple[int, int] | None = None
-    rows: tuple[str, ...] | None = None
-    columns: tuple[str, ...] | None = None
-
-    @property
-    def turned(self) -> bool:
-        """Whether the step's rows are shown as columns."""
-        return is_turned(self.step)
-
-    @property
-    def matrix(self) -> Matrix:
-        """The numbers, with the step's labels where the lesson gives none, else counted from 1."""
-        found = matrix(self.step, self.at)
-        values = found.values.T if self.turned else found.values
-        rows, columns = (place_labels(self.step, axis) for axis in (-2, -1))
-        if self.turned:
-            rows, columns = columns, rows
-        return Matrix(found.step, found.lead, values, self.rows or rows, self.columns or columns)
-
-    def place(self, row: int, column: int) -> tuple[int, ...]:
-        """The trace's index of a number that stands here."""
-        two = (column, row) if self.turned else (row, column)
-        return (*self.matrix.lead, *two[2 - min(2, len(self.step.shape)) :])
-
-    @property
-    def scale(self) -> Scale | None:
-        """How its numbers become colours; rows of parameters that add up to 1 are no shares."""
-        found = scale_of(self.step)
-        if found is None or self.step.role != "parameter" or found.kind == "signed":
-            return found
-        return Scale("signed", float(self.step.value.abs().max()))
-
-    @property
-    def is_truth(self) -> bool:
-        """Whether it holds yes and no, not numbers."""
-        return str(self.step.dtype) == "torch.bool"
-
-    def to_dict(self) -> dict[str, Any]:
-        """As data; infinities as text, since JSON has none."""
-        shown, scale = self.matrix, self.scale
-        return {
-            "kind": "matrix",
-            "caption": self.caption,
-            "step": self.step.name,
-            "at": list(shown.lead),
-            "turned": self.turned,
-            "marked": None if self.marked is None else list(self.marked),
-            "rows": list(shown.rows),
-            "columns": list(shown.columns),
-            "values": [[_plain(float(x)) for x in row] for row in shown.values],
-            "scale": None if scale is None else {"kind": scale.kind, "limit": scale.limit},
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """Words and numbers that are no slice of a step."""
-
-    caption: str
-    heads: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """As data."""
-        return {
-            "kind": "table",
-            "caption": self.caption,
-            "heads": list(self.heads),
-            "rows": [list(row) for row in self.rows],
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """A drawing from the numbers of a trace; its caption is the drawing's title."""
-
-    name: str
-    drawing: Drawing
-
-    @property
-    def caption(self) -> str:
-        """What it shows."""
-        return self.drawing.title
-
-    def to_dict(self) -> dict[str, Any]:
-        """As data; the SVG needs nothing else."""
-        svg = self.drawing.svg()
-        return {"kind": "figure", "name": self.name, "caption": self.caption, "svg": svg}
-
-
-PlainPart: TypeAlias = Paragraph | Remark | Formula | HeatMap | Table
-"""What every format can show."""
-
-Part: TypeAlias = PlainPart | Figure
+    notation: Notation = LessonNotation()  # noqa: RUF009  it has no state
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,11 +77,6 @@ class LessonStep:
     role: str
     title: str
     parts: tuple[Part, ...]
-
-    @property
-    def plain_parts(self) -> list[PlainPart]:
-        """All but the figures, for formats that have none: their matrices say the same."""
-        return [part for part in self.parts if not isinstance(part, Figure)]
 
     def with_(self, *parts: Part) -> LessonStep:
         """The same step with more parts at its end."""
@@ -221,9 +103,18 @@ class Lesson:
 
     def _repr_markdown_(self) -> str:
         """What a notebook shows: prose, tables, and formulas set in TeX."""
-        from glassformer.lessons.walks.rendering.markdown import to_markdown
+        return render_text(self.document(), "md")
 
-        return to_markdown(self)
+    def document(self) -> Document:
+        """The lesson for every format: a numbered section for each step."""
+        say = Speaker(self.language)
+        sections = (
+            Section(step.title, step.parts, number)
+            for number, step in enumerate(self.steps, start=1)
+        )
+        opening = (Paragraph(self.summary), Paragraph(say("how to read"), "quiet"))
+        label = say("lesson sheet")
+        return Document(self.title, (*opening, *sections), self.language, label, self.to_dict)
 
     def to_dict(self) -> dict[str, Any]:
         """As data, for the explorer and for tests."""
@@ -242,22 +133,8 @@ class Lesson:
 
     def figures(self) -> list[Figure]:
         """Its figures, in order."""
-        return [part for part in self.parts() if isinstance(part, Figure)]
+        return self.document().figures()
 
     def traces(self) -> list[Trace]:
         """The traces that the numbers come from, in order of appearance."""
-        found: dict[int, Trace] = {}
-        for part in self.parts():
-            if isinstance(part, Formula):
-                found.setdefault(id(part.cell.step.trace), part.cell.step.trace)
-            elif isinstance(part, HeatMap):
-                found.setdefault(id(part.step.trace), part.step.trace)
-        return list(found.values())
-
-
-def _plain(number: float) -> float | str:
-    if number != number:
-        return "NaN"
-    if number in (float("inf"), float("-inf")):
-        return "inf" if number > 0 else "-inf"
-    return number
+        return self.document().traces()

@@ -8,7 +8,7 @@ import torch
 
 from glassformer.language import Language, words
 from glassformer.lessons.walks.attending import AttentionWalk
-from glassformer.lessons.walks.figures.heads import heads_figure, reshape_figure
+from glassformer.lessons.walks.figures.attention_figures import heads_figure, reshape_figure
 from glassformer.lessons.walks.lesson import (
     Figure,
     Lesson,

@@ -11,7 +11,7 @@ from glassformer.lessons.reading import load_example
 from glassformer.lessons.walks.lesson import Remark
 from glassformer.lessons.walks.naming import number
 from glassformer.lessons.walks.phrases import Speaker
-from glassformer.lessons.wording import VERDICT_NAMES
+from glassformer.lessons.wording import LOOKS, MARKS, VERDICT_NAMES
 from glassformer.trace import Cell
 
 __all__ = ["Remarker"]
@@ -54,7 +54,7 @@ class Remarker:
                 printed=printed,
                 right=number(cell.value),
             )
-        return (Remark(result.verdict, said),)
+        return (self._remark(result, said),)
 
     def verdict(self, id_: str) -> tuple[Remark, ...]:
         """Verdict and slip alone, for what is no number; nothing where nothing is found."""
@@ -63,7 +63,11 @@ class Remarker:
             return ()
         verdict = self._verdict(result)
         said = self._say("verdict only", verdict=verdict, slip=self._slip(result))
-        return (Remark(result.verdict, said),)
+        return (self._remark(result, said),)
+
+    def _remark(self, result: StepResult, said: str) -> Remark:
+        lead = f"{MARKS[result.verdict]} {self._say('in the text')}"
+        return Remark(result.verdict, said, lead, LOOKS[result.verdict])
 
     def _slip(self, result: StepResult) -> str:
         return _capital(result.slip(self._say.language) or "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from glassformer.language import Language, words
-from glassformer.lessons.walks.figures.diagrams import (
+from glassformer.lessons.walks.figures.attention_figures import (
     basic_figure,
     key_query_value_figure,
     roles_figure,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from glassformer.language import Language, words
-from glassformer.lessons.walks.figures.heads import gave_figure
+from glassformer.lessons.walks.figures.attention_figures import gave_figure
 from glassformer.lessons.walks.lesson import (
     Figure,
     Formula,
@@ -69,7 +69,7 @@ def _one_head(found: RoleReading, say: Speaker) -> str:
         "giver_weight": _weight(giver), "receiver_weight": _weight(receiver),
         "both": percent(found.giver_and_receiver),
     }  # fmt: skip
-    if min(giver, receiver) > 0.1 * max(giver, receiver):
+    if _mixes(found):
         return say("one mixes", **facts)
     people = [(say("the giver"), found.giver), (say("the receiver"), found.receiver)]
     (kept, kept_right), (lost, lost_right) = people if giver > receiver else reversed(people)
@@ -79,16 +79,27 @@ def _one_head(found: RoleReading, say: Speaker) -> str:
     )  # fmt: skip
 
 
+def _mixes(found: RoleReading) -> bool:
+    """Whether a head looks at both, and not ten times as much at one as at the other."""
+    giver, receiver = (float(found.weights[0, at]) for at in (_GIVER, _RECEIVER))
+    return min(giver, receiver) > 0.1 * max(giver, receiver)
+
+
 def _starts(say: Speaker) -> list[Part]:
     """One head from several random starts."""
     rows = []
-    for seed in range(_STARTS):
-        found = _reading(1, "in scores", seed)
+    readings = [_reading(1, "in scores", seed) for seed in range(_STARTS)]
+    for seed, found in enumerate(readings):
         weights = (_weight(float(found.weights[0, at])) for at in (_GIVER, _RECEIVER))
         rows.append((str(seed + 1), *weights, *map(percent, _shares(found))))
     names = ("start", "giver weight", "receiver weight", "giver", "gift", "receiver", "both")
     table = Table("", tuple(say(name) for name in names), tuple(rows))
-    return [Paragraph(say("starts")), table]
+    mixing = sum(map(_mixes, readings))
+    said = say(
+        "starts", starts=_STARTS, losing=_STARTS - mixing, mixing=mixing,
+        most=percent(max(found.giver_and_receiver for found in readings)),
+    )  # fmt: skip
+    return [Paragraph(said), table]
 
 
 def _two_heads(found: RoleReading, say: Speaker) -> str:

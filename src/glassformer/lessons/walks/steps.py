@@ -12,7 +12,7 @@ from glassformer.lessons.walks.phrases import Speaker
 from glassformer.trace import Cell, Step
 from glassformer.trace.cells import Terms
 from glassformer.trace.expressions import Operation
-from glassformer.trace.render.matrices import matrix, shape_text
+from glassformer.trace.render.matrices import Matrix, matrix, shape_text
 
 __all__ = ["Facts", "caption", "heat_map", "percent", "role_step"]
 
@@ -55,14 +55,16 @@ def heat_map(
         row, column = (0, *cell.index)[-2:]
         marked = (column, row) if is_turned(step) else (row, column)
     several = head if head is not None and step.shape[-3] > 1 else None
-    return HeatMap(
-        title or caption(step, say, several),
+    found, turned = matrix(step, at), is_turned(step)
+    labels = [place_labels(step, axis) for axis in ((-1, -2) if turned else (-2, -1))]
+    shown = Matrix(
         step,
-        at,
-        marked,
-        tuple(rows) if rows is not None else None,
-        tuple(columns) if columns is not None else None,
+        found.lead,
+        found.values.T if turned else found.values,
+        tuple(rows) if rows is not None else labels[0],
+        tuple(columns) if columns is not None else labels[1],
     )
+    return HeatMap(title or caption(step, say, several), shown, marked, turned, decimals=3)
 
 
 def role_step(

@@ -1,10 +1,11 @@
 """Attention: pure functions first (`functions`, `masks`), then the module (`multi_head`)."""
 
-from glassformer.nn.attention.cache import Branches, DecodingCache, KeyValueCache
+from glassformer.nn.attention.cache import DecodingCache, KeyValueCache
 from glassformer.nn.attention.functions import (
     Attended,
     Implementation,
     additive_scores,
+    attend_additive,
     attend_fused,
     attend_written,
     attention_weights,
@@ -17,7 +18,6 @@ from glassformer.nn.attention.masks import causal_mask, check_mask, padding_mask
 from glassformer.nn.attention.multi_head import (
     MultiHeadAttention,
     join_heads,
-    join_projections,
     record_attention,
     set_attention,
     split_heads,
@@ -25,12 +25,12 @@ from glassformer.nn.attention.multi_head import (
 
 __all__ = [
     "Attended",
-    "Branches",
     "DecodingCache",
     "Implementation",
     "KeyValueCache",
     "MultiHeadAttention",
     "additive_scores",
+    "attend_additive",
     "attend_fused",
     "attend_written",
     "attention_weights",
@@ -39,7 +39,6 @@ __all__ = [
     "causal_mask",
     "check_mask",
     "join_heads",
-    "join_projections",
     "padding_mask",
     "record_attention",
     "set_attention",

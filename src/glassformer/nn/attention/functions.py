@@ -1,6 +1,6 @@
 """Attention as pure functions: tensors in, tensors out, no parameters.
 
-Each function is written for reading: one operator a line, no name bound twice. `attend_fused`
+Each function is written for reading: one operator per line, no name bound twice. `attend_fused`
 is the same arithmetic in one call of PyTorch's kernel; tests hold the two equal.
 
 Dims: B batch, H heads, G key/value heads, Q query positions, K key positions,
@@ -16,20 +16,6 @@ import torch.nn.functional as F
 from glassformer.errors import ConfigError, ShapeError
 from glassformer.nn.attention.masks import visible_keys
 from glassformer.nn.shapes import Bool, Float, Tensor
-
-__all__ = [
-    "Attended",
-    "Implementation",
-    "additive_scores",
-    "attend_fused",
-    "attend_written",
-    "attention_weights",
-    "basic_self_attention",
-    "basic_self_attention_loop",
-    "share_heads",
-    "softmax_over_keys",
-    "weigh_values",
-]
 
 Implementation = Literal["fused", "written"]
 
@@ -137,6 +123,24 @@ def attend_written(
         visible=visible,
         dropout=dropout,
     )
+
+
+def attend_additive(
+    queries: Float[Tensor, "... H Q E"],
+    keys: Float[Tensor, "... G K E"],
+    values: Float[Tensor, "... G K W"],
+    vector: Float[Tensor, "H E"],
+    *,
+    mask: Bool[Tensor, "..."] | None = None,
+    causal: bool = False,
+    dropout: float = 0.0,
+) -> Attended:
+    """The same with additive scores, which are not divided."""
+    shared_keys = share_heads(keys, queries.size(-3))
+    shared_values = share_heads(values, queries.size(-3))
+    scores = additive_scores(queries, shared_keys, vector)
+    visible = visible_keys(scores.shape, mask, causal, scores.device)
+    return weigh_values(scores, shared_values, visible=visible, dropout=dropout)
 
 
 def attend_fused(

@@ -10,8 +10,6 @@ import torch
 from glassformer.errors import MaskError, ShapeError
 from glassformer.nn.shapes import Bool, Int, Tensor
 
-__all__ = ["causal_mask", "check_mask", "padding_mask", "token_mask", "visible_keys"]
-
 
 def causal_mask(
     n_queries: int, n_keys: int | None = None, device: torch.device | str | None = None

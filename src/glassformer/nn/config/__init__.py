@@ -8,7 +8,7 @@ carry it through JSON; a key that does not exist is an error, never ignored.
 they have in common.
 """
 
-from glassformer.nn.config.model import Architecture, Initialisation, ModelConfig
+from glassformer.nn.config.model import Architecture, Initialisation, ModelConfig, Sizes
 from glassformer.nn.config.parts import (
     AttentionConfig,
     BlockConfig,
@@ -30,4 +30,5 @@ __all__ = [
     "ModelConfig",
     "OutputConfig",
     "PositionConfig",
+    "Sizes",
 ]

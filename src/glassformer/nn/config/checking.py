@@ -9,8 +9,6 @@ from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
 from glassformer.errors import ConfigError, UnknownNameError
 
-__all__ = ["Checked", "at_most", "from_dict", "known_field", "positive", "probability"]
-
 T = TypeVar("T")
 
 
@@ -95,6 +93,20 @@ def known_field(config: Any, name: str) -> None:
     known = [f.name for f in fields(config)] if is_dataclass(config) else []
     if name not in known:
         raise UnknownNameError("setting", name, known)
+
+
+def config_of(cls: type[T], config: object, settings: dict[str, Any]) -> T:
+    """A config that was given, or one made of settings given by name; never both."""
+    if config is None:
+        for name in settings:
+            known_field(cls, name)
+        return cls(**settings)
+    if settings or not isinstance(config, cls):
+        got = "both" if settings else f"{config!r:.60}"
+        raise ConfigError(
+            "expected {kind}(…) or its settings by name, got {got}", kind=cls.__name__, got=got
+        )
+    return config
 
 
 def from_dict(cls: type[T], data: Any, where: str) -> T:

@@ -1,8 +1,9 @@
 """A whole model: which one it is, its sizes, its parts, and which of them fit together."""
 
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, Unpack
 
+from glassformer.errors import UnknownNameError
 from glassformer.nn.config.checking import Checked, at_most, from_dict, known_field, positive
 from glassformer.nn.config.parts import (
     AttentionConfig,
@@ -13,8 +14,6 @@ from glassformer.nn.config.parts import (
     OutputConfig,
     PositionConfig,
 )
-
-__all__ = ["Architecture", "Initialisation", "ModelConfig"]
 
 Initialisation = Literal["normal", "xavier", "kaiming"]
 Architecture = Literal[
@@ -27,6 +26,35 @@ Architecture = Literal[
     "seq2seq",
     "recommender",
 ]
+
+
+class Sizes(TypedDict, total=False):
+    """The sizes of a model by their plain names, wherever in its config they stand."""
+
+    vocab_size: int
+    target_vocab_size: int | None
+    d_model: int
+    n_heads: int
+    n_kv_heads: int | None
+    d_head: int | None
+    d_value: int | None
+    d_ff: int
+    n_layers: int
+    max_len: int
+    n_classes: int
+    dropout: float
+    """Wherever the model has dropout."""
+    pad_id: int | None
+    base: float
+
+
+_SECTIONS = {
+    **dict.fromkeys(("n_heads", "n_kv_heads", "d_head", "d_value"), "attention"),
+    "d_ff": "feed_forward",
+    "n_classes": "output",
+    "base": "positions",
+    "dropout": "block",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,6 +166,41 @@ class ModelConfig(Checked):
         for section, values in nested.items():
             flat[section] = replace(flat.get(section, getattr(self, section)), **values)
         return replace(self, **flat)
+
+    def sized(self, **sizes: Unpack[Sizes]) -> "ModelConfig":
+        """A copy with other sizes; what follows from them follows.
+
+        Where d_model is given alone, a feed-forward that was a multiple of it stays that multiple,
+        and there are as many heads as before, or the most below that can divide it. A size that
+        follows is set last: an error then names the size that was given.
+        """
+        changes: dict[str, Any] = {}
+        for name, value in sizes.items():
+            if name not in Sizes.__annotations__:
+                raise UnknownNameError("size", name, Sizes.__annotations__)
+            section = _SECTIONS.get(name)
+            changes[name if section is None else f"{section}__{name}"] = value
+        if "dropout" in sizes:
+            for section in ("attention", "feed_forward"):
+                if getattr(self, section).dropout:
+                    changes[f"{section}__dropout"] = sizes["dropout"]
+        if "d_model" not in sizes:
+            return self.with_(**changes)
+        n_heads = self.attention.n_heads
+        heads_follow = "n_heads" not in sizes and self.attention.d_head is None
+        if heads_follow:
+            changes["attention__n_heads"] = changes.get("attention__n_kv_heads") or 1
+        resized = self.with_(**changes)
+        if heads_follow:
+            kv_heads = resized.attention.n_kv_heads or 1
+            fitting = [
+                n for n in range(kv_heads, n_heads + 1, kv_heads) if resized.d_model % n == 0
+            ]
+            resized = resized.with_(attention__n_heads=max(fitting, default=kv_heads))
+        times, rest = divmod(self.feed_forward.d_ff, self.d_model)
+        if "d_ff" not in sizes and not rest:
+            resized = resized.with_(feed_forward__d_ff=times * resized.d_model)
+        return resized
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON data."""

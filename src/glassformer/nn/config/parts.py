@@ -6,16 +6,6 @@ from typing import Literal
 from glassformer.errors import ConfigError
 from glassformer.nn.config.checking import Checked, positive, probability
 
-__all__ = [
-    "AttentionConfig",
-    "BlockConfig",
-    "EmbeddingConfig",
-    "FeedForwardConfig",
-    "ImageConfig",
-    "OutputConfig",
-    "PositionConfig",
-]
-
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionConfig(Checked):

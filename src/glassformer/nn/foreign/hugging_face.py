@@ -23,15 +23,6 @@ from glassformer.nn.foreign.renaming import (
 )
 from glassformer.nn.models import LanguageModel, MaskedLanguageModel, TextEncoder
 
-__all__ = [
-    "config_from_hugging_face",
-    "load_gpt2",
-    "load_hugging_face",
-    "load_hugging_face_bert",
-    "load_hugging_face_gpt2",
-    "load_hugging_face_llama",
-]
-
 _BERT_BLOCK: Table = {
     "attention.self.query.*": "attention.to_queries.*",
     "attention.self.key.*": "attention.to_keys.*",

@@ -18,16 +18,6 @@ from glassformer.nn.foreign.renaming import State, Table, fill, in_blocks, renam
 from glassformer.nn.models import LanguageModel
 from glassformer.nn.shapes import Tensor
 
-__all__ = [
-    "Llama2cHeader",
-    "config_from_llama2c",
-    "config_from_nanogpt",
-    "llama2c_arrays",
-    "load_meta_llama",
-    "load_nanogpt_weights",
-    "plain_names",
-]
-
 _LLAMA_BLOCK: Table = {
     "attention.wq.weight": "attention.to_queries.weight",
     "attention.wk.weight": "attention.to_keys.weight",

@@ -14,19 +14,6 @@ from torch import nn
 from glassformer.errors import CheckpointError
 from glassformer.nn.shapes import Tensor
 
-__all__ = [
-    "State",
-    "Table",
-    "below",
-    "check_fit",
-    "check_shapes",
-    "fill",
-    "in_blocks",
-    "rename",
-    "three_maps",
-    "without",
-]
-
 State = Mapping[str, Tensor]
 Shapes = Mapping[str, Sequence[int]]
 Table = Mapping[str, str | tuple[str, ...]]

@@ -17,8 +17,6 @@ from glassformer.nn.foreign.renaming import (
 from glassformer.nn.models import Seq2Seq
 from glassformer.nn.shapes import Tensor
 
-__all__ = ["load_torch_encoder", "load_torch_multihead_attention", "load_torch_transformer"]
-
 _KEPT = ("embedding.", "positions.")  # torch.nn's stacks have neither
 _SHARED_BY_LAYERS: Table = {
     "self_attn.in_proj_*": three_maps("attention"),

@@ -16,8 +16,6 @@ from glassformer.nn.config import ModelConfig
 from glassformer.nn.layers import TokenEmbedding, initialise, tie
 from glassformer.nn.shapes import Bool, Float, Int, Tensor
 
-__all__ = ["LanguageModel", "Seq2Seq"]
-
 
 class LanguageModel(nn.Module):
     """A text to the logits of each next token (decoder only)."""

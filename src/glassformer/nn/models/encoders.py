@@ -17,8 +17,6 @@ from glassformer.nn.config import ModelConfig
 from glassformer.nn.layers import PatchEmbedding, TokenEmbedding, initialise, make_norm, tie
 from glassformer.nn.shapes import Bool, Float, Int, Tensor
 
-__all__ = ["Classifier", "ImageClassifier", "MaskedLanguageModel", "TextEncoder", "pool"]
-
 
 def pool(
     x: Float[Tensor, "B T D"], how: str, is_token: Bool[Tensor, "B T"] | None = None

@@ -11,8 +11,6 @@ from glassformer.errors import InputError
 from glassformer.nn.config import ModelConfig
 from glassformer.nn.shapes import Float, Int, Tensor
 
-__all__ = ["MatrixFactorisation"]
-
 
 class MatrixFactorisation(nn.Module):
     """rating = mean + what the person tends to give + what the film tends to get + person · film.

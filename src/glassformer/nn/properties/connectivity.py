@@ -20,17 +20,6 @@ from glassformer.nn.config import AttentionConfig
 from glassformer.nn.properties.counting import attention_cost, attention_parameters
 from glassformer.nn.shapes import Float, Tensor
 
-__all__ = [
-    "ConvolutionLayer",
-    "DenseLayer",
-    "LayerCost",
-    "LayerKind",
-    "RecurrentLayer",
-    "layer_cost",
-    "make_layer",
-    "path_length",
-]
-
 LayerKind = Literal["dense", "convolution", "recurrence", "attention"]
 
 _ONE_HEAD = AttentionConfig(n_heads=1, output_map=False)

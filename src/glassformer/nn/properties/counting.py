@@ -12,15 +12,6 @@ from torch import nn
 from glassformer.nn.config import AttentionConfig, BlockConfig, FeedForwardConfig, ModelConfig
 from glassformer.nn.description import count_parameters
 
-__all__ = [
-    "AttentionCost",
-    "attention_cost",
-    "attention_parameters",
-    "block_parameters",
-    "feed_forward_parameters",
-    "parameters_by_part",
-]
-
 
 def attention_parameters(d_model: int, config: AttentionConfig) -> dict[str, int]:
     """Parameters of each map of an attention layer; narrow heads: k² each, whatever h is."""

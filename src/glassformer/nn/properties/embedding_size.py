@@ -19,14 +19,6 @@ import torch
 
 from glassformer.errors import ConfigError
 
-__all__ = [
-    "DERIVED_CONSTANT",
-    "PRINTED_CONSTANT",
-    "entropy_lost_by_angle",
-    "least_embedding_size",
-    "pair_entropy",
-]
-
 PRINTED_CONSTANT = 8.33
 """The constant as the by-hand text prints it: 2 / 0.24."""
 

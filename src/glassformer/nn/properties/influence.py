@@ -19,8 +19,6 @@ from torch.autograd.functional import jacobian
 from glassformer.errors import ShapeError
 from glassformer.nn.shapes import Bool, Float, Tensor
 
-__all__ = ["Influence", "influence", "of_vectors", "path_lengths", "weighted_sum"]
-
 
 @dataclass(frozen=True)
 class Influence:

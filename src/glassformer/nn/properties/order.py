@@ -16,15 +16,6 @@ from glassformer.nn.config import ModelConfig
 from glassformer.nn.models import Classifier
 from glassformer.nn.shapes import Float, Int, Tensor
 
-__all__ = [
-    "OrderCheck",
-    "ShuffledWords",
-    "equivariance",
-    "invariance",
-    "repeated_word_spread",
-    "shuffle_words",
-]
-
 
 @dataclass(frozen=True)
 class OrderCheck:

@@ -14,8 +14,6 @@ import torch
 from glassformer.nn.attention import softmax_over_keys
 from glassformer.nn.shapes import Float, Tensor
 
-__all__ = ["ScoreSpread", "score_spread", "softmax_gradient_size", "spread_by_width"]
-
 
 @dataclass(frozen=True)
 class ScoreSpread:

@@ -14,8 +14,6 @@ from statistics import median
 
 import torch
 
-__all__ = ["DISTURBED", "Timing", "growth", "time_calls"]
-
 DISTURBED = 0.25
 """From this spread on a timing says more about the machine's other work than about the call."""
 

@@ -11,11 +11,20 @@ import numpy.typing as npt
 
 from glassformer.cancelling import stop_if_cancelled
 from glassformer.errors import TraceError
+from glassformer.trace.cells import Cell
 from glassformer.trace.memory import Index, as_floats
 from glassformer.trace.render.words import Words, label_in, words_in
 from glassformer.trace.steps import Step
 
-__all__ = ["Matrix", "axis_labels", "matrices", "matrix", "row_labels", "shape_text"]
+__all__ = [
+    "Matrix",
+    "axis_labels",
+    "is_unwritten",
+    "matrices",
+    "matrix",
+    "row_labels",
+    "shape_text",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +87,11 @@ def matrices(step: Step) -> Iterator[Matrix]:
     for lead in product(*(range(size) for size in step.shape[:-2])):
         stop_if_cancelled()
         yield matrix(step, lead)
+
+
+def is_unwritten(step: Step, index: Index) -> bool:
+    """Whether nothing was written to a cell yet, so that its number means nothing."""
+    return step.trace.has_unwritten_memory and Cell(step, index).is_unwritten
 
 
 def row_labels(step: Step, words: Words | None = None) -> list[str]:

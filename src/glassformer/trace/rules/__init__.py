@@ -6,23 +6,15 @@ from functools import cache
 
 from glassformer.trace.calls import Operator
 from glassformer.trace.rules import (
-    activations,
     complex_numbers,
-    compound,
-    convolution,
-    creation,
-    elementwise,
-    gradients,
+    formulas,
     indexing,
     layout,
-    linear_maps,
-    loss,
     normalisation,
-    pooling,
     products,
     reductions,
     scattering,
-    selection,
+    windows,
 )
 from glassformer.trace.rules.registry import (
     Rule,
@@ -46,28 +38,20 @@ __all__ = [
 ]
 
 FAMILIES = (
-    activations,
     complex_numbers,
-    compound,
-    convolution,
-    creation,
-    elementwise,
-    gradients,
+    formulas,
     indexing,
     layout,
-    linear_maps,
-    loss,
     normalisation,
-    pooling,
     products,
     reductions,
     scattering,
-    selection,
+    windows,
 )
 
 
 @cache
-def must_decompose(operator: Operator) -> bool:
+def must_decompose(operator: Operator, is_complex: bool = False) -> bool:
     """Whether an operator is to be run as the smaller ones it is made of: no rule explains it.
 
     Operators that may return a view, or that return no tensor, are run as they are. Of those that
@@ -78,4 +62,5 @@ def must_decompose(operator: Operator) -> bool:
     returns = operator.func._schema.returns
     views = any(item.alias_info is not None and not item.alias_info.is_write for item in returns)
     tensors = any("Tensor" in str(item.type) for item in returns)
-    return tensors and not views and not is_given(operator) and find(operator) is None
+    unexplained = find(operator, is_complex=is_complex) is None
+    return tensors and not views and not is_given(operator) and unexplained

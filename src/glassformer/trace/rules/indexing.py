@@ -20,17 +20,15 @@ from glassformer.trace.expressions import (
     Number,
     Operation,
     Reduce,
-    add,
     divide,
     multiply,
     power,
     total,
 )
 from glassformer.trace.memory import Index, View
-from glassformer.trace.rules.operands import LETTERS, broadcast, cell, unless_nan
+from glassformer.trace.rules.notation import formula
+from glassformer.trace.rules.operands import broadcast, cell, running
 from glassformer.trace.rules.registry import rule
-
-__all__ = ["Places", "all_of", "unravelled"]
 
 
 @rule("embedding")
@@ -38,6 +36,21 @@ def embedding(call: Call, index: Index) -> Expression:
     """The table's row for the id at this position."""
     ids = call.view("indices")
     return Lookup(call.view("weight"), (cell(ids, *index[: ids.ndim]), *index[ids.ndim :]))
+
+
+@rule("embedding_dense_backward")
+def embedding_gradient(call: Call, index: Index) -> Expression:
+    """Σ g over the positions whose id is this row; 0 for the padding's row."""
+    g, ids = call.view("grad_output"), call.view("indices")
+    if index[0] == call.integer("padding_idx"):
+        return Number(0)
+    axes = running(ids.shape)
+    here = Operation("=", cell(ids, *axes), Number(index[0]))
+    gathered = total(Choose(here, cell(g, *axes, *index[1:]), Number(0)), *axes)
+    if call.flag("scale_grad_by_freq"):
+        count = total(Choose(here, Number(1), Number(0)), *axes)
+        return divide(gathered, Function("max", (count, Number(1))))
+    return gathered
 
 
 @rule("embedding_renorm")
@@ -50,8 +63,10 @@ def shortened(call: Call, index: Index) -> Expression:
     k = Axis("k", table.shape[1])
     powers = power(Function("abs", (cell(table, index[0], k),)), float(order))
     norm = Named("‖x‖", power(total(powers, k), 1 / float(order)))
-    short = multiply(before, divide(float(most), add(norm, 1e-7)))
-    return Choose(Operation(">", norm, Number(float(most))), short, before)
+    return _SHORTENED.of(x=before, norm=norm, most=float(most))
+
+
+_SHORTENED = formula("x·(most/(norm + 1e-7)) if norm > most else x")
 
 
 @rule("gather")
@@ -118,27 +133,27 @@ def searchsorted(call: Call, index: Index) -> Expression:
 
     A NaN is sorted behind all of them.
     """
-    if call.operator.name == "bucketize":
-        numbers, value = call.view("boundaries"), call.operand("self")
-    else:
-        numbers, value = call.view("sorted_sequence"), call.operand("self")
+    is_bucketize = call.operator.name == "bucketize"
+    numbers = call.view("boundaries" if is_bucketize else "sorted_sequence")
+    value = broadcast(call.operand("self"), index)
     right = call.flag("right") or call.bound.get("side") == "right"
     k = Axis("k", numbers.shape[-1])
     row = index[: numbers.ndim - 1]
-    below = Operation("≤" if right else "<", cell(numbers, *row, k), broadcast(value, index))
-    return unless_nan(broadcast(value, index), total(below, k), Number(k.size))
+    below = Operation("≤" if right else "<", cell(numbers, *row, k), value)
+    return _SORTED.of(value=value, size=k.size, count=total(below, k))
+
+
+_SORTED = formula("unless(isnan(value), size, count)")
 
 
 @rule("isin")
 def isin(call: Call, index: Index) -> Expression:
     """Whether a value is among the test elements."""
-    element, tests = (
-        broadcast(call.operand(call.operator.parameters[0]), index),
-        call.operand(call.operator.parameters[1]),
-    )
+    first, second = call.operator.parameters[:2]
+    element, tests = broadcast(call.operand(first), index), call.operand(second)
     found: Expression
     if isinstance(tests, View) and tests.ndim:
-        axes = tuple(Axis(LETTERS[place], size) for place, size in enumerate(tests.shape))
+        axes = running(tests.shape)
         same = Operation("=", element, cell(tests, *axes))
         found = Reduce("any", same, axes) if tests.numel else Number(False)
     else:
@@ -225,3 +240,65 @@ def masked_select(call: Call, index: Index) -> Expression:
     found = np.argwhere(np.broadcast_to(mask.array, shape))[index[0]]
     at = tuple(int(place) for place in found)
     return Choose(broadcast(mask, at), broadcast(source, at), Number(0))
+
+
+# --- the log-probability at the place of a target ---
+
+_NONE, _MEAN = 0, 1
+
+
+@rule("nll_loss", "nll_loss_nd", "nll_loss2d", "nll_loss_forward", "nll_loss2d_forward")
+def nll_loss(call: Call, index: Index) -> Expression:
+    """−Σ w[t] · x[…, t] / Σ w[t] over the targets t that are not ignored."""
+    if call.integer("reduction") == _NONE:
+        return multiply(-1, _likelihood(call, index)[0])
+    axes = running(call.view("target").shape)
+    likelihood, counted = (total(part, *axes) for part in _likelihood(call, axes))
+    if call.integer("reduction") == _MEAN:
+        likelihood = divide(likelihood, counted)
+    return Function("neg", (likelihood,))
+
+
+@rule("nll_loss_forward", "nll_loss2d_forward", output=1)
+def nll_loss_weight(call: Call, _index: Index) -> Expression:
+    """Σ w[t] over the targets that count."""
+    if call.integer("reduction") == _NONE:
+        return Number(0)  # torch leaves it at 0, and does not read it
+    axes = running(call.view("target").shape)
+    return total(_likelihood(call, axes)[1], *axes)
+
+
+def _likelihood(call: Call, places: tuple[int | Axis, ...]) -> tuple[Expression, Expression]:
+    """w[t] · x[n, t, …] of one target (or of a running one), and the w[t] that counts for it."""
+    x, targets, parameter = call.view("self"), call.view("target"), call.maybe_view("weight")
+    target, ignore = cell(targets, *places), call.integer("ignore_index")
+    ignored = bool((targets.array == ignore).any())
+    # An ignored target is no class: any class stands in for it, and is then not used.
+    chosen: Expression = Function("max", (target, Number(0))) if ignored else target
+    batch = places[:1] if x.ndim > 1 else ()
+    value: Expression = Lookup(x, (*batch, chosen, *places[1:]))
+    weight: Expression = Number(1)
+    if parameter is not None:
+        weight = Lookup(parameter, (chosen,))
+        value = multiply(weight, value)
+    if not ignored:
+        return value, weight
+    skip = Operation("=", target, Number(ignore))
+    return Choose(skip, Number(0), value), Choose(skip, Number(0), weight)
+
+
+@rule("nll_loss_backward", "nll_loss2d_backward")
+def nll_loss_gradient(call: Call, index: Index) -> Expression:
+    """−g · w[c] / Σw where c is the position's target and counts, else 0."""
+    x, targets, weight = call.view("self"), call.view("target"), call.maybe_view("weight")
+    g = call.view("grad_output")
+    place, own = (index[:1] + index[2:], index[1]) if x.ndim > 1 else ((), index[0])
+    target = cell(targets, *(place if targets.ndim else ()))
+    value: Expression = cell(g, *(place if g.ndim else ()))
+    if weight is not None:
+        value = multiply(value, cell(weight, own))
+    if call.integer("reduction") == _MEAN:
+        value = divide(value, cell(call.view("total_weight")))
+    if own == call.integer("ignore_index"):
+        return Number(0)
+    return Choose(Operation("=", target, Number(own)), Function("neg", (value,)), Number(0))

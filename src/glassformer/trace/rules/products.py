@@ -25,8 +25,6 @@ from glassformer.trace.memory import Index, View
 from glassformer.trace.rules.operands import LETTERS, broadcast, cell
 from glassformer.trace.rules.registry import rule
 
-__all__ = ["factors"]
-
 
 @rule("linear")
 def linear(call: Call, index: Index) -> Expression:
@@ -159,7 +157,7 @@ def einsum(call: Call, index: Index) -> Expression:
         factor = _factor(view, letters, places)
         product = factor if product is None else multiply(product, factor)
     assert product is not None
-    return total(product, *axes) if axes else product
+    return total(product, *axes)
 
 
 def _factor(view: View, letters: list[str], places: dict[str, int | Axis]) -> Expression:

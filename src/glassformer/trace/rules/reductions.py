@@ -1,14 +1,15 @@
-"""Many cells into one: sums, means, extremes and their places, running sums, spreads, norms."""
+"""Many cells into one: sums, extremes and their places, running sums, spreads, norms, ranks."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 
+import numpy as np
 import torch
 
 from glassformer.trace.calls import Call
-from glassformer.trace.evaluate import evaluate
+from glassformer.trace.evaluate import evaluate, gathered
 from glassformer.trace.expressions import (
     Axis,
     Choose,
@@ -29,11 +30,9 @@ from glassformer.trace.expressions import (
     subtract,
     total,
 )
-from glassformer.trace.memory import Index, View
-from glassformer.trace.rules.operands import LETTERS, row
+from glassformer.trace.memory import Index, View, as_floats
+from glassformer.trace.rules.operands import row, running
 from glassformer.trace.rules.registry import Build, rule
-
-__all__: list[str] = []
 
 
 def _gathered(call: Call, index: Index) -> tuple[Expression, tuple[Axis, ...], int]:
@@ -101,7 +100,7 @@ def nansum(call: Call, index: Index) -> Expression:
     """The sum of the cells that are numbers."""
     cells, axes, _ = _gathered(call, index)
     body = Choose(Function("isnan", (cells,)), Number(0), cells)
-    return total(body, *axes) if axes else body
+    return total(body, *axes)
 
 
 @rule("trace")
@@ -124,8 +123,7 @@ def _log_of_sum(cells: Expression, axes: tuple[Axis, ...]) -> Expression:
     largest = Named("m", Reduce("max", cells, axes) if axes else cells)
     infinite = math.isinf(evaluate(largest))
     body = cells if infinite else subtract(cells, largest)
-    exponentials = Function("exp", (body,))
-    log = Function("log", (total(exponentials, *axes) if axes else exponentials,))
+    log = Function("log", (total(Function("exp", (body,)), *axes),))
     return log if infinite else add(largest, log)
 
 
@@ -134,7 +132,7 @@ def count_nonzero(call: Call, index: Index) -> Expression:
     """How many cells are not 0."""
     cells, axes, _ = _gathered(call, index)
     body = Operation("≠", cells, Number(0))
-    return total(body, *axes) if axes else body
+    return total(body, *axes)
 
 
 _EXTREMES: tuple[ReduceKind, ReduceKind] = ("min", "max")
@@ -144,7 +142,7 @@ _EXTREMES: tuple[ReduceKind, ReduceKind] = ("min", "max")
 def histogram(call: Call, index: Index) -> Expression:
     """How many cells fall into a bin; the last one takes its upper end too."""
     x, bins = call.view("self"), call.integer("bins")
-    axes = tuple(Axis(LETTERS[place], size) for place, size in enumerate(x.shape))
+    axes = running(x.shape)
     cells: Expression = Entry(x, axes)
     low, high = (Number(call.number_of(name)) for name in ("min", "max"))
     ends: tuple[Expression, Expression] = (low, high)
@@ -157,7 +155,7 @@ def histogram(call: Call, index: Index) -> Expression:
     whole = Function("min", (Function("floor", (place,)), Number(bins - 1)))
     below = Operation("≤", cells, ends[1])
     counted = Operation("and", Operation("=", whole, Number(index[0])), below)
-    return total(counted, *axes) if axes else counted
+    return total(counted, *axes)
 
 
 @rule("bincount")
@@ -210,9 +208,9 @@ def _variance(call: Call, index: Index) -> tuple[Expression, Expression]:
     cells, axes, count = _gathered(call, index)
     correction = call.bound.get("correction", 1 if call.bound.get("unbiased", True) else 0)
     correction = 1 if correction is None else correction
-    centre = Named("μ", divide(total(cells, *axes) if axes else cells, count))
+    centre = Named("μ", divide(total(cells, *axes), count))
     squared = power(subtract(cells, centre), 2)
-    squares = total(squared, *axes) if axes else squared
+    squares = total(squared, *axes)
     return centre.body, divide(squares, max(0, count - correction))
 
 
@@ -238,12 +236,115 @@ def norm(call: Call, index: Index) -> Expression:
     order = call.bound.get("ord", call.bound.get("p", 2))
     order = 2.0 if order is None else float(order)
     size = Function("abs", (cells,))
-    if math.isinf(order):
-        return Reduce("max" if order > 0 else "min", size, axes) if axes else size
     if order == 0:
         return total(Operation("≠", cells, Number(0)), *axes)
+    if not axes:
+        return size
+    if math.isinf(order):
+        return Reduce("max" if order > 0 else "min", size, axes)
     if order == 1:
         return total(size, *axes)
     if order == 2:
         return Function("sqrt", (total(power(cells, 2), *axes),))
     return power(total(power(size, order), *axes), 1 / order)
+
+
+# --- ranks: the n-th largest of a row, the median, the n-th that is not 0 ---
+
+
+def _rank_taken(call: Call, index: Index, axis: int, descending: bool) -> int:
+    """The rank of the cell that stands in a place, equal ones counted in their order.
+
+    Of equal cells the kernel takes whichever it likes, unless it was asked to be stable: then the
+    one it took has another rank than its place says.
+    """
+    x, made = call.view("self"), call.outputs[-1]
+    assert made is not None
+    row = as_floats(np.moveaxis(x.array, axis, -1)[(*index[:axis], *index[axis + 1 :])])
+    order = np.argsort(-row if descending else row, kind="stable")
+    taken, rank = int(made.array[index]), index[axis]
+    is_tie = bool(row[taken] == row[order[rank]])
+    return int(np.flatnonzero(order == taken)[0]) if is_tie else rank
+
+
+def _ranked(place_of: bool) -> Build:
+    """The value of a given rank along an axis, or the place where it stands."""
+
+    def build(call: Call, index: Index) -> Expression:
+        x = call.view("self")
+        if not index:
+            return Number(0) if place_of else Entry(x, ())
+        axis = call.axis("dim", x.ndim)
+        parts: list[int | Axis] = list(index)
+        rank = index[axis]
+        j = Axis("j", x.shape[axis])
+        parts[axis] = j
+        descending = call.flag("largest") or call.flag("descending")
+        if place_of:
+            return Reduce(
+                "place largest" if descending else "place smallest",
+                Entry(x, tuple(parts)),
+                (j,),
+                _rank_taken(call, index, axis, descending),
+            )
+        return Reduce("largest" if descending else "smallest", Entry(x, tuple(parts)), (j,), rank)
+
+    return build
+
+
+def _first_nan(cells: Expression, axes: tuple[Axis, ...], place_of: bool) -> Expression:
+    """A NaN is the median of any row that has one."""
+    found = Function("isnan", (cells,))
+    if place_of:
+        return Reduce("argmax", found, axes)
+    return Choose(Reduce("any", found, axes), Number(math.nan), Number(0))
+
+
+def _middle(place_of: bool) -> Build:
+    """The lower of the middle values (median), or the k-th smallest; or where it stands."""
+
+    def build(call: Call, index: Index) -> Expression:
+        x = call.view("self")
+        if not x.ndim:
+            return Number(0) if place_of else Entry(x, ())
+        whole = call.bound.get("dim") is None
+        axes = tuple(range(x.ndim)) if whole else (call.axis("dim", x.ndim),)
+        cells, running = row(x, index, axes, call.flag("keepdim"))
+        values = gathered(Reduce("min", cells, tuple(running)))
+        known = int(np.count_nonzero(~np.isnan(values)))
+        if call.operator.name == "median" and known < len(values):
+            return _first_nan(cells, tuple(running), place_of)
+        rank = call.integer("k") - 1 if "k" in call.bound else max(0, (known - 1) // 2)
+        if not place_of:
+            return Reduce("smallest", cells, tuple(running), rank)
+        made = call.outputs[1]
+        assert made is not None
+        order = np.argsort(values, kind="stable")
+        taken = int(made.array[index])
+        is_tie = values[taken] == values[order[rank]] or known < len(values)
+        here = int(np.flatnonzero(order == taken)[0]) if is_tie else rank
+        return Reduce("place smallest", cells, tuple(running), here)
+
+    return build
+
+
+rule("median", "nanmedian", "kthvalue")(_middle(place_of=False))
+rule("median", "nanmedian", "kthvalue", output=1)(_middle(place_of=True))
+
+
+@rule("nonzero")
+def nonzero(call: Call, index: Index) -> Expression:
+    """Along one axis, the place of the cell that is the n-th that is not 0."""
+    x, (rank, axis) = call.view("self"), index
+    axes = running(x.shape)
+    cells = Entry(x, axes)
+    holds = cells if x.dtype == torch.bool else Operation("≠", cells, Number(0))
+    place: Expression = Reduce("place largest", holds, axes, rank)
+    inner = math.prod(x.shape[axis + 1 :])
+    place = Operation("//", place, Number(inner)) if inner > 1 else place
+    return Operation("%", place, Number(x.shape[axis])) if axis else place
+
+
+rule("topk", "sort")(_ranked(place_of=False))
+rule("topk", "sort", output=1)(_ranked(place_of=True))
+rule("argsort")(_ranked(place_of=True))

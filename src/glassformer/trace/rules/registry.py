@@ -15,22 +15,6 @@ from glassformer.trace.calls import Call, Operator
 from glassformer.trace.expressions import Expression
 from glassformer.trace.memory import Index
 
-__all__ = [
-    "Build",
-    "Rule",
-    "complex_rule",
-    "find",
-    "given",
-    "is_given",
-    "is_unwritten",
-    "mechanism",
-    "of_call",
-    "rule",
-    "rules",
-    "swapped",
-    "unwritten",
-]
-
 Build = Callable[[Call, Index], Expression | None]
 """The arithmetic of a cell; None where the operator writes nothing there."""
 _Build = TypeVar("_Build", bound=Build)
@@ -106,24 +90,21 @@ def is_unwritten(operator: Operator) -> bool:
     return operator.name in _UNWRITTEN
 
 
-def find(operator: Operator, output: int = 0) -> Rule | None:
-    """The rule of an operator's output, if there is one."""
-    own = _RULES.get((operator.full_name, output)) or _RULES.get((operator.name, output))
-    return own or _mechanical(operator, output)
-
-
-def _mechanical(operator: Operator, output: int) -> Rule | None:
+def find(operator: Operator, output: int = 0, is_complex: bool = False) -> Rule | None:
+    """The rule of an operator's output, on real numbers or complex ones, if there is one."""
+    if is_complex:
+        own = _RULES.get((f"{_COMPLEX}{operator.name}", output))
+    else:
+        own = _RULES.get((operator.full_name, output)) or _RULES.get((operator.name, output))
+    if own is not None:
+        return own
     make = _MECHANISMS.get(operator.full_name) or _MECHANISMS.get(operator.name)
     return None if make is None else Rule(operator.name, make(output))
 
 
 def of_call(call: Call, output: int) -> Rule | None:
     """The rule of a call's output, if there is one."""
-    if call.is_complex:
-        own = _RULES.get((f"{_COMPLEX}{call.operator.name}", output))
-        found = own or _mechanical(call.operator, output)
-    else:
-        found = find(call.operator, output)
+    found = find(call.operator, output, call.is_complex)
     if found is None or (found.covers is not None and not found.covers(call)):
         return None
     return found

@@ -31,8 +31,6 @@ from glassformer.trace.rules.indexing import Places, all_of, unravelled
 from glassformer.trace.rules.operands import broadcast, cell
 from glassformer.trace.rules.registry import rule
 
-__all__: list[str] = []
-
 
 @rule("index_put")
 def index_put(call: Call, index: Index) -> Expression:

@@ -5,9 +5,8 @@
     t["loss"], t["gradients.blocks.0.attention.scores"], t["update.to_classes.weight.weight"]
     print(why_moved(t, "to_classes.weight", (0, 3)))
 
-The files, in reading order: `step` (the whole), `recorder`, `forward`, `backward` with `windows`
-and `derivatives/`, `optimisers` and `update`, `scribe` (names), `agreement` (the check against
-autograd and torch.optim), `moved`.
+The files, in reading order: `step` (the whole), `backward` with `derivatives`, `optimisers`,
+`scribe` (names), `agreement` (the check against autograd and torch.optim), `moved`.
 """
 
 from glassformer.trace.training.moved import Move, why_moved

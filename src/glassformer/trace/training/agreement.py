@@ -7,33 +7,39 @@ anything beyond that is an error of the trace's, and no trace is given.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
 
 from glassformer.errors import TraceError
+from glassformer.trace.calls import Call
 from glassformer.trace.notes import Note
 
-__all__ = ["Agreement"]
-
-# What rounding in another order may change, relative to the largest number of the tensor.
+# What rounding in another order may change, relative to the largest number of a float32 tensor.
 _GRADIENT = 1e-4
-_WEIGHT = 1e-6
-# A gradient is the sum of larger ones that may cancel (the bias of the keys, which no softmax
-# sees): what remains is rounding, by this share of the largest gradient.
-_CANCELLED = 1e-6
+# Weights are made from the same gradients by the same operators: a few roundings.
+_WEIGHT_ROUNDINGS = 8
 # From which share of a tensor's largest change on a difference of new weights is named.
 _NOTABLE = 1e-3
 _LISTED = 3
 
 
 class Agreement:
-    """The comparison of a recorded step with the one made. `notes` say what it found."""
+    """The comparison of a recorded step with the one made. `notes` say what it found.
 
-    def __init__(self, parameters: Mapping[str, nn.Parameter], optimiser: str) -> None:
+    Each operator on the way rounds to its dtype. These errors are independent, so that over n
+    operators they grow to √n · ε: the measure for the shorter dtypes, where ε is large.
+    """
+
+    def __init__(
+        self, parameters: Mapping[str, nn.Parameter], optimiser: str, made: Sequence[Call]
+    ) -> None:
         self._parameters = parameters
         self._optimiser = optimiser
+        self._made = made
+        self._cancelled: float | None = None
         self._before = {name: p.detach().clone() for name, p in parameters.items()}
         self._largest = 0.0
         self._doubtful: dict[str, Tensor] = {}
@@ -54,20 +60,41 @@ class Agreement:
             real = made.get(name, torch.zeros_like(gradient))
             gaps, size = _gaps(gradient, real), _largest(real)
             gap = _largest(gaps)
-            if gap > max(_GRADIENT * size, _CANCELLED * self._largest):
+            share = max(_GRADIENT, self._rounding_of(gradient.dtype))
+            if gap > share * size and gap > self._lost_by_cancelling(gradient.dtype):
                 raise TraceError(
-                    f"the recorded gradient of {name} differs from autograd's by {gap:.1e}: does "
-                    "the model stop gradients on the way (detach, no_grad, its own autograd "
-                    "function)? Such models are not traced in training"
+                    f"the recorded gradient of {name} differs from autograd's by {gap:.1e} (its "
+                    f"largest is {size:.1e}), more than rounding can: autograd's is not the "
+                    "derivative of what was recorded. That is so after detach or no_grad, in an "
+                    "autograd function of the model's own, and of ctc_loss without a log_softmax "
+                    "before it; such models are not traced in training"
                 )
             self._same_gradients &= gap == 0
-            self._doubtful[name] = gaps > _GRADIENT * real.detach().abs()
-            if 0 < gap <= _GRADIENT * size:
+            self._doubtful[name] = gaps > share * real.detach().abs()
+            if 0 < gap <= share * size:
                 worst, where = max((worst, where), (gap / size, name))
         if self._same_gradients:
             self.notes.append(Note("same gradients"))
         elif worst:
             self.notes.append(Note("close gradients", worst=f"{worst:.0e}", name=where))
+
+    def _rounding_of(self, dtype: torch.dtype) -> float:
+        return torch.finfo(dtype).eps * math.sqrt(len(self._made))
+
+    def _lost_by_cancelling(self, dtype: torch.dtype) -> float:
+        """What remains of a sum whose terms cancel (a bias before a batch norm): their rounding.
+
+        The terms are as large as the largest gradient on the way, and as many as its cells.
+        """
+        if self._cancelled is None:
+            made = [v for c in self._made for v in c.outputs if v is not None and v.numel]
+            views = [view for view in made if view.dtype.is_floating_point]
+            largest = max(
+                (_largest(view.tensor().nan_to_num(0, 0, 0)) for view in views), default=0
+            )
+            terms = max((view.numel for view in views), default=1)
+            self._cancelled = math.sqrt(terms) * largest
+        return self._rounding_of(dtype) * self._cancelled
 
     def compare_weights(self, shown: Mapping[str, Tensor], rescales: bool) -> None:
         """The recorded new weights against those that the optimiser made.
@@ -81,7 +108,9 @@ class Agreement:
             gaps, change = _gaps(weight, real), _largest(_gaps(real, self._before[name]))
             gap = _largest(gaps)
             same &= gap == 0
-            if self._same_gradients and gap > _WEIGHT * max(_largest(real), change):
+            if self._same_gradients and gap > _WEIGHT_ROUNDINGS * torch.finfo(real.dtype).eps * max(
+                _largest(real), change
+            ):
                 raise TraceError(
                     f"the recorded update of {name} differs from the optimiser's by {gap:.1e}: "
                     "was the optimiser changed by hooks?"

@@ -4,28 +4,107 @@ Each operator of the forward pass is asked for the gradients of its operands, la
 A tensor that several operators read gets one contribution from each; they are added up when the
 operator that made the tensor is reached. All of it runs under the recorder, so a gradient is a
 step like any other, named after what it is the gradient of: `gradients.blocks.0.scores`.
+
+What an operator read may be a window on what another one made: heads are cut out of a projection
+by views, a mask is spread by `expand`, a row is selected. The gradient arrives in the shape of the
+window and is needed in that of the whole tensor.
 """
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import _disable_current_modes
 
 from glassformer.errors import TraceError
 from glassformer.trace import rules
 from glassformer.trace.calls import Call
 from glassformer.trace.memory import Version, View, as_real
+from glassformer.trace.recording import Recording
+from glassformer.trace.steps import Step
+from glassformer.trace.trace import Trace
 from glassformer.trace.training import derivatives
-from glassformer.trace.training.forward import ForwardPass, Title
-from glassformer.trace.training.recorder import TrainingRecorder
-from glassformer.trace.training.scribe import Scribe
-from glassformer.trace.training.windows import cut, same, spread, without
+from glassformer.trace.training.scribe import Scribe, TrainingRecorder
 
-__all__ = ["Backward"]
+# --- what is known of the forward pass: its operators, names and tensors ---
+
+
+@dataclass(frozen=True, slots=True)
+class Title:
+    """What a tensor is called, and the module it belongs to."""
+
+    name: str
+    module: str
+
+    def gradient(self, suffix: str = "") -> tuple[str, str]:
+        """What its gradient is called, and the branch that it belongs to."""
+        return f"gradients.{self.name}{suffix}", f"gradients.{self.module}".rstrip(".")
+
+    def beside(self, other: Title) -> str:
+        """The name without the modules that it shares with another."""
+        own, known = self.name.split("."), other.name.split(".")
+        while len(own) > 1 and known and own[0] == known[0]:
+            own, known = own[1:], known[1:]
+        return ".".join(own)
+
+
+class ForwardPass:
+    """A finished forward pass."""
+
+    def __init__(self, recording: Recording, parameters: dict[str, View]) -> None:
+        self.calls: list[Call] = list(recording.calls)
+        self.parameters = parameters
+        """Those that require a gradient; one of several names for a tied one."""
+        self._titles: dict[int, Title] = {}
+        self._wholes: dict[int, View] = {}
+        self._views: list[tuple[Title, View]] = []
+        self._read_names(recording)
+
+    def title(self, version: Version) -> Title:
+        """What the tensor is called that filled a storage."""
+        return self._titles[id(version)]
+
+    def whole(self, version: Version) -> View:
+        """The tensor that a storage was made for; writing to parts of it leaves it the same."""
+        if version.base is not None:
+            return self.whole(version.base).on(version)
+        return self._wholes[id(version)]
+
+    def view_title(self, view: View) -> Title | None:
+        """The name that the source gave to just this view, if it gave one."""
+        for title, known in self._views:
+            if known.version is view.version and same(known, view):
+                return title
+        return None
+
+    def _read_names(self, recording: Recording) -> None:
+        """The names that a trace of the forward pass alone gives."""
+        trace = Trace(recording)
+        given = [*trace.parameters.values(), *trace.inputs.values(), *trace.constants.values()]
+        for step in [*given, *trace.steps]:
+            self._note(step)
+        for step in trace.views:
+            self._views.append((Title(step.name, step.module), step.view))
+        for step in [*given, *trace.steps]:  # the trace of the whole training step names them anew
+            step.view.version.owners.clear()
+
+    def _note(self, step: Step) -> None:
+        version = step.view.version
+        known = self._wholes.setdefault(id(version), step.view)
+        if not same(known, step.view) and step.role == "parameter":
+            raise TraceError(
+                f"{step.name} and {self._titles[id(version)].name} share memory without being "
+                "the same tensor: their gradients are not traced"
+            )
+        self._titles.setdefault(id(version), Title(step.name, step.module))
+
+
+# --- the pass ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +129,10 @@ class Backward:
     def run(self, loss: View) -> dict[str, Tensor]:
         """The gradient of each parameter that the loss depends on, by name."""
         if id(loss.version) not in self._active:
-            raise TraceError("the loss does not depend on any parameter that requires a gradient")
+            raise TraceError(
+                "the loss does not depend on any parameter that requires a gradient"
+                + self._through_chance()
+            )
         one = torch.ones_like(self._recorder.tensor_of(loss))
         self._add(loss, one, self._forward.title(loss.version))
         for call in reversed(self._forward.calls):
@@ -60,6 +142,20 @@ class Backward:
             for name, view in self._forward.parameters.items()
             if id(view.version) in self._parts
         }
+
+    def _through_chance(self) -> str:
+        """Operators that draw random numbers, and read what depends on parameters."""
+        names = {
+            call.operator.name
+            for call in self._forward.calls
+            if call.operator.random and any(id(v.version) in self._active for v in call.inputs())
+        }
+        if not names:
+            return ""
+        return (
+            f", or only through {', '.join(sorted(names))}, which draws random numbers: "
+            "what the trace takes as it comes is not differentiated"
+        )
 
     def _through(self, call: Call) -> None:
         """Hand the gradient of what a call made on to what it was made from."""
@@ -164,3 +260,94 @@ def _depends_on(calls: list[Call], parameters: Iterable[View]) -> set[int]:
             }
         active |= {id(new) for old, new in call.writes if id(old) in active}
     return active
+
+
+# --- windows ---
+
+
+def same(one: View, other: View) -> bool:
+    """Whether two windows show the same cells in the same places."""
+    return (one.shape, one.offset) == (other.shape, other.offset) and all(
+        a == b or size == 1
+        for a, b, size in zip(one.strides, other.strides, one.shape, strict=True)
+    )
+
+
+def spread(gradient: Tensor, window: View, whole: View) -> Tensor:
+    """The gradient of a window as a gradient of the whole tensor; 0 where it does not look."""
+    if same(window, whole):
+        return gradient
+    repeated = [
+        axis
+        for axis, (size, stride) in enumerate(zip(window.shape, window.strides, strict=True))
+        if stride == 0 and size > 1
+    ]
+    if repeated:
+        gradient = gradient.sum(repeated, keepdim=True)
+    sizes = [1 if axis in repeated else size for axis, size in enumerate(window.shape)]
+    order = sorted(range(window.ndim), key=lambda axis: -window.strides[axis])
+    place = window.offset - whole.offset
+    if not _are_distinct(window, sizes, order):
+        sums = gradient.new_zeros(_extent(whole))
+        sums = sums.index_add(0, _addresses(window, sizes, place), gradient.reshape(-1))
+        return sums.as_strided(whole.shape, whole.strides, 0)
+    if math.prod(sizes) == whole.numel and _is_dense(whole):
+        return _rearranged(gradient.permute(order), whole)
+    canvas = gradient.new_zeros(_extent(whole))
+    canvas.as_strided(sizes, window.strides, place).copy_(gradient)
+    return canvas.as_strided(whole.shape, whole.strides, 0)
+
+
+def cut(gradient: Tensor, window: View, whole: View) -> Tensor:
+    """The part of a whole tensor's gradient that a window shows."""
+    if same(window, whole):
+        return gradient
+    canvas = gradient.new_zeros(_extent(whole))
+    canvas.as_strided(whole.shape, whole.strides, 0).copy_(gradient)
+    return canvas.as_strided(window.shape, window.strides, window.offset - whole.offset)
+
+
+def without(gradient: Tensor, window: View, whole: View) -> Tensor:
+    """A whole tensor's gradient with 0 in the part that a window shows."""
+    canvas = gradient.new_zeros(_extent(whole))
+    canvas.as_strided(whole.shape, whole.strides, 0).copy_(gradient)
+    canvas.as_strided(window.shape, window.strides, window.offset - whole.offset).zero_()
+    return canvas.as_strided(whole.shape, whole.strides, 0)
+
+
+def _rearranged(in_memory_order: Tensor, whole: View) -> Tensor:
+    """From the order in which the cells lie in memory to the axes of the whole tensor."""
+    order = sorted(range(whole.ndim), key=lambda axis: -whole.strides[axis])
+    back = sorted(range(whole.ndim), key=lambda place: order[place])
+    rearranged = in_memory_order.reshape([whole.shape[axis] for axis in order]).permute(back)
+    # One copy here, so that a product over all positions finds them in a row, as in autograd.
+    return rearranged.contiguous()
+
+
+def _extent(view: View) -> int:
+    """The places in memory from a window's first cell to its last."""
+    return 1 + sum((size - 1) * s for size, s in zip(view.shape, view.strides, strict=True))
+
+
+def _is_dense(view: View) -> bool:
+    return _extent(view) == view.numel
+
+
+def _are_distinct(window: View, sizes: list[int], order: list[int]) -> bool:
+    """Whether a window shows each cell once: `unfold` and `as_strided` may show one in several."""
+    reach = 1
+    for axis in reversed(order):
+        if sizes[axis] > 1:
+            if window.strides[axis] < reach:
+                return False
+            reach = window.strides[axis] * sizes[axis]
+    return True
+
+
+def _addresses(window: View, sizes: list[int], start: int) -> Tensor:
+    """The place in memory of each cell of a window; no step of the trace."""
+    with _disable_current_modes():
+        addresses = torch.tensor(start)
+        for axis, size in enumerate(sizes):
+            addresses = addresses.unsqueeze(-1) + torch.arange(size) * window.strides[axis]
+        return addresses.reshape(-1)

@@ -12,8 +12,6 @@ from glassformer.trace.steps import Step
 from glassformer.trace.text import number
 from glassformer.trace.trace import Trace
 
-__all__ = ["Move", "why_moved"]
-
 # In the order of the arithmetic; an optimiser has some of them.
 _SHARED = (
     "learning_rate", "step", "bias_correction_1", "bias_correction_2", "rate", "step_size",

@@ -3,7 +3,8 @@
 No source line assigns these numbers, so their names are given: a tensor is claimed under a name,
 and at the end every operator run since the forward pass gets its names and its place in the tree.
 A claimed tensor that is only a view of another (a gradient that passes through an addition) gets
-its name as a view.
+its name as a view. The recorder of a training step is here as well: what it has recorded is used
+again, by the backward pass.
 """
 
 from __future__ import annotations
@@ -14,14 +15,24 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import _disable_current_modes
 
 from glassformer.trace.calls import Call, operator_of
 from glassformer.trace.memory import View
 from glassformer.trace.names import join
+from glassformer.trace.recorder import Recorder
 from glassformer.trace.source import Line, Origin
-from glassformer.trace.training.recorder import TrainingRecorder
 
-__all__ = ["Scribe"]
+
+class TrainingRecorder(Recorder):
+    """Records the forward pass as `trace` does; then lends its tensors to the backward pass."""
+
+    def tensor_of(self, view: View) -> Tensor:
+        """A recorded tensor again, for an operator that the trace itself runs."""
+        with _disable_current_modes():
+            tensor = view.given()
+        self._versions.setdefault(int(tensor.untyped_storage()._cdata), view.version)
+        return tensor
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from torch.optim import Optimizer
 
 from glassformer.errors import TraceError
 from glassformer.trace.budget import DEFAULT_BYTES, Budget
+from glassformer.trace.calls import Call
 from glassformer.trace.labels import read_labels
 from glassformer.trace.memory import Version, View
 from glassformer.trace.modules import ModulePaths
@@ -22,13 +23,9 @@ from glassformer.trace.recording import Labels, Program, Recording, Source
 from glassformer.trace.switches import differentiable, recording
 from glassformer.trace.trace import Trace
 from glassformer.trace.training.agreement import Agreement
-from glassformer.trace.training.backward import Backward
-from glassformer.trace.training.forward import ForwardPass
-from glassformer.trace.training.recorder import TrainingRecorder
-from glassformer.trace.training.scribe import Scribe
-from glassformer.trace.training.update import Updates
-
-__all__ = ["trace_training_step"]
+from glassformer.trace.training.backward import Backward, ForwardPass
+from glassformer.trace.training.optimisers import Updates
+from glassformer.trace.training.scribe import Scribe, TrainingRecorder
 
 Loss = Callable[[Any], Tensor]
 
@@ -99,6 +96,7 @@ class _Step:
         self._sources += self._updates.sources
         self._outputs: dict[str, View] = {}
         self._gradients: dict[str, Tensor] = {}
+        self._backward_calls: list[Call] = []
         self._weights: dict[str, Tensor] = {}
         self._notes: list[str] = []
 
@@ -143,7 +141,9 @@ class _Step:
                 call.origin = replace(call.origin, targets=("loss",), owner="", visit=-1)
         forward = ForwardPass(self._recording(), self._trainable())
         scribe = Scribe(self._recorder)
+        start = len(self._recorder.calls)
         self._gradients = Backward(self._recorder, forward, scribe).run(loss)
+        self._backward_calls = self._recorder.calls[start:]
         self._weights = self._updates.run(scribe, self._gradients)
         scribe.finish()
 
@@ -153,7 +153,8 @@ class _Step:
         program = self._program
         with torch.enable_grad():
             self._loss(self._module(*program.args, **program.kwargs)).backward()
-        agreement = Agreement(self._parameters(), type(self._optimiser).__name__)
+        name = type(self._optimiser).__name__
+        agreement = Agreement(self._parameters(), name, self._backward_calls)
         agreement.compare_gradients(self._gradients)
         self._optimiser.step()
         agreement.compare_weights(self._weights, self._updates.method.rescales)

@@ -6,25 +6,28 @@ from pathlib import Path
 
 import numpy as np
 
-from glassformer.data import LabelledTexts, TokenStore, find, key_of, prepared_folder, write_store
+from glassformer.data import LabelledTexts, TokenStore, find, prepared_folder, write_store
 from glassformer.data.corpora import sha256
 from glassformer.data.imdb import LABELS, Review, read_reviews, split_by_film
 from glassformer.data.table import read_table, split_by_text
 from glassformer.errors import ConfigError
+from glassformer.nn import ModelConfig
 from glassformer.text import Tokenizer
-from glassformer.training.config import DataConfig, RunConfig
-from glassformer.training.problems.problem import (
+from glassformer.training.problems.definitions import (
+    ClassifiedTexts,
+    ImdbReviews,
+    LabelledTable,
+)
+from glassformer.training.problems.prepared_problem import (
     HeldOut,
-    Problem,
+    PreparedProblem,
     about_corpora,
     cut_texts,
     learn_tokenizer,
+    prepared_key,
     share_of,
     store_tokenizer,
-    tokenizer_key,
 )
-
-__all__ = ["classify_csv", "classify_imdb"]
 
 Labelled = tuple[str, int]
 
@@ -38,21 +41,26 @@ class _Parts:
     test: list[Labelled]
 
 
-def classify_imdb(config: RunConfig, tokenizer: Tokenizer | None = None) -> Problem:
+def classify_imdb(
+    data: ImdbReviews, model: ModelConfig, tokenizer: Tokenizer | None = None
+) -> PreparedProblem:
     """Whether a review is positive: trained on the official training half, tested on the other."""
-    found = find("imdb", config.data.folder)
+    found = find("imdb", data.folder)
 
     def read() -> _Parts:
-        train, valid = split_by_film(read_reviews(found, "train"), config.data.validation)
+        train, valid = split_by_film(read_reviews(found, "train"), data.validation)
         parts = (train, valid, read_reviews(found, "test"))
         return _Parts(*([_labelled(review) for review in part] for part in parts))
 
-    return _classify(config, tokenizer, read, LABELS, dict(found.corpus.files), [found.corpus.name])
+    return _classify(
+        data, model, tokenizer, read, LABELS, dict(found.corpus.files), [found.corpus.name]
+    )
 
 
-def classify_csv(config: RunConfig, tokenizer: Tokenizer | None = None) -> Problem:
+def classify_csv(
+    data: LabelledTable, model: ModelConfig, tokenizer: Tokenizer | None = None
+) -> PreparedProblem:
     """The classes of a user's own table; a part of it is held out, and there is no test part."""
-    data = config.data
     if not data.file:
         raise ConfigError("name your CSV file with --csv or --data.file")
     path = Path(data.file)
@@ -64,7 +72,9 @@ def classify_csv(config: RunConfig, tokenizer: Tokenizer | None = None) -> Probl
         for part in split_by_text(table, data.validation)
     )
     parts = _Parts(train, valid, [])
-    problem = _classify(config, tokenizer, lambda: parts, labels, {path.name: sha256(path)}, [])
+    problem = _classify(
+        data, model, tokenizer, lambda: parts, labels, {path.name: sha256(path)}, []
+    )
     problem.about["data"] = path.name
     return problem
 
@@ -75,31 +85,28 @@ def _labelled(review: Review) -> Labelled:
 
 
 def _classify(
-    config: RunConfig,
+    data: ClassifiedTexts,
+    model: ModelConfig,
     tokenizer: Tokenizer | None,
     read: Callable[[], _Parts],
     labels: Sequence[str],
     checksums: dict[str, str],
     corpora: Sequence[str],
-) -> Problem:
-    data = config.data
+) -> PreparedProblem:
     settings = ("tokenizer", "vocab_size", "max_len", "cut", "share", "validation")
-    columns = ("text_column", "label_column") if data.problem == "classify-csv" else ()
-    key = key_of(
-        {name: getattr(data, name) for name in ("problem", *settings, *columns)}
-        | {"data": checksums, "given_tokenizer": tokenizer_key(tokenizer)}
-    )
+    columns = ("text_column", "label_column") if isinstance(data, LabelledTable) else ()
+    key = prepared_key(data, (*settings, *columns), checksums, tokenizer)
     folder = prepared_folder(
         key, lambda work: _write(work, read(), data, key, tokenizer), data.cache
     )
     used = store_tokenizer(folder)
     valid, test = (_examples(folder, name, key, data, used) for name in ("valid", "test"))
-    return Problem(
+    return PreparedProblem(
         task="classify",
         train=_examples(folder, "train", key, data, used, data.word_dropout),
         valid=HeldOut(valid) if len(valid) else None,
         tests={"test": HeldOut(test)} if len(test) else {},
-        model=config.model.with_(
+        model=model.with_(
             vocab_size=used.vocab_size,
             pad_id=used.special.pad,
             max_len=data.max_len,
@@ -113,7 +120,7 @@ def _classify(
 
 
 def _write(
-    folder: Path, parts: _Parts, data: DataConfig, key: str, tokenizer: Tokenizer | None
+    folder: Path, parts: _Parts, data: ClassifiedTexts, key: str, tokenizer: Tokenizer | None
 ) -> None:
     """Tokenise every part; the tokenizer sees the training part alone."""
     train = share_of(parts.train, data.share)
@@ -126,7 +133,12 @@ def _write(
 
 
 def _examples(
-    folder: Path, name: str, key: str, data: DataConfig, tokenizer: Tokenizer, dropped: float = 0.0
+    folder: Path,
+    name: str,
+    key: str,
+    data: ClassifiedTexts,
+    tokenizer: Tokenizer,
+    dropped: float = 0.0,
 ) -> LabelledTexts:
     pad_id = tokenizer.special.pad
     assert pad_id is not None

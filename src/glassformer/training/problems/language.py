@@ -3,71 +3,82 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from glassformer.data import TokenStore, Windows, find, key_of, prepared_folder, write_store
+from glassformer.data import TokenStore, Windows, find, prepared_folder, write_store
 from glassformer.data.corpora import sha256
 from glassformer.data.plain import TextSplits, read_shakespeare, read_text_file, read_wikitext2
 from glassformer.errors import ConfigError, DataError
+from glassformer.nn import ModelConfig
 from glassformer.text import Tokenizer
-from glassformer.training.config import DataConfig, RunConfig
-from glassformer.training.problems.problem import (
+from glassformer.training.problems.definitions import (
+    RunningText,
+    TextFile,
+    TinyShakespeare,
+    WikiText2,
+)
+from glassformer.training.problems.prepared_problem import (
     HeldOut,
-    Problem,
+    PreparedProblem,
     about_corpora,
     learn_tokenizer,
+    prepared_key,
     store_tokenizer,
-    tokenizer_key,
 )
 
-__all__ = ["continue_file", "continue_shakespeare", "continue_wikitext2"]
 
-
-def continue_shakespeare(config: RunConfig, tokenizer: Tokenizer | None = None) -> Problem:
+def continue_shakespeare(
+    data: TinyShakespeare, model: ModelConfig, tokenizer: Tokenizer | None = None
+) -> PreparedProblem:
     """Tiny Shakespeare; the last tenth is held out."""
-    found = find("shakespeare", config.data.folder)
+    found = find("shakespeare", data.folder)
     about = about_corpora(["shakespeare"])
-    return _continue(config, tokenizer, lambda: read_shakespeare(found), found.corpus.files, about)
+    return _continue(
+        data, model, tokenizer, lambda: read_shakespeare(found), found.corpus.files, about
+    )
 
 
-def continue_wikitext2(config: RunConfig, tokenizer: Tokenizer | None = None) -> Problem:
+def continue_wikitext2(
+    data: WikiText2, model: ModelConfig, tokenizer: Tokenizer | None = None
+) -> PreparedProblem:
     """WikiText-2; the official parts."""
-    found = find("wikitext2", config.data.folder)
+    found = find("wikitext2", data.folder)
     about = about_corpora(["wikitext2"])
-    return _continue(config, tokenizer, lambda: read_wikitext2(found), found.corpus.files, about)
+    return _continue(
+        data, model, tokenizer, lambda: read_wikitext2(found), found.corpus.files, about
+    )
 
 
-def continue_file(config: RunConfig, tokenizer: Tokenizer | None = None) -> Problem:
+def continue_file(
+    data: TextFile, model: ModelConfig, tokenizer: Tokenizer | None = None
+) -> PreparedProblem:
     """Any text file in UTF-8."""
-    if not config.data.file:
+    if not data.file:
         raise ConfigError("name your text file with --text or --data.file")
-    if not config.data.validation:
+    if not data.validation:
         raise ConfigError(
             "data.validation must be above 0: the end of a text is what it is held to"
         )
-    path = Path(config.data.file)
+    path = Path(data.file)
     if not path.is_file():
         raise DataError("there is no text file {path}", path=path)
     return _continue(
-        config,
+        data,
+        model,
         tokenizer,
-        lambda: read_text_file(path, config.data.validation),
+        lambda: read_text_file(path, data.validation),
         {path.name: sha256(path)},
         {"data": path.name},
     )
 
 
 def _continue(
-    config: RunConfig,
+    data: RunningText,
+    model: ModelConfig,
     given: Tokenizer | None,
     read: Callable[[], TextSplits],
     checksums: dict[str, str],
     about: dict[str, str],
-) -> Problem:
-    data = config.data
-    settings = {name: getattr(data, name) for name in ("tokenizer", "vocab_size", "validation")}
-    key = key_of(
-        {"problem": data.problem, "data": checksums, **settings}
-        | {"given_tokenizer": tokenizer_key(given)}
-    )
+) -> PreparedProblem:
+    key = prepared_key(data, ("tokenizer", "vocab_size", "validation"), checksums, given)
     texts = read()
 
     folder = prepared_folder(key, lambda work: _write(work, texts, data, key, given), data.cache)
@@ -84,12 +95,12 @@ def _continue(
         n_bytes = len(text.encode()) - tokenizer.bytes_of_first(text)
         return HeldOut(examples, n_bytes=n_bytes)
 
-    return Problem(
+    return PreparedProblem(
         task="continue",
         train=windows("train", moving=True),
         valid=held_out("valid"),
         tests={"test": held_out("test")} if texts.test else {},
-        model=config.model.with_(vocab_size=tokenizer.vocab_size, max_len=data.max_len),
+        model=model.with_(vocab_size=tokenizer.vocab_size, max_len=data.max_len),
         tokenizer=tokenizer,
         checksums=checksums,
         about=about,
@@ -97,7 +108,7 @@ def _continue(
 
 
 def _write(
-    folder: Path, texts: TextSplits, data: DataConfig, key: str, given: Tokenizer | None
+    folder: Path, texts: TextSplits, data: RunningText, key: str, given: Tokenizer | None
 ) -> None:
     # Lines, not the whole: a tokenizer that learns from one long string needs far more memory.
     tokenizer = given or learn_tokenizer(texts.train.splitlines(keepends=True), data)

@@ -3,35 +3,32 @@
 import hashlib
 from pathlib import Path
 
-from glassformer.data import MaskedTexts, TokenStore, find, key_of, prepared_folder, write_store
+from glassformer.data import MaskedTexts, TokenStore, find, prepared_folder, write_store
 from glassformer.data.imdb import read_reviews, texts_for_pretraining
+from glassformer.nn import ModelConfig
 from glassformer.text import Tokenizer
-from glassformer.training.config import DataConfig, RunConfig
-from glassformer.training.problems.problem import (
+from glassformer.training.problems.definitions import MaskedReviews
+from glassformer.training.problems.prepared_problem import (
     SPECIAL,
     HeldOut,
-    Problem,
+    PreparedProblem,
     about_corpora,
     cut_texts,
     learn_tokenizer,
+    prepared_key,
     share_of,
     store_tokenizer,
-    tokenizer_key,
 )
 
-__all__ = ["mask_imdb"]
 
-
-def mask_imdb(config: RunConfig, tokenizer: Tokenizer | None = None) -> Problem:
+def mask_imdb(
+    data: MaskedReviews, model: ModelConfig, tokenizer: Tokenizer | None = None
+) -> PreparedProblem:
     """The labelled and unlabelled training reviews, without those that the test set has too."""
-    data = config.data
     labelled, unlabelled = (find(name, data.folder) for name in ("imdb", "imdb-unsup"))
     checksums = {**labelled.corpus.files, **unlabelled.corpus.files}
-    settings = ("problem", "tokenizer", "vocab_size", "max_len", "cut", "share", "validation")
-    key = key_of(
-        {name: getattr(data, name) for name in settings}
-        | {"data": checksums, "given_tokenizer": tokenizer_key(tokenizer)}
-    )
+    settings = ("tokenizer", "vocab_size", "max_len", "cut", "share", "validation")
+    key = prepared_key(data, settings, checksums, tokenizer)
 
     def write(folder: Path) -> None:
         texts = texts_for_pretraining(
@@ -51,12 +48,12 @@ def mask_imdb(config: RunConfig, tokenizer: Tokenizer | None = None) -> Problem:
     folder = prepared_folder(key, write, data.cache)
     used = store_tokenizer(folder)
     valid = _examples(folder, "valid", key, data, used)
-    return Problem(
+    return PreparedProblem(
         task="mask",
         train=_examples(folder, "train", key, data, used),
         valid=HeldOut(valid) if len(valid) else None,
         tests={},
-        model=config.model.with_(
+        model=model.with_(
             vocab_size=used.vocab_size, pad_id=used.special.pad, max_len=data.max_len
         ),
         tokenizer=used,
@@ -72,7 +69,7 @@ def _is_held_out(text: str, share: float) -> bool:
 
 
 def _examples(
-    folder: Path, name: str, key: str, data: DataConfig, tokenizer: Tokenizer
+    folder: Path, name: str, key: str, data: MaskedReviews, tokenizer: Tokenizer
 ) -> MaskedTexts:
     special = tokenizer.special
     assert special.pad is not None

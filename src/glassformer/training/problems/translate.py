@@ -10,7 +10,6 @@ from glassformer.data import (
     SentencePairs,
     TokenStore,
     find,
-    key_of,
     prepared_folder,
     write_store,
 )
@@ -23,26 +22,25 @@ from glassformer.data.parallel import (
     split_by_source,
 )
 from glassformer.errors import ConfigError, DataError
+from glassformer.nn import ModelConfig
 from glassformer.text import Tokenizer
-from glassformer.training.config import DataConfig, RunConfig
-from glassformer.training.problems.problem import (
+from glassformer.training.problems.definitions import (
+    EnglishChinese,
+    EnglishGerman,
+    Multi30k,
+    PairsFile,
+    ThronesPair,
+    TranslationPairs,
+)
+from glassformer.training.problems.prepared_problem import (
     HeldOut,
-    Problem,
+    PreparedProblem,
     about_corpora,
     learn_tokenizer,
+    prepared_key,
     share_of,
     store_tokenizer,
-    tokenizer_key,
 )
-
-__all__ = [
-    "THRONES",
-    "translate_de",
-    "translate_file",
-    "translate_multi30k",
-    "translate_thrones",
-    "translate_zh",
-]
 
 THRONES = Pair("When you play the game of thrones", "you win or you die")
 
@@ -56,27 +54,33 @@ class _Parts:
     tests: dict[str, list[Pair]] = field(default_factory=dict)
 
 
-def translate_thrones(config: RunConfig, tokenizer: Tokenizer | None = None) -> Problem:
+def translate_thrones(
+    data: ThronesPair, model: ModelConfig, tokenizer: Tokenizer | None = None
+) -> PreparedProblem:
     """One sentence and what follows it, learnt by heart; it is scored on that sentence itself."""
     parts = _Parts([THRONES], [], {"the pair itself": [THRONES]})
-    problem = _translate(config, tokenizer, [], lambda: parts, "en")
+    problem = _translate(data, model, tokenizer, [], lambda: parts, "en")
     problem.about["data"] = "one sentence of a television series"
     return problem
 
 
-def translate_file(config: RunConfig, tokenizer: Tokenizer | None = None) -> Problem:
+def translate_file(
+    data: PairsFile, model: ModelConfig, tokenizer: Tokenizer | None = None
+) -> PreparedProblem:
     """A user's own pairs: source, tab, target, one pair a line; whole sources are held out."""
-    if not config.data.file:
+    if not data.file:
         raise ConfigError("name your file of pairs with --pairs or --data.file")
-    path = Path(config.data.file)
+    path = Path(data.file)
     if not path.is_file():
         raise DataError("there is no file of pairs {path}", path=path)
     pairs = read_pairs(path)
-    n_held_out = round(len({pair.source.casefold() for pair in pairs}) * config.data.validation)
+    n_held_out = round(len({pair.source.casefold() for pair in pairs}) * data.validation)
     splits = split_by_source(pairs, n_valid=n_held_out, n_test=0)
     parts = _Parts(splits.train, splits.valid)
     language = "zh" if _is_chinese(pairs) else "en"
-    problem = _translate(config, tokenizer, [], lambda: parts, language, {path.name: sha256(path)})
+    problem = _translate(
+        data, model, tokenizer, [], lambda: parts, language, {path.name: sha256(path)}
+    )
     problem.about["data"] = path.name
     return problem
 
@@ -87,16 +91,20 @@ def _is_chinese(pairs: Sequence[Pair]) -> bool:
     return letters[True] > letters[False]
 
 
-def translate_multi30k(config: RunConfig, tokenizer: Tokenizer | None = None) -> Problem:
+def translate_multi30k(
+    data: Multi30k, model: ModelConfig, tokenizer: Tokenizer | None = None
+) -> PreparedProblem:
     """English captions to German ones; the official parts."""
-    found = find("multi30k", config.data.folder)
-    return _translate(config, tokenizer, [found], lambda: _multi30k(found), "de")
+    found = find("multi30k", data.folder)
+    return _translate(data, model, tokenizer, [found], lambda: _multi30k(found), "de")
 
 
-def translate_de(config: RunConfig, tokenizer: Tokenizer | None = None) -> Problem:
+def translate_de(
+    data: EnglishGerman, model: ModelConfig, tokenizer: Tokenizer | None = None
+) -> PreparedProblem:
     """Everyday sentences and captions, English to German."""
-    tatoeba = find("tatoeba-de", config.data.folder)
-    multi30k = find("multi30k", config.data.folder)
+    tatoeba = find("tatoeba-de", data.folder)
+    multi30k = find("multi30k", data.folder)
 
     def read() -> _Parts:
         sentences, captions = _tatoeba(tatoeba), _multi30k(multi30k)
@@ -106,13 +114,15 @@ def translate_de(config: RunConfig, tokenizer: Tokenizer | None = None) -> Probl
             tests={**sentences.tests, "multi30k_2016": captions.tests["test_2016_flickr"]},
         )
 
-    return _translate(config, tokenizer, [tatoeba, multi30k], read, "de")
+    return _translate(data, model, tokenizer, [tatoeba, multi30k], read, "de")
 
 
-def translate_zh(config: RunConfig, tokenizer: Tokenizer | None = None) -> Problem:
+def translate_zh(
+    data: EnglishChinese, model: ModelConfig, tokenizer: Tokenizer | None = None
+) -> PreparedProblem:
     """Everyday sentences, English to Chinese."""
-    found = find("tatoeba-zh", config.data.folder)
-    return _translate(config, tokenizer, [found], lambda: _tatoeba(found), "zh")
+    found = find("tatoeba-zh", data.folder)
+    return _translate(data, model, tokenizer, [found], lambda: _tatoeba(found), "zh")
 
 
 def _multi30k(found: Found) -> _Parts:
@@ -138,24 +148,18 @@ def _tatoeba(found: Found) -> _Parts:
 
 
 def _translate(
-    config: RunConfig,
+    data: TranslationPairs,
+    model: ModelConfig,
     given: Tokenizer | None,
     sources: list[Found],
     read: Callable[[], _Parts],
     language: str,
     own_files: Mapping[str, str] | None = None,
-) -> Problem:
-    data = config.data
+) -> PreparedProblem:
     checksums = {name: digest for found in sources for name, digest in found.corpus.files.items()}
     checksums |= own_files or {}
-    settings = {
-        name: getattr(data, name)
-        for name in ("tokenizer", "vocab_size", "max_len", "share", "validation")
-    }
-    key = key_of(
-        {"problem": data.problem, "data": checksums, **settings}
-        | {"given_tokenizer": tokenizer_key(given)}
-    )
+    settings = ("tokenizer", "vocab_size", "max_len", "share", "validation")
+    key = prepared_key(data, settings, checksums, given)
     parts = read()
     folder = prepared_folder(key, lambda work: _write(work, parts, data, key, given), data.cache)
     tokenizer = store_tokenizer(folder)
@@ -169,14 +173,12 @@ def _translate(
             references=tuple(pair.target for pair in pairs),
         )
 
-    return Problem(
+    return PreparedProblem(
         task="translate",
         train=_examples(folder, "train", key, data, pad_id),
         valid=held_out("valid", parts.valid) if parts.valid else None,
         tests={name: held_out(name, pairs) for name, pairs in parts.tests.items()},
-        model=config.model.with_(
-            vocab_size=tokenizer.vocab_size, pad_id=pad_id, max_len=data.max_len
-        ),
+        model=model.with_(vocab_size=tokenizer.vocab_size, pad_id=pad_id, max_len=data.max_len),
         tokenizer=tokenizer,
         checksums=checksums,
         language=language,
@@ -185,7 +187,9 @@ def _translate(
     )
 
 
-def _examples(folder: Path, name: str, key: str, data: DataConfig, pad_id: int) -> SentencePairs:
+def _examples(
+    folder: Path, name: str, key: str, data: TranslationPairs, pad_id: int
+) -> SentencePairs:
     return SentencePairs(
         TokenStore(folder, f"{name}.source", key=key),
         TokenStore(folder, f"{name}.target", key=key),
@@ -196,7 +200,7 @@ def _examples(folder: Path, name: str, key: str, data: DataConfig, pad_id: int) 
 
 
 def _write(
-    folder: Path, parts: _Parts, data: DataConfig, key: str, given: Tokenizer | None
+    folder: Path, parts: _Parts, data: TranslationPairs, key: str, given: Tokenizer | None
 ) -> None:
     """Tokenise every part; training pairs that are too long are left out, others cut."""
     train = share_of(parts.train, data.share)

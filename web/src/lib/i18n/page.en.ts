@@ -97,4 +97,20 @@ export const pageEn = {
   'keys.close': 'Close card or dialog',
   'keys.help': 'This list',
   'keys.touch': 'On a touch screen: tap a number to explain it, press long to edit it.',
+  'keys.touchRead': 'On a touch screen: tap a number to explain it.',
+
+  'saved.note':
+    'A saved page. Open any number here; to change numbers or to run your own text, start glassformer explore.',
+  'saved.readOnly': 'A saved page cannot compute: start glassformer explore for that.',
+  'saved.leftOut': 'Left out to keep the file small',
+  'saved.leftSteps': '{n} steps that were not asked for',
+  'saved.leftValues': 'the numbers of {names} ({n})',
+  'saved.leftCards': 'the arithmetic of {n} numbers in {steps} steps',
+  'saved.more': '{n} more',
+  'saved.noTrace': 'This saved page holds another run.',
+  'saved.noStep': 'This step is not in the saved page.',
+  'saved.noValues': 'These numbers were left out of the saved page.',
+  'saved.noCard': 'The arithmetic of this step was left out of the saved page.',
+  'saved.noTerms': 'The saved page lists only the largest terms of this sum.',
+  'saved.noDependents': 'What was made from this number was left out of the saved page.',
 } as const;

@@ -94,5 +94,21 @@ export const pageZh: Record<keyof typeof pageEn, string> = {
   'keys.search': '搜索步骤',
   'keys.close': '关闭卡片或对话框',
   'keys.help': '显示本列表',
+  'keys.touchRead': '触摸屏上：轻点一个数查看它的来历。',
   'keys.touch': '触摸屏：轻点一个数查看解释，长按即可编辑。',
+
+  'saved.note':
+    '这是一份保存下来的页面：可以点开任意一个数；若要改动数值或运行自己的文本，请启动 glassformer explore。',
+  'saved.readOnly': '保存下来的页面不能计算：请启动 glassformer explore。',
+  'saved.leftOut': '为控制文件大小而省略',
+  'saved.leftSteps': '未选取的 {n} 个步骤',
+  'saved.leftValues': '{names} 的数值（{n} 个）',
+  'saved.leftCards': '{steps} 个步骤中 {n} 个数的算式',
+  'saved.more': '另外 {n} 个',
+  'saved.noTrace': '这份页面保存的是另一次运行。',
+  'saved.noStep': '这一步不在保存的页面里。',
+  'saved.noValues': '这些数值没有存进页面。',
+  'saved.noCard': '这一步的算式没有存进页面。',
+  'saved.noTerms': '页面里只保存了这个和式中最大的几项。',
+  'saved.noDependents': '由这个数算出的结果没有存进页面。',
 };

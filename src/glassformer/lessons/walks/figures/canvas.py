@@ -1,17 +1,84 @@
-"""A drawing that becomes SVG: boxes, lines and text, some of which appear one after another."""
+"""A drawing that becomes SVG: boxes, lines and text, some of which appear one after another.
+
+Two themes, and motion only for those who have not asked for none.
+"""
 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
-from typing import Literal
+from typing import ClassVar, Literal, TypeAlias
 
-from glassformer.lessons.walks.figures.style import STYLE, Mode, Role, keyframes, motion_name
+Role: TypeAlias = Literal[
+    "ink", "quiet", "input", "query", "key", "value", "score", "weighted", "output"
+]
+"""What a shape stands for; its colour. Inputs are green, queries red, and so on, in all figures."""
 
-__all__ = ["Anchor", "Box", "Canvas", "Drawing", "text_width"]
+Mode: TypeAlias = Literal["in", "only"]
+"""`in`: appears at its beat and stays. `only`: shows during its beat alone."""
+
+BEAT_SECONDS = 1.4
+_REST = 2.0
+"""How many beats the finished figure stands before it starts again."""
+_FADE = 0.25
+"""How much of a beat a change takes."""
+
+STYLE = """\
+.gf { --gf-ink: #1d2430; --gf-quiet: #5f6878; --gf-paper: #fcfcfa; --gf-line: #c9ced8;
+  --gf-soft: #eef1f6; --gf-input: #17692f; --gf-query: #b0331b; --gf-key: #925600;
+  --gf-value: #6b3fa0; --gf-score: #1f5fa8; --gf-weighted: #6f5b00; --gf-output: #0b6b57;
+  font-family: system-ui, "Noto Sans CJK SC", "PingFang SC", "Microsoft YaHei", sans-serif;
+  font-variant-numeric: tabular-nums; max-width: 100%; height: auto; }
+@media (prefers-color-scheme: dark) {
+  .gf { --gf-ink: #e7e9ee; --gf-quiet: #a2abba; --gf-paper: #15181e; --gf-line: #434a58;
+    --gf-soft: #1e232c; --gf-input: #7fd497; --gf-query: #ff9b87; --gf-key: #f0b45c;
+    --gf-value: #c9a7f2; --gf-score: #8ab8f0; --gf-weighted: #e0d06a; --gf-output: #5fd3bd; }
+}
+.gf text { fill: var(--c, var(--gf-ink)); }
+.gf .paper { fill: var(--gf-paper); }
+.gf .panel { fill: var(--gf-soft); stroke: var(--gf-line); }
+.gf .part { fill: var(--gf-soft); stroke: var(--c, var(--gf-line)); stroke-width: 1.5; }
+.gf .frame { fill: none; stroke: var(--c, var(--gf-ink)); stroke-width: 2; }
+.gf .line { fill: none; stroke: var(--c, var(--gf-quiet)); stroke-width: 1.5; }
+.gf .head { fill: var(--c, var(--gf-quiet)); stroke: none; }
+.gf .dot { fill: var(--c, var(--gf-ink)); stroke: var(--gf-paper); stroke-width: 1.5; }
+.gf .empty { fill: none; stroke: var(--gf-line); }
+.gf .only { opacity: 0; }
+@media (prefers-reduced-motion: reduce) { .gf g { animation: none !important; } }
+@media print { .gf g { animation: none !important; } .gf rect { print-color-adjust: exact; } }
+"""
+
+
+def motion_name(mode: Mode, beat: int, beats: int) -> str:
+    """The name of a motion; figures of one page share those that are alike."""
+    return f"gf-{mode}-{beat}-{beats}"
+
+
+def keyframes(used: Iterable[tuple[Mode, int]], beats: int) -> str:
+    """The motions of a figure with this many beats, counted from 1."""
+    whole = beats + _REST
+
+    def at(beat: float) -> str:
+        return f"{max(0.0, 100 * beat / whole):.2f}%"
+
+    lines = []
+    for mode, beat in sorted(set(used)):
+        start, end = beat - 1, beat
+        if mode == "in":
+            stops = f"0%, {at(start)} {{ opacity: 0 }} {at(start + _FADE)}, 100% {{ opacity: 1 }}"
+        else:
+            stops = (
+                f"0%, {at(start)} {{ opacity: 0 }} {at(start + _FADE)}, {at(end - _FADE)} "
+                f"{{ opacity: 1 }} {at(end)}, 100% {{ opacity: 0 }}"
+            )
+        lines.append(f"@keyframes {motion_name(mode, beat, beats)} {{ {stops} }}")
+    seconds = whole * BEAT_SECONDS
+    lines.append(f".gf-{beats} g[class] {{ animation: {seconds:.1f}s linear infinite }}")
+    return "\n".join(lines) + "\n"
+
 
 Anchor = Literal["start", "middle", "end"]
 _HEAD = 7.0
@@ -62,6 +129,7 @@ class Drawing:
     markup: str
     beats: int
     motions: str
+    style: ClassVar[str] = STYLE
 
     def svg(self, *, alone: bool = True) -> str:
         """As SVG; inside a page that has `STYLE` it need not be `alone`."""
@@ -89,7 +157,7 @@ def text_width(said: str, size: float) -> float:
 
 
 class Canvas:
-    """Collects shapes. What is drawn inside `appearing` or `during` belongs to a beat."""
+    """Collects shapes. What is drawn inside `at` belongs to a beat."""
 
     def __init__(self, width: float, height: float, title: str) -> None:
         self.width, self.height, self.title = width, height, title
@@ -97,20 +165,14 @@ class Canvas:
         self._when: tuple[Mode | None, int] = (None, 0)
 
     @contextmanager
-    def appearing(self, beat: int) -> Iterator[None]:
-        """What is drawn inside shows from this beat on."""
-        with self._beat("in", beat):
-            yield
+    def at(self, beat: int) -> Iterator[None]:
+        """What is drawn inside shows from this beat on; with beat 0, always.
 
-    @contextmanager
-    def during(self, beat: int) -> Iterator[None]:
-        """What is drawn inside shows during this beat alone, and never where nothing moves."""
-        with self._beat("only", beat):
-            yield
-
-    @contextmanager
-    def _beat(self, mode: Mode, beat: int) -> Iterator[None]:
-        before, self._when = self._when, (mode, beat)
+        With a negative beat it shows during that beat alone, and never where nothing moves.
+        """
+        before = self._when
+        if beat:
+            self._when = "in" if beat > 0 else "only", abs(beat)
         yield
         self._when = before
 

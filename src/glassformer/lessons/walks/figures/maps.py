@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from glassformer.lessons.walks.figures.canvas import Anchor, Box, Canvas, Drawing, text_width
 
-__all__ = ["Axes", "Point", "draw_map"]
-
 _PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#8C8C8C")
 """Okabe and Ito's colours, which the colour-blind can tell apart, and grey."""
 _SIZE, _RADIUS = 12.5, 5.0

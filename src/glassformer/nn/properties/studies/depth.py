@@ -18,8 +18,6 @@ from glassformer.nn.layers import FeedForward, initialise
 from glassformer.nn.properties.studies.training import accuracy, fit, seeded
 from glassformer.nn.shapes import Float, Int, Tensor
 
-__all__ = ["DepthResult", "SwitchedBlock", "learn_at_depth"]
-
 _N_WORDS, _N_POSITIONS, _D_MODEL, _BATCH = 8, 6, 16, 32
 
 

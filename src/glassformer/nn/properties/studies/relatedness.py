@@ -25,8 +25,6 @@ from glassformer.nn.attention import basic_self_attention
 from glassformer.nn.properties.studies.training import accuracy, fit, seeded
 from glassformer.nn.shapes import Float, Int, Tensor
 
-__all__ = ["NOUNS", "PLACES", "SENTENCE", "VERBS", "Question", "Relatedness", "learn_relatedness"]
-
 SENTENCE = ("the", "cat", "walks", "on", "the", "street")
 NOUNS = ("cat", "dog", "bird", "girl")
 VERBS = ("walks", "runs", "sits", "sleeps")

@@ -19,8 +19,6 @@ from glassformer.nn.config import AttentionConfig
 from glassformer.nn.properties.studies.training import fit, seeded
 from glassformer.nn.shapes import Float, Tensor
 
-__all__ = ["ONE_HEAD_BOUND", "Resolution", "learn_neighbours"]
-
 ONE_HEAD_BOUND = 0.5
 """The least mean squared error of one head, relative to the variance of what it reads."""
 

@@ -30,8 +30,6 @@ from glassformer.nn.attention import Attended, attend_written, join_heads, split
 from glassformer.nn.properties.studies.training import accuracy, fit, seeded
 from glassformer.nn.shapes import Bool, Float, Int, Tensor
 
-__all__ = ["ROLE_NAMES", "ROLE_SENTENCE", "Positions", "RoleReader", "RoleReading", "learn_roles"]
-
 Positions = Literal["none", "in scores", "added"]
 
 ROLE_NAMES = ("mary", "susan", "john", "peter", "anna")

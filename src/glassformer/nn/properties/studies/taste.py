@@ -15,8 +15,6 @@ from torch import nn
 from glassformer.nn.properties.studies.training import fit, seeded
 from glassformer.nn.shapes import Bool, Float, Tensor
 
-__all__ = ["Tastes", "content_recovered", "learn_tastes"]
-
 _N_PEOPLE, _N_FILMS, _N_FEATURES = 120, 40, 2
 _KNOWN = 0.4
 """Share of the likes that the model sees."""

@@ -8,8 +8,6 @@ from torch import nn
 
 from glassformer.nn.shapes import Float, Int, Tensor
 
-__all__ = ["accuracy", "fit", "one_thread", "seeded"]
-
 
 @contextmanager
 def one_thread() -> Iterator[None]:

@@ -18,8 +18,6 @@ from glassformer.nn.presets import bloem_2024
 from glassformer.nn.properties.studies.training import accuracy, fit, seeded
 from glassformer.nn.shapes import Tensor
 
-__all__ = ["PairTask", "WidthResult", "learn_at_width"]
-
 PairTask = Literal["second word", "random pairs"]
 
 _N_WORDS, _N_CLASSES, _D_MODEL = 20, 8, 8

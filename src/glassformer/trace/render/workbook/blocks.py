@@ -17,7 +17,7 @@ from glassformer.trace.expressions import Expression, Number, Scalar
 from glassformer.trace.precision import relation
 from glassformer.trace.render.addresses import Addresses, index_of
 from glassformer.trace.render.files import source_place
-from glassformer.trace.render.matrices import row_labels, shape_text
+from glassformer.trace.render.matrices import is_unwritten, row_labels, shape_text
 from glassformer.trace.render.words import Words, meaning
 from glassformer.trace.render.workbook.formats import Formats
 from glassformer.trace.render.workbook.formulas import Formulas, InexpressibleError, constant
@@ -62,6 +62,9 @@ class _BlockWriter:
         self._step = block.step
         self._setting = setting
         self._auxiliary = _AuxiliaryCells(block)
+        shape, all_places = block.step.shape, range(block.rows * block.columns)
+        places = all_places if block.step.trace.has_unwritten_memory else ()
+        self._holes = {p for p in places if is_unwritten(block.step, index_of(shape, p))}
         self._formulas = Formulas(
             setting.layout, setting.addresses, block.sheet, self._auxiliary.add
         )
@@ -70,12 +73,13 @@ class _BlockWriter:
         """The whole block."""
         self._write_head()
         written = self._expressions()
-        format_ = self._setting.formats.of(self._step, is_formula=written is not None)
+        usual = self._setting.formats.of(self._step, is_formula=written is not None)
         values = self._step.view.array.reshape(-1)
         for place in range(values.size):
             stop_if_cancelled()
             row, column = self._block.at(place)
             number: Scalar = values[place].item()
+            format_ = self._setting.formats.unwritten if place in self._holes else usual
             if written is None or written[place] is None:
                 self._number(row, column, number, format_)
             else:
@@ -118,6 +122,8 @@ class _BlockWriter:
         facts = [meaning(words, step.name), shape_text(step.shape), operator, words[step.role]]
         if step.line is not None:
             facts.append(f"{source_place(step.line)}  {step.line.text}")
+        if self._holes:
+            facts.append(f"▒ {words['unwritten']}")
         self._sheet.write_string(top - 3, 0, step.name, formats.name)
         self._sheet.write_string(top - 2, 0, " · ".join(filter(None, facts)), formats.quiet)
         labels = step.labels[-1] if step.shape else None

@@ -42,6 +42,7 @@ class Formats:
             self.by_role[role] = make({**look, "num_format": _FLOAT})
             self._whole[role] = make({**look, "num_format": _WHOLE})
         self._frozen = make({"num_format": _FLOAT, "pattern": 14, "fg_color": "#D9D9D9"})
+        self.unwritten = make({"num_format": _FLOAT, "pattern": 4, "font_color": "#999999"})
         self._minus_infinity = make({"num_format": '"−∞"', "font_color": "#999999"})
         self._infinity = make({"num_format": '"∞"', "font_color": "#999999"})
 

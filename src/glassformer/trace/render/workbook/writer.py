@@ -13,7 +13,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from glassformer.errors import TraceError
-from glassformer.trace.render.addresses import Addresses
+from glassformer.trace.memory import Index
+from glassformer.trace.render.addresses import Addresses, all_steps, flat_place
 from glassformer.trace.render.files import source_place
 from glassformer.trace.render.matrices import shape_text
 from glassformer.trace.render.words import Words, note_in
@@ -32,44 +33,92 @@ from glassformer.trace.steps import Step
 from glassformer.trace.trace import Trace
 
 if TYPE_CHECKING:
+    from xlsxwriter import Workbook
     from xlsxwriter.worksheet import Worksheet
 
-__all__ = ["workbook_bytes"]
+__all__ = ["TraceSheets", "new_book", "steps_behind", "workbook_bytes"]
 
 
-def workbook_bytes(trace: Trace, steps: Iterable[Step] | None, words: Words) -> bytes:
-    """The .xlsx file of a trace; with `steps`, only those are formulas over what they read."""
+def new_book(file: io.BytesIO, title: str) -> Workbook:
+    """An empty workbook."""
     try:
         import xlsxwriter
     except ImportError:
         raise TraceError(
             "a workbook needs XlsxWriter: pip install 'glassformer[workbook]'"
         ) from None
-    live = [step for step in (trace.steps if steps is None else steps) if not step.is_view]
-    index_name = words["index"]
-    layout = lay_out(trace, live, [index_name])
-    memory = io.BytesIO()
-    book = xlsxwriter.Workbook(memory, {"in_memory": True, "strings_to_formulas": False})
+    book = xlsxwriter.Workbook(file, {"in_memory": True, "strings_to_formulas": False})
     # A fixed date: the same trace gives the same file.
-    book.set_properties({"title": "glassformer", "created": datetime(2026, 1, 1)})
-    formats = Formats(book)
-    index = book.add_worksheet(index_name)
-    frozen: dict[int, str] = {}
+    book.set_properties({"title": title, "created": datetime(2026, 1, 1)})
+    return book
+
+
+class TraceSheets:
+    """The sheets of traces in one workbook, behind a front sheet that shows them."""
+
+    def __init__(self, book: Workbook, front: str, words: Words) -> None:
+        self.formats = Formats(book)
+        self.frozen: dict[int, str] = {}
+        """The steps of the trace added last that no formula can express, with the reason."""
+        self._book = book
+        self._front = front
+        self._words = words
+        self._taken = [front]
+        self._layouts: dict[int, Layout] = {}
+
+    def add(self, trace: Trace, live: Iterable[Step]) -> Layout:
+        """Write steps as formulas, and what they read."""
+        layout = lay_out(trace, live, self._taken)
+        self._taken += layout.sheets
+        self._layouts[id(trace)] = layout
+        self.frozen = {}
+        setting = Setting(layout, Addresses(), self.formats, self._words, self.frozen)
+        for name, blocks in layout.sheets.items():
+            _write_sheet(self._book.add_worksheet(name), name, blocks, setting, self._front)
+        return layout
+
+    def address(self, step: Step, index: Index) -> str:
+        """`'sheet'!B7`: where a cell of a step (or of a view of one) stands."""
+        cell = step.trace.cell(step, index)
+        block = self._layouts[id(step.trace)].blocks[cell.step.number]
+        row, column = block.at(flat_place(cell.step.shape, cell.index))
+        return f"'{block.sheet}'!{cell_name(row, column)}"
+
+
+def steps_behind(trace: Trace, shown: Iterable[Step]) -> list[Step]:
+    """The computed steps that are shown, and those that they read, near and far."""
     addresses = Addresses()
-    for name, blocks in layout.sheets.items():
-        sheet = book.add_worksheet(name)
-        _write_sheet(sheet, name, blocks, Setting(layout, addresses, formats, words, frozen))
-    _write_index(index, trace, layout, formats, words, frozen)
+    by_number = {step.number: step for step in all_steps(trace)}
+    waiting = list(shown)
+    found: dict[int, Step] = {}
+    while waiting:
+        step = waiting.pop()
+        if step.number not in found:
+            found[step.number] = step
+            waiting += [by_number[number] for number in addresses.read_by(step)]
+    return [step for step in found.values() if not step.is_view]
+
+
+def workbook_bytes(trace: Trace, steps: Iterable[Step] | None, words: Words) -> bytes:
+    """The .xlsx file of a trace; with `steps`, only those are formulas over what they read."""
+    live = [step for step in (trace.steps if steps is None else steps) if not step.is_view]
+    memory = io.BytesIO()
+    book = new_book(memory, "glassformer")
+    index = book.add_worksheet(words["index"])
+    sheets = TraceSheets(book, words["index"], words)
+    layout = sheets.add(trace, live)
+    _write_index(index, trace, layout, sheets.formats, words, sheets.frozen)
     book.close()
     return memory.getvalue()
 
 
-def _write_sheet(sheet: Worksheet, name: str, blocks: Sequence[Block], setting: Setting) -> None:
+def _write_sheet(
+    sheet: Worksheet, name: str, blocks: Sequence[Block], setting: Setting, back: str
+) -> None:
     widest = max(block.columns for block in blocks)
     _fit_paper(sheet)
     sheet.set_column(0, 0, 22)
     sheet.set_column(LEFT, min(LEFT + widest + 8, MOST_COLUMNS - 1), 10)
-    back = setting.words["index"]
     sheet.write_url(0, 0, f"internal:'{back}'!A1", setting.formats.link, f"← {back}")
     sheet.write_string(0, 1, name, setting.formats.title)
     for block in blocks:

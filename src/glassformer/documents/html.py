@@ -1,0 +1,154 @@
+"""One HTML page that needs nothing else: no script, no fonts, no network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from importlib.resources import files
+from itertools import groupby
+
+from glassformer.documents import parts as p
+from glassformer.documents.renderer import Renderer
+from glassformer.trace import text
+from glassformer.trace.render.colours import hex_colour, ink_on
+
+_TAGS = {"strong": "b", "emphasis": "i", "code": "code", "deleted": "del", "inserted": "ins"}
+_MOST = 256
+"""Rows and columns of a matrix; a page with more is slow to open."""
+
+
+class Html(Renderer[str]):
+    """A page with a table of contents where sections are numbered."""
+
+    def render(self) -> str:
+        """The whole page."""
+        document = self.document
+        title = escape(document.title or self.words["title"])
+        style = files(__package__).joinpath("page.css").read_text(encoding="utf-8")
+        style += "".join(dict.fromkeys(figure.drawing.style for figure in document.figures()))
+        body = "\n".join(self.write_all(document.parts))
+        heading = f"<header><h1>{title}</h1></header>\n" if document.title else ""
+        return (
+            f'<!doctype html>\n<html lang="{"zh-CN" if document.language == "zh" else "en"}">\n'
+            '<head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+            f"<title>{title}</title>\n<style>\n{style}</style></head>\n<body>\n"
+            f"{self._contents()}<main>\n{heading}{body}\n</main>\n"
+            "</body>\n</html>\n"
+        )
+
+    def _contents(self) -> str:
+        items = "".join(
+            f'<li><a href="#step-{part.number}">{_inline(part.title)}</a></li>'
+            for part in self.document.parts
+            if isinstance(part, p.Section) and part.number is not None
+        )
+        label = escape(self.words["contents"])
+        return f'<nav aria-label="{label}"><ol>{items}</ol></nav>\n' if items else ""
+
+    def write_all(self, parts: Sequence[p.Part]) -> list[str]:
+        """Small matrices and tables that follow one another stand side by side."""
+        blocks: list[str] = []
+        for beside, group in groupby(parts, lambda part: isinstance(part, p.HeatMap | p.Table)):
+            made = super().write_all(list(group))
+            blocks += [f'<div class="row">{"".join(made)}</div>'] if beside else made
+        return blocks
+
+    def paragraph(self, part: p.Paragraph) -> str:
+        """A paragraph."""
+        look = "" if part.look == "plain" else f' class="{part.look}"'
+        return f"<p{look}>{_inline(part.text)}</p>"
+
+    def remark(self, part: p.Remark) -> str:
+        """A paragraph with a coloured edge."""
+        lead = f"<b>{escape(part.lead)}</b>"
+        return f'<p class="remark {part.look}">{lead} {escape(part.text)}</p>'
+
+    def formula(self, part: p.Formula) -> str:
+        """MathML, which browsers set without any script."""
+        return f'<div class="formula">{part.notation.mathml(part.cell, self.words)}</div>'
+
+    def heatmap(self, part: p.HeatMap) -> str:
+        """A table with coloured cells; all digits of a number appear under the pointer."""
+        heads = "".join(f'<th scope="col">{escape(x)}</th>' for x in part.matrix.columns[:_MOST])
+        rows = "".join(
+            f'<tr><th scope="row">{escape(label)}</th>{"".join(map(self._cell, line))}</tr>'
+            for label, line in zip(part.matrix.rows, part.cells(_MOST, _MOST), strict=False)
+        )
+        note = escape(part.notes(self.words, _MOST, _MOST))
+        return _figure(
+            part.caption,
+            f'<table class="heat"><tr><td></td>{heads}</tr>{rows}</table>'
+            + (f'<p class="quiet">{note}</p>' if note else ""),
+        )
+
+    def _cell(self, cell: p.HeatCell) -> str:
+        marked = ' class="marked"' if cell.is_marked else ""
+        look = ""
+        if cell.colour is not None:
+            ground, ink = hex_colour(cell.colour), hex_colour(ink_on(cell.colour))
+            look = f' style="background:{ground};color:{ink}"'
+        whole = self.words["unwritten"] if cell.is_unwritten else text.number(cell.value, 9)
+        return f'<td{marked}{look} title="{escape(whole)}">{escape(cell.text)}</td>'
+
+    def table(self, part: p.Table) -> str:
+        """A table; a column without a head holds the labels of its rows."""
+        right = [
+            ' class="right"' if numeric else "" if width else ' class="short"'
+            for numeric, width in zip(part.is_numeric(), part.widths(), strict=True)
+        ]
+        heads = [
+            f'<th scope="col"{look}>{_inline(head)}</th>'
+            for look, head in zip(right, part.heads, strict=True)
+        ]
+        rows = [
+            [f"<td{look}>{_inline(item)}</td>" for look, item in zip(right, row, strict=True)]
+            for row in part.rows
+        ]
+        if part.shares:  # bars stand right of the first column
+            heads.insert(1, "<th></th>")
+            for row, share in zip(rows, part.shares, strict=True):
+                row.insert(1, _bar(share))
+        shown = [heads, *rows] if any(map(p.plain, part.heads)) else rows
+        lines = "".join(f"<tr>{''.join(line)}</tr>" for line in shown)
+        return _figure(part.caption, f'<table class="words">{lines}</table>')
+
+    def code(self, part: p.Code) -> str:
+        """Preformatted text."""
+        return f'<div class="wide"><pre>{escape(part.text)}</pre></div>'
+
+    def figure(self, part: p.Figure) -> str:
+        """The drawing itself."""
+        caption = f"<figcaption>{escape(part.caption)}</figcaption>"
+        return f'<figure class="drawn">{caption}{part.drawing.svg(alone=False)}</figure>'
+
+    def section(self, part: p.Section) -> str:
+        """A heading; numbered sections can be linked to."""
+        level = self.depth + 2
+        number = "" if part.number is None else f'<span class="number">{part.number}</span>'
+        name = "" if part.number is None else f' id="step-{part.number}"'
+        inside = "\n".join(self.inside(part))
+        heading = f"<h{level}>{number}{_inline(part.title)}</h{level}>"
+        return f"<section{name}>{heading}\n{inside}\n</section>"
+
+
+def _figure(caption: str, table: str) -> str:
+    said = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
+    return f'<figure>{said}<div class="wide">{table}</div></figure>'
+
+
+def _bar(share: float) -> str:
+    side = "above" if share >= 0 else "below"
+    return f'<td><span class="bar {side}" style="width:{abs(share) * 8:.2f}rem"></span></td>'
+
+
+def _inline(inline: p.Inline) -> str:
+    return "".join(map(_span, p.spans(inline)))
+
+
+def _span(span: p.Span) -> str:
+    if span.look == "plain":
+        return escape(span.text)
+    tag = _TAGS.get(span.look)
+    if tag is None:
+        return f'<span class="{span.look}">{escape(span.text)}</span>'
+    return f"<{tag}>{escape(span.text)}</{tag}>"

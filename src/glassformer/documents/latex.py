@@ -1,0 +1,204 @@
+"""LaTeX for xelatex: heat maps are tables with coloured cells, long tables may break over pages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from glassformer.documents import parts as p
+from glassformer.documents.renderer import Renderer
+from glassformer.trace.render.colours import hex_colour, ink_on
+from glassformer.trace.render.latex_math import escaped
+
+_ROWS, _COLUMNS = 16, 16
+_PREAMBLE = r"""\documentclass[a4paper]{article}
+\usepackage{amsmath,amssymb}
+\usepackage{fontspec}
+\usepackage[table]{xcolor}
+\usepackage[margin=2cm]{geometry}
+\usepackage{adjustbox,longtable,array}
+\setlength{\parindent}{0pt}
+\setlength{\parskip}{0.6em}
+\sloppy
+"""
+# Chinese fonts are asked for only where there is Chinese to set.
+_CHINESE = r"""\usepackage{xeCJK}
+\IfFontExistsTF{Noto Serif CJK SC}{\setCJKmainfont{Noto Serif CJK SC}}{}
+\IfFontExistsTF{Noto Sans CJK SC}{\setCJKsansfont{Noto Sans CJK SC}}{}
+\IfFontExistsTF{Noto Sans Mono CJK SC}{\setCJKmonofont{Noto Sans Mono CJK SC}}{}
+"""
+# What the text fonts lack, set as mathematics. In this order: −∞ before its minus.
+_SIGNS = {
+    "−∞": r"-\infty", "∞": r"\infty", "−": "-", "∂": r"\partial", "→": r"\to", "×": r"\times",
+    "✓": r"\checkmark", "✗": r"\times", "↳": r"\hookrightarrow", "·": r"\cdot",
+    "◐": r"\circleddash", p.UNWRITTEN: r"\varnothing", "≠": r"\neq", "≤": r"\le", "≥": r"\ge",
+    "√": r"\surd", "ᵀ": r"^{\top}", "⇥": r"\mapsto", "½": r"\tfrac{1}{2}",
+    "Σ": r"\Sigma", "α": r"\alpha", "μ": r"\mu", "σ": r"\sigma", "≈": r"\approx", "∈": r"\in",
+    "ε": r"\varepsilon", "ḡ": r"\bar{g}", "Π": r"\Pi",
+    "ₖ": "_{k}", "ₗ": "_{l}", "ₘ": "_{m}", "ₙ": "_{n}", "ⱼ": "_{j}",
+}  # fmt: skip
+_BREAKS = re.compile(r"[/.,(=]|\\_")  # the underscore of a name, not of mathematics
+_SIGN = re.compile("|".join(_SIGNS))
+_SUPERSCRIPTS = {ord(sign): str(digit) for digit, sign in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")} | {ord("⁻"): "-"}
+_COLOURS: dict[p.Look, str] = {
+    "good": "1A7F37", "bad": "B42318", "caution": "915C00", "quiet": "555555",
+    "deleted": "B42318", "inserted": "1A7F37",
+}  # fmt: skip
+_HEADINGS = ("section", "subsection*", "subsubsection*", "paragraph*")
+
+
+class Latex(Renderer[str]):
+    """`whole` False leaves the preamble out, for use inside another document."""
+
+    def __init__(self, document: p.Document, *, whole: bool = True) -> None:
+        super().__init__(document)
+        self._whole = whole
+
+    def render(self) -> str:
+        """The document, or the fragment."""
+        title = rf"\title{{{_prose(self.document.title)}}}\date{{}}\author{{}}\maketitle"
+        made = self.write_all(self.document.parts)
+        body = "\n\n".join([title, *made] if self.document.title else made) + "\n"
+        if not self._whole:
+            return body
+        chinese = _CHINESE if re.search("[\u2e80-\U0010ffff]", body) else ""
+        return f"{_PREAMBLE}{chinese}\\begin{{document}}\n{body}\\end{{document}}\n"
+
+    def paragraph(self, part: p.Paragraph) -> str:
+        """Prose."""
+        said = p.Span(part.text, part.look) if isinstance(part.text, str) else part.text
+        return rf"{{\small {_inline(said)}}}" if part.look == "quiet" else _inline(said)
+
+    def remark(self, part: p.Remark) -> str:
+        """A quotation."""
+        lead = rf"\textbf{{{_looking(_prose(part.lead), part.look)}}}"
+        return rf"\begin{{quote}}\small {lead}\quad {_prose(part.text)}\end{{quote}}"
+
+    def formula(self, part: p.Formula) -> str:
+        """Mathematics that TeX may break; what continues a formula stands further in."""
+        return "\n\n".join(map(_formula_line, part.notation.tex(part.cell, self.words)))
+
+    def heatmap(self, part: p.HeatMap) -> str:
+        """A table no wider than the page."""
+        heads = ["", *map(_prose, part.matrix.columns[:_COLUMNS])]
+        rows = [
+            [_prose(label), *map(_heat_cell, line)]
+            for label, line in zip(part.matrix.rows, part.cells(_ROWS, _COLUMNS), strict=False)
+        ]
+        lines = [" & ".join(line) for line in [heads, *rows]]
+        note = part.notes(self.words, _ROWS, _COLUMNS)
+        return _fitted(part.caption, "r" * len(heads), lines) + (
+            rf" {{\small {_prose(note)}}}" if note else ""
+        )
+
+    def table(self, part: p.Table) -> str:
+        """Numbers in columns no wider than the page; prose in broken lines, over several pages."""
+        heads = " & ".join(rf"\textbf{{{_inline(head)}}}" for head in part.heads)
+        lines = [" & ".join(map(_inline, row)) for row in part.rows]
+        lines = [heads, *lines] if any(map(p.plain, part.heads)) else lines
+        lines[1:2] = [rf"\hline {line}" for line in lines[1:2]]
+        widths = part.widths()
+        if not any(widths):
+            columns = "".join("r" if numeric else "l" for numeric in part.is_numeric())
+            return _fitted(part.caption, columns, lines)
+        inside = " \\\\\n".join(lines)
+        title = rf"{{\small\itshape {_prose(part.caption)}}}" if part.caption else ""
+        columns = "".join(_paragraph_columns(part, widths))
+        return f"{title}{{\\small\\begin{{longtable}}{{{columns}}}\n{inside}\n\\end{{longtable}}}}"
+
+    def facts(self, part: p.Facts) -> str:
+        """Small lines."""
+        lines = (f"{_prose(label)}: {_inline(said)}" if label else _inline(said)
+                 for label, said in part.items)  # fmt: skip
+        return r"{\small " + "\\\\\n".join(lines) + r"\par}"
+
+    def code(self, part: p.Code) -> str:
+        """Typewriter, with the spaces that stand there."""
+        lines = (_typewriter(line).replace(" ", "~") for line in part.text.splitlines())
+        return r"{\small " + "\\\\\n".join(lines) + r"\par}"
+
+    def section(self, part: p.Section) -> str:
+        """A heading; LaTeX counts those that are numbered."""
+        kind = _HEADINGS[min(self.depth, len(_HEADINGS) - 1)]
+        kind = kind if part.number is not None or kind.endswith("*") else f"{kind}*"
+        heading = rf"\{kind}{{{_inline(part.title)}}}"
+        return "\n\n".join([heading, *self.inside(part)])
+
+
+def _prose(said: str) -> str:
+    """Text as it is; the signs that text fonts lack are set as mathematics."""
+    powers = re.sub(r"[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+", _power, escaped(said))
+    return _SIGN.sub(lambda found: f"${_SIGNS[found[0]]}$", powers)
+
+
+def _power(found: re.Match[str]) -> str:
+    return f"$^{{{found[0].translate(_SUPERSCRIPTS)}}}$"
+
+
+def _typewriter(said: str) -> str:
+    """Code that may be broken where a reader expects it."""
+    broken = _BREAKS.sub(lambda found: rf"{found[0]}\allowbreak{{}}", _prose(said))
+    return rf"\texttt{{{broken}}}"
+
+
+def _looking(said: str, look: p.Look) -> str:
+    colour = _COLOURS.get(look)
+    return said if colour is None else rf"\textcolor[HTML]{{{colour}}}{{{said}}}"
+
+
+def _inline(inline: p.Inline) -> str:
+    return "".join(map(_span, p.spans(inline)))
+
+
+def _span(span: p.Span) -> str:
+    if span.look == "code":
+        return _typewriter(span.text)
+    arrow = r" $\to$" if span.look == "deleted" else ""
+    said = _looking(_prose(span.text), span.look) + arrow
+    command = {"strong": "textbf", "inserted": "textbf", "emphasis": "textit"}
+    return rf"\{command[span.look]}{{{said}}}" if span.look in command else said
+
+
+def _formula_line(line: str) -> str:
+    indent = r"\hspace*{1.5em}" if line.startswith(("=", r"\neq")) else ""
+    return rf"{indent}$\displaystyle {line}$"
+
+
+def _heat_cell(cell: p.HeatCell) -> str:
+    mantissa, _, power = cell.text.partition("e")
+    inside = _SIGN.sub(lambda found: _SIGNS[found[0]], mantissa)
+    if power:
+        inside += rf" \cdot 10^{{{int(power.replace('−', '-'))}}}"
+    inside = r"$\mathrm{NaN}$" if cell.text == "NaN" else f"${inside}$"
+    if cell.is_marked:
+        inside = rf"\fbox{{{inside}}}"
+    if cell.colour is None:
+        return inside
+    ink, ground = hex_colour(ink_on(cell.colour))[1:], hex_colour(cell.colour)[1:]
+    return rf"\cellcolor[HTML]{{{ground}}}\textcolor[HTML]{{{ink}}}{{{inside}}}"
+
+
+def _fitted(caption: str, columns: str, lines: Sequence[str]) -> str:
+    """A table no wider than the page, under its caption."""
+    inside = " \\\\\n".join(lines)
+    title = rf"{{\small\itshape {_prose(caption)}}}\\[2pt]" if caption else ""
+    table = f"\\begin{{tabular}}{{{columns}}}\n{inside}\n\\end{{tabular}}"
+    return (
+        rf"\begin{{minipage}}{{\linewidth}}{title}"
+        rf"\begin{{adjustbox}}{{max width=\linewidth}}\small {table}\end{{adjustbox}}"
+        r"\end{minipage}"
+    )
+
+
+def _paragraph_columns(part: p.Table, widths: Sequence[int]) -> list[str]:
+    """Columns that share the page: short ones as wide as their text, prose by its length."""
+    needed = [
+        0.0 if width else max(map(p.columns_of, [p.plain(head), *column])) * 0.0115 + 0.025
+        for head, column, width in zip(part.heads, part.columns(), widths, strict=True)
+    ]
+    room = max(0.4, 1 - sum(needed)) / sum(widths)
+    shares = (size or room * width for size, width in zip(needed, widths, strict=True))
+    return [
+        rf">{{\raggedright\arraybackslash}}p{{\dimexpr {share:.3f}\linewidth-2\tabcolsep\relax}}"
+        for share in shares
+    ]

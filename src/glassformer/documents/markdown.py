@@ -1,0 +1,135 @@
+"""Markdown: pipe tables, and formulas as `$$…$$`, which GitHub and notebooks set."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from glassformer.documents import parts as p
+from glassformer.documents.renderer import Renderer, write_figures
+
+_ROWS, _COLUMNS = 16, 16
+_AROUND = {"strong": "**", "inserted": "**", "emphasis": "*", "deleted": "~~"}
+_SPECIAL = re.compile(r"[\\`*\[\]|$]|(?<!\w)_|_(?!\w)|~(?=~)|^[#>+-](?=\s)|^\d+(?=\.\s)")
+
+
+class Markdown(Renderer[str]):
+    """`tex` False: formulas are plain text; `figures` is the folder that holds the drawings."""
+
+    def __init__(
+        self, document: p.Document, *, tex: bool = True, figures: str | None = None
+    ) -> None:
+        super().__init__(document)
+        self._tex = tex
+        self._figures = figures
+
+    def render(self) -> str:
+        """The whole text."""
+        title = [f"# {_escaped(self.document.title)}"] if self.document.title else []
+        return "\n\n".join([*title, *self.write_all(self.document.parts)]) + "\n"
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write it to a file, its drawings to a folder beside."""
+        if self.document.figures():
+            folder = Path(path).with_name(f"{Path(path).stem}-figures")
+            write_figures(self.document, folder)
+            self._figures = folder.name
+        return super().save(path)
+
+    def paragraph(self, part: p.Paragraph) -> str:
+        """A line of text."""
+        look: p.Look = "emphasis" if part.look == "quiet" else part.look
+        return _inline(p.Span(part.text, look) if isinstance(part.text, str) else part.text)
+
+    def remark(self, part: p.Remark) -> str:
+        """A quotation."""
+        return f"> **{_escaped(part.lead)}** {_escaped(part.text)}"
+
+    def formula(self, part: p.Formula) -> str:
+        """TeX between dollars, or plain text."""
+        if not self._tex:
+            return self.code(p.Code("\n".join(part.shown.lines(self.words))))
+        lines = part.notation.tex(part.cell, self.words)
+        return "\n\n".join(f"$$\n{line}\n$$" for line in lines)
+
+    def heatmap(self, part: p.HeatMap) -> str:
+        """A table; the marked number stands in brackets."""
+        heads = ["", *map(_escaped, part.matrix.columns[:_COLUMNS])]
+        more = ["…"] if len(part.matrix.columns) > _COLUMNS else []
+        cells = part.cells(_ROWS, _COLUMNS, coloured=False)
+        rows = [
+            [_inline(p.Span(label, "strong")) if label else ""]
+            + [f"**[{cell.text}]**" if cell.is_marked else cell.text for cell in line]
+            + more
+            for label, line in zip(part.matrix.rows, cells, strict=False)
+        ]
+        table = _pipes(heads + more, rows, [False] + [True] * (len(heads) + len(more) - 1))
+        note = part.notes(self.words, _ROWS, _COLUMNS)
+        return _captioned(part.caption, table) + (f"\n\n*{_escaped(note)}*" if note else "")
+
+    def table(self, part: p.Table) -> str:
+        """A table, numbers on the right."""
+        rows = [[_inline(item) for item in row] for row in part.rows]
+        return _captioned(
+            part.caption, _pipes([_inline(head) for head in part.heads], rows, part.is_numeric())
+        )
+
+    def facts(self, part: p.Facts) -> str:
+        """A list."""
+        lines = (f"{_escaped(label)}: {_inline(said)}" if label else _inline(said)
+                 for label, said in part.items)  # fmt: skip
+        return "\n".join(f"- {line}" for line in lines)
+
+    def code(self, part: p.Code) -> str:
+        """A fenced block."""
+        fence = "`" * max(3, _longest_run(part.text) + 1)
+        return f"{fence}text\n{part.text}\n{fence}"
+
+    def figure(self, part: p.Figure) -> str | None:
+        """A link, where the drawings lie beside the text."""
+        if self._figures is None:
+            return None
+        return f"![{_escaped(part.caption)}]({self._figures}/{part.name}.svg)"
+
+    def section(self, part: p.Section) -> str:
+        """A heading, one level further down."""
+        number = "" if part.number is None else f"{part.number}. "
+        heading = f"{'#' * (self.depth + 2)} {number}{_inline(part.title)}"
+        return "\n\n".join([heading, *self.inside(part)])
+
+
+def _captioned(caption: str, table: str) -> str:
+    return f"*{_escaped(caption)}*\n\n{table}" if caption else table
+
+
+def _escaped(said: str) -> str:
+    """Text that Markdown shows as it is, in tables too."""
+    marked = _SPECIAL.sub(lambda found: "\\" + found[0], " ".join(said.splitlines()))
+    return marked.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _longest_run(said: str) -> int:
+    return max((len(run) for run in re.findall(r"`+", said)), default=0)
+
+
+def _inline(inline: p.Inline) -> str:
+    return "".join(map(_span, p.spans(inline)))
+
+
+def _span(span: p.Span) -> str:
+    if not span.text.strip():
+        return span.text
+    if span.look == "code":
+        longest = _longest_run(span.text)
+        fence, pad = "`" * (longest + 1), " " if longest else ""
+        code = " ".join(span.text.splitlines()).replace("|", r"\|")
+        return f"{fence}{pad}{code}{pad}{fence}"
+    around = _AROUND.get(span.look, "")
+    return f"{around}{_escaped(span.text)}{around}"
+
+
+def _pipes(heads: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[bool]) -> str:
+    rule = ["---:" if numeric else "---" for numeric in right]
+    return "\n".join("| " + " | ".join(line) + " |" for line in [heads, rule, *rows])

@@ -1,0 +1,414 @@
+"""What documents are made of: plain frozen data, nothing of any format.
+
+A document holds parts in order; a section holds parts of its own. Text inside a part is `Inline`: a
+string, a span with a look, or several of them. Where a part shows numbers of a trace it keeps the
+cell or the matrix itself, so that a format may ask for more: TeX, a live formula, an address.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias
+from unicodedata import east_asian_width
+
+from glassformer.documents.formulas import CardNotation, Notation, WrittenFormula
+from glassformer.trace import Cell, Step, Trace, text
+from glassformer.trace.render.colours import Colour, Scale, scale_of
+from glassformer.trace.render.matrices import Matrix
+from glassformer.trace.render.words import Words
+
+Look = Literal[
+    "plain", "strong", "emphasis", "quiet", "code", "deleted", "inserted", "good", "bad", "caution"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Characters that share a look."""
+
+    text: str
+    look: Look = "plain"
+
+
+Inline: TypeAlias = str | Span | tuple[str | Span, ...]
+
+
+def spans(inline: Inline) -> tuple[Span, ...]:
+    """The spans of a text; strings are plain."""
+    pieces = inline if isinstance(inline, tuple) else (inline,)
+    return tuple(piece if isinstance(piece, Span) else Span(piece) for piece in pieces)
+
+
+def plain(inline: Inline) -> str:
+    """The characters alone."""
+    return inline if isinstance(inline, str) else "".join(span.text for span in spans(inline))
+
+
+def with_code(said: str) -> Inline:
+    """A sentence in which backticks enclose code."""
+    pieces = said.split("`")
+    return tuple(Span(piece, "code") if at % 2 else piece for at, piece in enumerate(pieces))
+
+
+@dataclass(frozen=True, slots=True)
+class Paragraph:
+    """Prose."""
+
+    text: Inline
+    look: Look = "plain"
+
+    def to_dict(self) -> dict[str, Any]:
+        """As data."""
+        return {"kind": "text", "text": plain(self.text)}
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """A verdict on what stands here: a lead such as “✗ In the text”, then the sentence."""
+
+    verdict: str
+    text: str
+    lead: str = ""
+    look: Look = "quiet"
+
+    def to_dict(self) -> dict[str, Any]:
+        """As data."""
+        return {"kind": "remark", "verdict": self.verdict, "text": self.text}
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """The arithmetic of one cell, in symbols and in numbers."""
+
+    cell: Cell
+    notation: Notation = CardNotation()  # noqa: RUF009  frozen, and the same for all
+
+    @property
+    def shown(self) -> WrittenFormula:
+        """Names and numbers as a reader sees them."""
+        return self.notation.text(self.cell)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As data; `step` and `index` say which cell of the trace it is."""
+        return {
+            "kind": "formula",
+            "step": self.cell.step.name,
+            "index": list(self.cell.index),
+            **self.shown.to_dict(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class HeatCell:
+    """A number of a heat map, ready to be shown."""
+
+    value: float
+    text: str
+    colour: Colour | None
+    """The ground on which it stands; none where the number is not finite or has no scale."""
+    is_marked: bool
+    is_unwritten: bool = False
+
+
+UNWRITTEN = "∅"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HeatMap:
+    """A matrix of a trace with its labels; `marked` is the cell that a formula explains.
+
+    `turned` says that rows and columns of the step are exchanged, as for a linear map's parameters
+    in x · W; `marked` counts the rows and columns that a reader sees.
+    """
+
+    caption: str
+    matrix: Matrix
+    marked: tuple[int, int] | None = None
+    turned: bool = False
+    digits: int = 4
+    decimals: int | None = None
+    """How many decimals numbers below 10 have; None: `digits` significant digits for all."""
+
+    @property
+    def step(self) -> Step:
+        """The step whose numbers these are."""
+        return self.matrix.step
+
+    def place(self, row: int, column: int) -> tuple[int, ...]:
+        """The trace's index of a number that stands here."""
+        two = (column, row) if self.turned else (row, column)
+        return (*self.matrix.lead, *two[2 - min(2, len(self.step.shape)) :])
+
+    @property
+    def scale(self) -> Scale | None:
+        """How numbers become colours; rows of parameters that add up to 1 are not probabilities."""
+        found = scale_of(self.step)
+        if found is None or self.step.role != "parameter" or found.kind == "signed":
+            return found
+        return Scale("signed", float(self.step.value.abs().max()))
+
+    def cells(
+        self, rows: int | None = None, columns: int | None = None, *, coloured: bool = True
+    ) -> list[list[HeatCell]]:
+        """The numbers of the first rows and columns, as they are shown."""
+        scale = self.scale if coloured else None
+        write = _truth if str(self.step.dtype) == "torch.bool" else self._text
+        found = [
+            [
+                HeatCell(x, write(x), None if scale is None else scale.colour(x), is_marked=False)
+                for x in line
+            ]
+            for line in self.matrix.values[:rows, :columns].tolist()
+        ]
+        if self.marked is not None:
+            row, column = self.marked
+            for line in found[row : row + 1]:
+                line[column : column + 1] = [
+                    replace(cell, is_marked=True) for cell in line[column : column + 1]
+                ]
+        if self.step.trace.has_unwritten_memory:
+            found = [
+                [self._or_hole(cell, row, column) for column, cell in enumerate(line)]
+                for row, line in enumerate(found)
+            ]
+        return found
+
+    def _or_hole(self, cell: HeatCell, row: int, column: int) -> HeatCell:
+        if not Cell(self.step, self.place(row, column)).is_unwritten:
+            return cell
+        return HeatCell(math.nan, UNWRITTEN, None, cell.is_marked, is_unwritten=True)
+
+    def _text(self, number: float) -> str:
+        if self.decimals is None:
+            return text.number(number, self.digits)
+        if 0 < abs(number) < 0.5 * 10**-self.decimals:
+            return f"{number:.0e}".replace("-", "−")
+        rounded = number if abs(number) >= 10 else round(number, self.decimals)
+        return text.number(rounded, self.digits).replace("-", "−")
+
+    def notes(self, words: Words, rows: int | None = None, columns: int | None = None) -> str:
+        """What a reader of the first rows and columns has to know: what is missing, what ∅ is."""
+        shown = self.matrix
+        more_rows = 0 if rows is None else len(shown.rows) - rows
+        more_columns = 0 if columns is None else len(shown.columns) - columns
+        notes = [words["more rows"].format(count=more_rows)] if more_rows > 0 else []
+        notes += [words["more columns"].format(count=more_columns)] if more_columns > 0 else []
+        holes = self.cells(rows, columns) if self.step.trace.has_unwritten_memory else []
+        if any(cell.is_unwritten for line in holes for cell in line):
+            notes.append(f"{UNWRITTEN} {words['unwritten']}")
+        return "; ".join(notes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As data; infinities as text, since JSON has none."""
+        shown, scale = self.matrix, self.scale
+        return {
+            "kind": "matrix",
+            "caption": self.caption,
+            "step": self.step.name,
+            "at": list(shown.lead),
+            "turned": self.turned,
+            "marked": None if self.marked is None else list(self.marked),
+            "rows": list(shown.rows),
+            "columns": list(shown.columns),
+            "values": [[_json_number(float(x)) for x in row] for row in shown.values],
+            "scale": None if scale is None else {"kind": scale.kind, "limit": scale.limit},
+        }
+
+
+def _truth(number: float) -> str:
+    return "✓" if number else "·"
+
+
+def _json_number(number: float) -> float | str:
+    if math.isnan(number):
+        return "NaN"
+    return number if math.isfinite(number) else "inf" if number > 0 else "-inf"
+
+
+_NUMBER = re.compile(r"[-−+]?(?:(?:0|[1-9][\d,]*)?(?:\.\d+)?(?:e[-−+]?\d+)?|∞|NaN)%?|…|\?")
+_PROSE = 40
+"""A column with a longer text than this is prose, and its lines are broken."""
+
+
+def columns_of(said: str) -> int:
+    """How many columns of a terminal a text takes: two for each Chinese character."""
+    return sum(2 if east_asian_width(sign) in "WF" else 1 for sign in said)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Words and numbers in rows; with `shares`, one from −1 to 1 per row, each row has a bar."""
+
+    caption: str
+    heads: tuple[Inline, ...]
+    rows: tuple[tuple[Inline, ...], ...]
+    shares: tuple[float, ...] = ()
+
+    def columns(self) -> list[list[str]]:
+        """The characters of each column, without its head."""
+        return [[plain(row[at]) for row in self.rows] for at in range(len(self.heads))]
+
+    def is_numeric(self) -> list[bool]:
+        """Which columns hold nothing but numbers, and stand on the right."""
+        return [
+            all(_NUMBER.fullmatch(word) for item in column for word in item.split())
+            for column in self.columns()
+        ]
+
+    def widths(self) -> list[int]:
+        """How much room a column of prose should have relative to the others; 0: what it needs."""
+        columns = [list(map(columns_of, column)) for column in self.columns()]
+        return [
+            math.isqrt(sum(lengths)) if max(lengths, default=0) > _PROSE else 0
+            for lengths in columns
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As data."""
+        return {
+            "kind": "table",
+            "caption": self.caption,
+            "heads": [plain(head) for head in self.heads],
+            "rows": [[plain(item) for item in row] for row in self.rows],
+        }
+
+
+class Drawing(Protocol):
+    """A picture that writes itself as SVG."""
+
+    style: ClassVar[str]
+    """What all drawings of its class share."""
+
+    @property
+    def title(self) -> str:
+        """What it shows."""
+
+    def svg(self, *, alone: bool = True) -> str:
+        """The SVG; inside a page that has `style` it need not be `alone`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A drawing from the numbers of a trace; its caption is the drawing's title."""
+
+    name: str
+    drawing: Drawing
+
+    @property
+    def caption(self) -> str:
+        """What it shows."""
+        return self.drawing.title
+
+    def to_dict(self) -> dict[str, Any]:
+        """As data; the SVG needs nothing else."""
+        svg = self.drawing.svg()
+        return {"kind": "figure", "name": self.name, "caption": self.caption, "svg": svg}
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """Lines that stand as they are."""
+
+    text: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """As data."""
+        return {"kind": "code", "text": self.text}
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Labels and what belongs to each."""
+
+    items: tuple[tuple[str, Inline], ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As data."""
+        return {"kind": "facts", "items": [[label, plain(said)] for label, said in self.items]}
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """A tree: a line, and the branches below it."""
+
+    text: Inline
+    branches: tuple[Tree, ...] = ()
+
+    def lines(self, depth: int = 0) -> Iterator[str]:
+        """One line per branch, indented."""
+        yield "  " * depth + plain(self.text)
+        for branch in self.branches:
+            yield from branch.lines(depth + 1)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As data."""
+        below = [branch.to_dict() for branch in self.branches]
+        return {"kind": "tree", "text": plain(self.text), "branches": below}
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A heading and the parts below it."""
+
+    title: Inline
+    parts: tuple[Part, ...]
+    number: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As data."""
+        below = [part.to_dict() for part in self.parts]
+        return {"kind": "section", "title": plain(self.title), "parts": below}
+
+
+Part: TypeAlias = (
+    Paragraph | Remark | Formula | HeatMap | Table | Figure | Code | Facts | Tree | Section
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """Parts in order, in one language."""
+
+    title: str
+    parts: tuple[Part, ...]
+    language: str = "en"
+    label: str = ""
+    """One word for the kind of document: the name of its sheet in a workbook."""
+    data: Callable[[], Mapping[str, Any]] | None = None
+    """What the JSON format writes where it is not the parts: the schema of its kind."""
+
+    def walk(self) -> Iterator[Part]:
+        """All parts, sections before what they hold."""
+        waiting = list(reversed(self.parts))
+        while waiting:
+            part = waiting.pop()
+            yield part
+            if isinstance(part, Section):
+                waiting += reversed(part.parts)
+
+    def figures(self) -> list[Figure]:
+        """Its figures, in order."""
+        return [part for part in self.walk() if isinstance(part, Figure)]
+
+    def steps(self) -> list[Step]:
+        """The steps whose numbers it shows, each once."""
+        shown = (
+            part.step if isinstance(part, HeatMap) else part.cell.step
+            for part in self.walk()
+            if isinstance(part, HeatMap | Formula)
+        )
+        return list(dict.fromkeys(shown))
+
+    def traces(self) -> list[Trace]:
+        """The traces that its numbers come from, in order of appearance."""
+        return list({id(step.trace): step.trace for step in self.steps()}.values())
+
+    def to_dict(self) -> Mapping[str, Any]:
+        """As data."""
+        if self.data is not None:
+            return self.data()
+        parts = [part.to_dict() for part in self.parts]
+        return {"title": self.title, "language": self.language, "parts": parts}

@@ -1,0 +1,159 @@
+"""What a format is: a class that writes each kind of part. And which formats there are.
+
+A format must write paragraphs, formulas, heat maps, tables, code and sections. The other parts are
+made of those unless it has something better: a remark is a paragraph, facts are a table, a tree is
+indented code, and a figure is left out, since the matrices beside it hold the same numbers.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from glassformer.documents import parts as p
+from glassformer.errors import TraceError, UnknownNameError
+from glassformer.trace.render.files import write_file
+from glassformer.trace.render.words import words_in
+
+Made = TypeVar("Made")
+
+FORMATS = {
+    "terminal": "glassformer.documents.terminal:Terminal",
+    "md": "glassformer.documents.markdown:Markdown",
+    "tex": "glassformer.documents.latex:Latex",
+    "html": "glassformer.documents.html:Html",
+    "json": "glassformer.documents.renderer:Json",
+    "xlsx": "glassformer.documents.spreadsheet:Spreadsheet",
+}
+"""The class of each format; its module is imported when the format is first asked for."""
+
+SUFFIXES = {".txt": "terminal", **{f".{name}": name for name in list(FORMATS)[1:]}}
+"""What the ending of a file's name says."""
+
+
+class DocumentWriter(ABC):
+    """One document in one format."""
+
+    def __init__(self, document: p.Document) -> None:
+        self.document = document
+
+    @abstractmethod
+    def render(self) -> str | bytes:
+        """The whole document."""
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write it to a file, whole or not at all."""
+        return write_file(path, self.render())
+
+
+class Json(DocumentWriter):
+    """The document as data: the schema of its kind, or its parts."""
+
+    def render(self) -> str:
+        """One line of JSON."""
+        return json.dumps(self.document.to_dict(), ensure_ascii=False, allow_nan=False) + "\n"
+
+
+class Renderer(DocumentWriter, Generic[Made]):
+    """A format that writes part by part; `Made` is what a part becomes."""
+
+    def __init__(self, document: p.Document) -> None:
+        super().__init__(document)
+        self.words = words_in(document.language)
+        self.depth = 0
+        """How many sections are around the part being written."""
+
+    def write_all(self, parts: Sequence[p.Part]) -> list[Made]:
+        """The parts one after another, without those that the format leaves out."""
+        return [made for part in parts if (made := self.write(part)) is not None]
+
+    def inside(self, section: p.Section) -> list[Made]:
+        """The parts of a section."""
+        self.depth += 1
+        made = self.write_all(section.parts)
+        self.depth -= 1
+        return made
+
+    def write(self, part: p.Part) -> Made | None:
+        """One part, by the method that has the name of its class."""
+        made: Made | None = getattr(self, type(part).__name__.lower())(part)
+        return made
+
+    @abstractmethod
+    def paragraph(self, part: p.Paragraph) -> Made:
+        """Prose."""
+
+    @abstractmethod
+    def formula(self, part: p.Formula) -> Made:
+        """A cell's arithmetic."""
+
+    @abstractmethod
+    def heatmap(self, part: p.HeatMap) -> Made:
+        """A matrix of a trace."""
+
+    @abstractmethod
+    def table(self, part: p.Table) -> Made:
+        """Words and numbers in rows."""
+
+    @abstractmethod
+    def code(self, part: p.Code) -> Made:
+        """Lines as they are."""
+
+    @abstractmethod
+    def section(self, part: p.Section) -> Made:
+        """A heading, and what `inside` makes of the parts below it."""
+
+    def remark(self, part: p.Remark) -> Made:
+        """By default a paragraph."""
+        colon = "：" if self.document.language == "zh" else ": "
+        return self.paragraph(p.Paragraph(f"{part.lead}{colon}{part.text}", part.look))
+
+    def facts(self, part: p.Facts) -> Made:
+        """By default a table without heads."""
+        return self.table(p.Table("", ("", ""), part.items))
+
+    def tree(self, part: p.Tree) -> Made:
+        """By default indented lines."""
+        return self.code(p.Code("\n".join(part.lines())))
+
+    def figure(self, part: p.Figure) -> Made | None:  # noqa: ARG002  other formats draw it
+        """By default left out."""
+        return None
+
+
+def format_of(path: str | os.PathLike[str]) -> str:
+    """The format that the ending of a file's name asks for."""
+    ending = Path(path).suffix.lower()
+    if ending not in SUFFIXES:
+        raise UnknownNameError("file ending", ending, SUFFIXES)
+    return SUFFIXES[ending]
+
+
+def writer(document: p.Document, to: str, **options: Any) -> DocumentWriter:
+    """What writes the document in a format; `options` are those of the format's class."""
+    if to not in FORMATS:
+        raise UnknownNameError("format", to, FORMATS)
+    module, _, name = FORMATS[to].partition(":")
+    made: DocumentWriter = getattr(import_module(module), name)(document, **options)
+    return made
+
+
+def write_figures(
+    document: p.Document, folder: str | os.PathLike[str], *, prefix: str = ""
+) -> list[Path]:
+    """Every figure of a document as an SVG file that needs nothing else."""
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise TraceError(
+            "cannot make the folder {folder}: {reason}", folder=folder, reason=error.strerror
+        ) from None
+    return [
+        write_file(Path(folder) / f"{prefix}{figure.name}.svg", figure.drawing.svg())
+        for figure in document.figures()
+    ]

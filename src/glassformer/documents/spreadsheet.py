@@ -1,0 +1,148 @@
+"""A workbook: one sheet to read, and sheets with live formulas that its matrices link to.
+
+The sheets behind are those of the trace's own workbook: parameters and inputs are plain numbers to
+change, everything computed is a formula. Change one, and the matrices to read follow.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+from typing import Any
+
+from glassformer.documents import parts as p
+from glassformer.documents.renderer import Renderer
+from glassformer.trace.render.colours import hex_colour, ink_on
+from glassformer.trace.render.workbook.writer import TraceSheets, new_book, steps_behind
+
+_PROSE_COLUMNS = 11
+_CHARACTERS_PER_LINE = {"en": 120, "zh": 66}
+_MOST = 256
+
+
+class Spreadsheet(Renderer[None]):
+    """Writes the sheet to read from top to bottom."""
+
+    def __init__(self, document: p.Document) -> None:
+        super().__init__(document)
+        self._file = io.BytesIO()
+        self._book = new_book(self._file, document.title)
+        label = document.label or self.words["index"]
+        self._sheet = self._book.add_worksheet(label)
+        self._live = TraceSheets(self._book, label, self.words)
+        self._formats = self._live.formats
+        self._prose = self._book.add_format({"text_wrap": True, "valign": "top"})
+        self._formula = self._book.add_format({"font_name": "Consolas", "font_color": "#1F4E9E"})
+        self._row = 0
+
+    def render(self) -> bytes:
+        """The .xlsx file."""
+        steps = self.document.steps()
+        for trace in self.document.traces():
+            shown = [step for step in steps if step.trace is trace]
+            self._live.add(trace, steps_behind(trace, shown))
+        self._sheet.set_landscape()
+        self._sheet.fit_to_pages(1, 0)
+        self._sheet.set_column(0, 0, 18)
+        self._sheet.set_column(1, 40, 11)
+        self._sheet.hide_gridlines(2)
+        if self.document.title:
+            self._line(self.document.title, self._formats.title)
+        if steps:
+            self._text(self.words["workbook live"])
+        self.write_all(self.document.parts)
+        self._book.close()
+        return self._file.getvalue()
+
+    def section(self, part: p.Section) -> None:
+        """A bold line."""
+        self._row += 1
+        number = "" if part.number is None else f"{part.number}. "
+        self._line(number + _plain(part.title), self._formats.name)
+        self.inside(part)
+
+    def paragraph(self, part: p.Paragraph) -> None:
+        """Lines over several columns."""
+        self._text(_plain(part.text))
+
+    def formula(self, part: p.Formula) -> None:
+        """Plain text: the live formula stands on the sheet behind."""
+        for line in part.shown.lines(self.words):
+            self._line(line, self._formula)
+
+    def code(self, part: p.Code) -> None:
+        """Line by line."""
+        for line in part.text.splitlines():
+            self._line(line, self._formula)
+
+    def table(self, part: p.Table) -> None:
+        """Cells of text."""
+        if part.caption:
+            self._line(part.caption, self._formats.quiet)
+        prose = [self._prose if width else None for width in part.widths()]
+        for column, head in enumerate(part.heads):
+            self._sheet.write_string(self._row, column, _plain(head), self._formats.column_head)
+        for row in part.rows:
+            self._row += 1
+            for column, item in enumerate(row):
+                self._sheet.write_string(self._row, column, _plain(item), prose[column])
+        self._row += 2
+
+    def heatmap(self, part: p.HeatMap) -> None:
+        """Links to the cells of the sheets behind, in the colours of the numbers."""
+        matrix = part.matrix
+        target = self._live.address(part.step, part.place(0, 0))
+        caption = f"{part.caption or part.step.name} →"
+        self._sheet.write_url(self._row, 0, f"internal:{target}", self._formats.link, caption)
+        self._row += 1
+        for column, label in enumerate(matrix.columns[:_MOST]):
+            self._sheet.write_string(self._row, column + 1, label, self._formats.column)
+        self._row += 1
+        for row, (label, line) in enumerate(
+            zip(matrix.rows, part.cells(_MOST, _MOST), strict=False)
+        ):
+            self._sheet.write_string(self._row, 0, label, self._formats.row)
+            for column, cell in enumerate(line):
+                source = self._live.address(part.step, part.place(row, column))
+                self._cell(column + 1, cell, source, is_truth=cell.text in "✓·")
+            self._row += 1
+        if note := part.notes(self.words, _MOST, _MOST):
+            self._line(note, self._formats.quiet)
+        self._row += 1
+
+    def _cell(self, column: int, cell: p.HeatCell, source: str, *, is_truth: bool) -> None:
+        look: dict[str, Any] = {"num_format": "General" if is_truth else "0.0000"}
+        if math.isfinite(cell.value) and cell.value == int(cell.value):
+            look["num_format"] = "0"
+        look["align"] = "right"
+        if cell.colour is not None:
+            ink = hex_colour(ink_on(cell.colour))
+            look |= {"bg_color": hex_colour(cell.colour), "font_color": ink}
+        if cell.is_marked:
+            look |= {"border": 2, "bold": True}
+        format_ = self._book.add_format(look)
+        if cell.is_unwritten:
+            self._sheet.write_string(self._row, column, cell.text, format_)
+            return
+        cached: float | str = cell.value if math.isfinite(cell.value) else "−∞"
+        # −∞ stands as a huge number on the other sheets; here it is shown as what it means.
+        formula = f"={source}"
+        if cell.value == -math.inf:
+            formula = f'=IF({source}<-1E+100,"−∞",{source})'
+        self._sheet.write_formula(self._row, column, formula, format_, cached)
+
+    def _line(self, said: str, format_: Any = None) -> None:
+        self._sheet.write_string(self._row, 0, said, format_)
+        self._row += 1
+
+    def _text(self, said: str) -> None:
+        """A paragraph over several columns; a merged cell does not grow by itself."""
+        self._sheet.merge_range(self._row, 0, self._row, _PROSE_COLUMNS, said, self._prose)
+        lines = math.ceil(len(said) / _CHARACTERS_PER_LINE[self.document.language])
+        self._sheet.set_row(self._row, 16 * lines)
+        self._row += 1
+
+
+def _plain(inline: p.Inline) -> str:
+    """The characters; an arrow leads from what is deleted to what is inserted."""
+    return "".join(f"{s.text} →" if s.look == "deleted" else s.text for s in p.spans(inline))

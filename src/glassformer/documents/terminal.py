@@ -1,0 +1,217 @@
+"""The terminal: prose, formulas, and heat maps in which the numbers stand, too.
+
+Colours are left out where the terminal has none or `NO_COLOR` is set. rich breaks lines at spaces
+alone, so a Chinese sentence would break at whatever Latin word stands in it: `Prose` does better.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+from rich import box
+from rich.cells import cell_len
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.rule import Rule
+from rich.table import Table as Grid
+from rich.text import Text
+from rich.tree import Tree as Branches
+
+from glassformer.documents import parts as p
+from glassformer.documents.renderer import Renderer
+from glassformer.language import Prose
+from glassformer.trace.render.colours import BLUE, ORANGE, hex_colour, ink_on
+
+_STYLES: dict[p.Look, str] = {
+    "plain": "", "strong": "bold", "emphasis": "italic", "quiet": "dim", "code": "cyan",
+    "deleted": "red strike", "inserted": "bold green",
+    "good": "green", "bad": "bold red", "caution": "yellow",
+}  # fmt: skip
+_ROWS = 32
+_BAR = 16
+_FILE_WIDTH = 100
+
+
+class Terminal(Renderer[RenderableType]):
+    """`width` and `colour` None: what the terminal has."""
+
+    def __init__(
+        self, document: p.Document, *, width: int | None = None, colour: bool | None = None
+    ) -> None:
+        super().__init__(document)
+        self._console = _console(width, colour)
+        self._is_free = width is None and colour is None
+        self.width = self._console.width
+
+    def render(self) -> str:
+        """The text, with the codes of its colours."""
+        with self._console.capture() as captured:
+            self._console.print(self.renderable(), highlight=False)
+        lines = [line.rstrip() for line in captured.get().splitlines()]
+        return "\n".join(lines).strip("\n") + "\n"
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write it to a file, which knows neither the width nor the colours of this terminal."""
+        if self._is_free:
+            return Terminal(self.document, width=_FILE_WIDTH, colour=False).save(path)
+        return super().save(path)
+
+    def renderable(self) -> Group:
+        """For rich's console."""
+        title = [Prose(self.document.title, "bold")] if self.document.title else []
+        return _spaced([*title, *self.write_all(self.document.parts)])
+
+    def paragraph(self, part: p.Paragraph) -> RenderableType:
+        """Lines as wide as the terminal."""
+        return _inline(part.text, _STYLES[part.look])
+
+    def formula(self, part: p.Formula) -> RenderableType:
+        """Plain text, line by line."""
+        return Padding(Text("\n".join(part.shown.lines(self.words)), "cyan"), (0, 0, 0, 2))
+
+    def heatmap(self, part: p.HeatMap) -> RenderableType:
+        """Numbers on coloured ground, as many columns as fit."""
+        fitting = self._fitting(part)
+        cells = part.cells(_ROWS, fitting)
+        grid = Grid(box=None, padding=(0, 0), show_header=True, header_style="dim")
+        grid.add_column("", no_wrap=True, style="dim")
+        for label in part.matrix.columns[:fitting]:
+            grid.add_column(Text(f" {label} "), justify="right", no_wrap=True)
+        for label, line in zip(part.matrix.rows, cells, strict=False):
+            grid.add_row(Text(f"  {label} "), *map(_heat_cell, line))
+        caption = [Text(f"  {part.caption}", "italic")] if part.caption else []
+        note = part.notes(self.words, _ROWS, fitting)
+        return Group(*caption, grid, *([Text(f"  {note}", "dim")] if note else []))
+
+    def _fitting(self, part: p.HeatMap) -> int:
+        """How many columns stand side by side; each takes three characters at least."""
+        cells = part.cells(_ROWS, self.width // 3, coloured=False)
+        left = self.width - 4 - max(cell_len(label) for label in part.matrix.rows)
+        for column, label in enumerate(part.matrix.columns[: self.width // 3]):
+            left -= 2 + max(cell_len(label), *(len(line[column].text) for line in cells))
+            if left < 0 and column:
+                return column
+        return min(len(part.matrix.columns), self.width // 3)
+
+    def table(self, part: p.Table) -> RenderableType:
+        """Prose in a frame; numbers in plain columns, on their side if they are too wide."""
+        widths = part.widths()
+        if not any(widths) and self._is_too_wide(part):
+            heads, *rows = zip(part.heads, *part.rows, strict=True)
+            part = replace(part, heads=heads, rows=tuple(rows))
+            widths = part.widths()
+        grid = Grid(
+            box=box.HEAVY_HEAD if any(widths) else None,
+            padding=(0, 1) if any(widths) or part.shares else (0, 2),
+            show_header=any(map(p.plain, part.heads)),
+            header_style="dim",
+            expand=any(widths) and not part.shares,
+            title=Text(part.caption, "italic") if part.caption else None,
+            title_justify="left",
+        )
+        for head, width, numeric in zip(part.heads, widths, part.is_numeric(), strict=True):
+            justify: Literal["right", "left"] = "right" if numeric else "left"
+            grid.add_column(_inline(head), ratio=width or None, justify=justify, overflow="fold")
+            if part.shares and len(grid.columns) == 1:
+                grid.add_column("", no_wrap=True, width=_BAR)
+        for place, (first, *others) in enumerate(part.rows):
+            bar = [_bar(part.shares[place])] if part.shares else []
+            grid.add_row(_inline(first), *bar, *map(_inline, others))
+        return grid
+
+    def _is_too_wide(self, part: p.Table) -> bool:
+        """Whether a table that is wider than long does not fit between the margins."""
+        columns = zip(
+            map(p.plain, part.heads), *(map(p.plain, row) for row in part.rows), strict=True
+        )
+        needed = sum(4 + max(map(cell_len, column)) for column in columns)
+        return needed > self.width and len(part.rows) + 1 < len(part.heads)
+
+    def facts(self, part: p.Facts) -> RenderableType:
+        """Two columns."""
+        grid = Grid.grid(padding=(0, 2))
+        grid.add_column(style="dim", no_wrap=True)
+        grid.add_column(overflow="fold")
+        for label, said in part.items:
+            grid.add_row(Text(f"  {label}"), _inline(said))
+        return grid
+
+    def code(self, part: p.Code) -> RenderableType:
+        """The lines, indented."""
+        return Padding(Text(part.text), (0, 0, 0, 2))
+
+    def tree(self, part: p.Tree) -> RenderableType:
+        """Lines between the branches."""
+        return _grown(Branches(_text(part.text)), part)
+
+    def section(self, part: p.Section) -> RenderableType:
+        """A rule with the title, or deeper down the title alone."""
+        number = "" if part.number is None else f"{part.number}. "
+        title = _text((number, *p.spans(part.title)), "bold")
+        ruled = self.depth == 0 and title.cell_len + 4 <= self.width
+        heading = Rule(title, align="left", style="dim") if ruled else title
+        return _spaced([heading, *self.inside(part)])
+
+
+def _console(width: int | None, colour: bool | None) -> Console:
+    if colour is None:
+        return Console(width=width)
+    if not colour:
+        return Console(file=io.StringIO(), width=width, no_color=True, color_system=None)
+    return Console(
+        file=io.StringIO(), width=width, force_terminal=True, color_system="truecolor",
+        no_color=False,
+    )  # fmt: skip
+
+
+def _spaced(blocks: list[RenderableType]) -> Group:
+    """Blocks with an empty line between each two."""
+    return Group(*[line for block in blocks for line in ("", block)][1:])
+
+
+def _heat_cell(cell: p.HeatCell) -> Text:
+    # The frame of a page, in a terminal: brackets, which stand without colours, too.
+    framed = f"[{cell.text}]" if cell.is_marked else f" {cell.text} "
+    if cell.colour is not None:
+        weight = "bold " if cell.is_marked else ""
+        ground = hex_colour(cell.colour)
+        return Text(framed, f"{weight}{hex_colour(ink_on(cell.colour))} on {ground}")
+    if math.isnan(cell.value) and not cell.is_unwritten:
+        return Text(framed, "bold black on magenta")
+    return Text(framed, "dim" if not math.isfinite(cell.value) else "")
+
+
+def _bar(share: float) -> Text:
+    length = max(1 if share else 0, round(_BAR * abs(share)))
+    return Text("█" * length, hex_colour(ORANGE if share >= 0 else BLUE))
+
+
+def _grown(branches: Branches, part: p.Tree) -> Branches:
+    for below in part.branches:
+        _grown(branches.add(_text(below.text)), below)
+    return branches
+
+
+def _inline(inline: p.Inline, style: str = "") -> RenderableType:
+    """Text as it is (a token such as `[b]` is no markup); inside a sentence, code has backticks."""
+    found = [span for span in p.spans(inline) if span.text]
+    if len(found) == 1:
+        return Prose(found[0].text, style or _STYLES[found[0].look])
+    if all(span.look in ("plain", "code") for span in found):
+        said = (f"`{span.text}`" if span.look == "code" else span.text for span in found)
+        return Prose("".join(said), style)
+    return _text(inline)
+
+
+def _text(inline: p.Inline, style: str = "") -> Text:
+    """The spans in their styles; without colours, an arrow leads from deleted to inserted."""
+    pieces = (
+        (f"{span.text} →" if span.look == "deleted" else span.text, _STYLES[span.look])
+        for span in p.spans(inline)
+    )
+    return Text.assemble(*pieces, style=style)

@@ -1,0 +1,185 @@
+"""The gradient of one number with respect to any steps before it, from the recording alone.
+
+The recorded operators run once more with autograd on. A step is a window on a storage, as in the
+recording: each version of a storage is a flat tensor here, of which windows are read, and into
+which results are written, by `as_strided`, which autograd follows.
+
+`linear_parts` does the same with the scale of every norm held at what it was, and with nothing
+flowing through the steps asked for: the way that a residual stream takes to an answer.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from glassformer.errors import TraceError
+from glassformer.trace import Cell, Step, rules
+from glassformer.trace.calls import Call
+from glassformer.trace.memory import Version, View, as_real
+
+
+def gradients(target: Cell, steps: list[Step]) -> list[Tensor]:
+    """∂target/∂step for each of the steps, in the shape of the step; zeros where it has no part."""
+    trace = target.step.trace
+    for step in steps:
+        if step.trace is not trace:
+            raise TraceError(f"{step.name} is a step of another trace than {target.name}")
+        if not step.dtype.is_floating_point:
+            raise TraceError(f"{step.name} is {step.dtype}: only real numbers have gradients")
+    if not target.step.dtype.is_floating_point:
+        raise TraceError(f"{target.name} is {target.step.dtype}: it has no gradient")
+    return _Differentiation(steps).run(target)
+
+
+def linear_parts(target: Cell, steps: list[Step]) -> tuple[list[Tensor], float]:
+    """What each of the steps adds to a number, cell by cell, and what is added without them.
+
+    Refuses a number to which the steps do not lead by sums, norms and linear maps alone.
+    """
+    held = _Differentiation(steps, held=True)
+    slopes = held.run(target)
+    parts = [slope * step.value for slope, step in zip(slopes, steps, strict=True)]
+    rest = _Differentiation(steps, held=True, scale=0.0).value(target)
+    total = sum(float(part.double().sum()) for part in parts) + rest
+    size = sum(float(part.double().abs().sum()) for part in parts) + abs(rest)
+    if abs(total - float(target.value)) > 1e-4 * max(size, 1.0):
+        raise TraceError(
+            f"the parts do not add up to {target.name}: between the residual stream and it stands "
+            "more than sums, norms and linear maps (take the logits, not probabilities)"
+        )
+    return parts, rest
+
+
+class _Differentiation:
+    """One pass over the recorded calls with autograd on."""
+
+    def __init__(self, steps: list[Step], *, held: bool = False, scale: float = 1.0) -> None:
+        self._steps = steps
+        self._held = held
+        """Whether norms keep their scale, and the steps are where everything starts."""
+        self._scale = scale
+        self._leaves: dict[int, Tensor] = {}
+        self._flat: dict[int, Tensor] = {}
+        """The memory that depends on the steps asked for, by the identity of its version."""
+
+    def run(self, target: Cell) -> list[Tensor]:
+        """The gradients."""
+        with torch.enable_grad():
+            number = self._number(target)
+            leaves = [self._leaves.get(id(step)) for step in self._steps]
+            known = [leaf for leaf in leaves if leaf is not None]
+            found = iter(
+                torch.autograd.grad(number, known, allow_unused=True)
+                if number.requires_grad
+                else [None] * len(known)
+            )
+        grads = [None if leaf is None else next(found) for leaf in leaves]
+        return [
+            torch.zeros(step.shape, dtype=step.dtype) if grad is None else grad.detach()
+            for step, grad in zip(self._steps, grads, strict=True)
+        ]
+
+    def value(self, target: Cell) -> float:
+        """The number with the steps scaled."""
+        with torch.enable_grad():
+            return float(self._number(target).detach())
+
+    def _number(self, target: Cell) -> Tensor:
+        for step in self._steps:
+            if step.call is None:
+                self._start(step, step.view.tensor())
+        for call in target.step.trace.recording.calls:
+            if self._reads(call) and call.result is None and not rules.is_given(call.operator):
+                self._again(call)
+            for step in self._steps:
+                if step.call is call:
+                    self._start(step, self._tensor(step.view))
+            if target.step.call is call:
+                break
+        return self._tensor(target.step.view)[target.index]
+
+    def _start(self, step: Step, value: Tensor) -> None:
+        """From here on the step's numbers are a variable."""
+        if self._held:
+            leaf = (self._scale * step.value).requires_grad_()
+        else:
+            leaf = value if value.requires_grad else value.detach().clone().requires_grad_()
+        self._leaves[id(step)] = leaf
+        self._put(step.view, leaf)
+
+    def _reads(self, call: Call) -> bool:
+        return any(id(view.version) in self._flat for view in call.inputs())
+
+    def _tensor(self, view: View) -> Tensor:
+        flat = self._flat.get(id(view.version))
+        if flat is None or flat.dtype != view.dtype:
+            return view.tensor()
+        return flat.as_strided(view.shape, view.strides, view.offset)
+
+    def _put(self, view: View, made: Tensor) -> None:
+        """Take a result into memory, in the layout in which it was recorded."""
+        flat = self._flat.get(id(view.version))
+        memory = (_memory(view.version, view.dtype) if flat is None else flat).clone()
+        # (`as_strided_scatter` hands the gradient on to what was overwritten.)
+        memory.as_strided(view.shape, view.strides, view.offset).copy_(made)
+        self._flat[id(view.version)] = memory
+
+    def _again(self, call: Call) -> None:
+        written: dict[int, tuple[Version, Tensor]] = {}
+        for old, new in call.writes:
+            dtype = next(view.dtype for view in call.inputs() if view.version is old)
+            flat = self._flat.get(id(old))
+            base = _memory(old, dtype) if flat is None else flat
+            written[id(old)] = (new, base.clone())
+
+        def tensor(_: str, view: View) -> Tensor:
+            if id(view.version) in written:
+                base = written[id(view.version)][1]
+                return view.given(base.as_strided(view.shape, view.strides, view.offset))
+            return view.given(self._tensor(view))
+
+        if self._held and call.operator.name in _STATISTICS:
+            return  # what it was in the run
+        results = call.again(tensor)
+        if self._held and call.operator.name in _NORMS:
+            results = [_with_its_scale(call, tensor("input", call.view("input")))]
+        for new, base in written.values():
+            self._flat[id(new)] = base
+        for view, made in zip(call.outputs, results, strict=False):
+            if view is None or made is None or id(view.version) in self._flat:
+                continue
+            if made.requires_grad:
+                self._put(view, as_real(made))
+
+
+def _memory(version: Version, dtype: torch.dtype) -> Tensor:
+    """All of a version's memory as a flat tensor of this type."""
+    version.check()
+    size = version.storage.nbytes() // dtype.itemsize
+    return torch.empty(0, dtype=dtype).set_(version.storage, 0, (size,), (1,))
+
+
+_STATISTICS = frozenset(
+    ["pow", "square", "var", "std", "rsqrt", "sqrt", "reciprocal", "linalg_vector_norm"]
+)
+_NORMS = frozenset(["layer_norm", "native_layer_norm", "rms_norm"])
+
+
+def _with_its_scale(call: Call, x: Tensor) -> Tensor:
+    """A norm that divides by what it divided by in the run, whatever it is given now."""
+    recorded = call.view("input").tensor().double()
+    axes = tuple(range(-len(call.bound["normalized_shape"]), 0))
+    if call.operator.name == "rms_norm":
+        eps = call.bound["eps"]
+        eps = torch.finfo(x.dtype).eps if eps is None else eps
+        size = (recorded.square().mean(axes, keepdim=True) + eps).sqrt()
+    else:
+        variance = recorded.var(axes, correction=0, keepdim=True)
+        size = (variance + call.bound["eps"]).sqrt()
+        x = x - x.mean(axes, keepdim=True)
+    normed = x / size.to(x.dtype)
+    weight, bias = call.maybe_view("weight"), call.maybe_view("bias")
+    if weight is not None:
+        normed = normed * weight.tensor()
+    return normed if bias is None else normed + bias.tensor()

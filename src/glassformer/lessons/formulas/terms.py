@@ -1,0 +1,391 @@
+"""The syntax graph of a formula: what the parser builds, the evaluator computes, slips rewrite.
+
+Nodes are frozen and compare by content: two occurrences of `add_1` are equal, so a rewriting can
+change all of them at once. The column where a node stands in its formula takes no part in that.
+
+A part may be used many times: `layer_norm(x)` needs x three times, and a step that is not printed
+stands in full wherever it is named. Written out as a tree, a chain of fourteen residual sums would
+have thousands of nodes. So parts are shared, every node carries a digest of its content, and
+everything here and in the evaluator visits a part once, by that digest. Nothing here recurses, so
+the depth of a graph is limited by nothing but the size of the example.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+from typing import TypeAlias
+
+import numpy as np
+
+from glassformer.errors import ConfigError
+
+
+class FormulaError(ConfigError):
+    """A formula that cannot be read or computed; says at which column, if it is known."""
+
+    def __init__(self, message: str, column: int = 0) -> None:
+        message = message if len(message) <= 300 else f"{message[:300]}…"
+        super().__init__(f"column {column}: {message}" if column else message)
+        self.column = column
+
+
+def _column() -> int:
+    """Where a node stands in its formula; two nodes are equal wherever they stand."""
+    return field(default=0, repr=False)
+
+
+class _Content:
+    """Equality by content, in constant time: a digest of what the node is and of those below it."""
+
+    digest: bytes
+    below: tuple[Node, ...]
+    shown: tuple[str, int] | None = None  # its text and how tightly that binds, once it was shown
+
+    def _sign(self, content: str | bytes, *below: Node) -> None:
+        """Called once the fields are set."""
+        raw = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
+        parts = b"".join(node.digest for node in below)
+        whole = b"%s %d %s%s" % (type(self).__name__.encode(), len(raw), raw, parts)
+        object.__setattr__(self, "digest", hashlib.blake2b(whole, digest_size=16).digest())
+        object.__setattr__(self, "below", below)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Content) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+
+@dataclass(frozen=True, eq=False)
+class Number(_Content):
+    """A number written in the formula."""
+
+    value: float
+    column: int = _column()
+
+    def __post_init__(self) -> None:
+        self._sign(struct.pack("d", self.value))
+
+
+@dataclass(frozen=True, eq=False)
+class Text(_Content):
+    """A string written in the formula, in quotes."""
+
+    value: str
+    column: int = _column()
+
+    def __post_init__(self) -> None:
+        self._sign(self.value)
+
+
+@dataclass(frozen=True, eq=False)
+class Name(_Content):
+    """The value of another step."""
+
+    name: str
+    column: int = _column()
+
+    def __post_init__(self) -> None:
+        self._sign(self.name)
+
+
+@dataclass(frozen=True, eq=False)
+class Negative(_Content):
+    """−body."""
+
+    body: Node
+    column: int = _column()
+
+    def __post_init__(self) -> None:
+        self._sign("", self.body)
+
+
+@dataclass(frozen=True, eq=False)
+class Binary(_Content):
+    """left operator right; the operators are + - * / @ ^."""
+
+    operator: str
+    left: Node
+    right: Node
+    column: int = _column()
+
+    def __post_init__(self) -> None:
+        self._sign(self.operator, self.left, self.right)
+
+
+@dataclass(frozen=True, eq=False)
+class Call(_Content):
+    """function(arguments, key=word, …)."""
+
+    function: str
+    arguments: tuple[Node, ...]
+    keywords: tuple[tuple[str, Node], ...] = ()
+    column: int = _column()
+
+    def __post_init__(self) -> None:
+        named = tuple(value for _, value in self.keywords)
+        keys = ",".join(key for key, _ in self.keywords)
+        self._sign(f"{self.function},{len(self.arguments)},{keys}", *self.arguments, *named)
+
+    def keyword(self, name: str) -> Node | None:
+        """The value given for a keyword, if it is given."""
+        return dict(self.keywords).get(name)
+
+    def with_keyword(self, name: str, value: float) -> Call:
+        """The same call with one keyword set."""
+        kept = tuple(pair for pair in self.keywords if pair[0] != name)
+        return Call(self.function, self.arguments, (*kept, (name, Number(value))), self.column)
+
+
+@dataclass(frozen=True)
+class Slice:
+    """start:stop inside an index; either may be missing."""
+
+    start: int | None = None
+    stop: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Index(_Content):
+    """body[parts]; a part is a whole number, a slice, or None for a new axis of size 1."""
+
+    body: Node
+    parts: tuple[int | Slice | None, ...]
+    column: int = _column()
+
+    def __post_init__(self) -> None:
+        self._sign(repr(self.parts), self.body)
+
+
+@dataclass(frozen=True, eq=False)
+class Listing(_Content):
+    """[item, item, …]: a vector of numbers, or a matrix of rows."""
+
+    items: tuple[Node, ...]
+    column: int = _column()
+
+    def __post_init__(self) -> None:
+        self._sign("", *self.items)
+
+
+@dataclass(frozen=True, eq=False)
+class Partly(_Content):
+    """A step that is printed in part or not at all: its formula, with what is printed laid over it.
+
+    No formula of a user has this node. The audit puts it where a name stands for such a step, so
+    that a slip made inside it can be found from what comes after it.
+    """
+
+    name: str
+    body: Node
+    column: int = _column()
+
+    def __post_init__(self) -> None:
+        self._sign(self.name, self.body)
+
+
+_COUNTER = count()
+
+
+@dataclass(frozen=True, eq=False)
+class Known(_Content):
+    """Numbers worked out by a slip, which no formula could write down. Equals only itself."""
+
+    values: np.ndarray
+    column: int = _column()
+
+    def __post_init__(self) -> None:
+        self._sign(str(next(_COUNTER)))
+
+
+Node: TypeAlias = Number | Text | Name | Negative | Binary | Call | Index | Listing | Partly | Known
+
+
+def call(function: str, *arguments: Node | float, **keywords: float) -> Call:
+    """A call written in code: numbers become nodes."""
+    lifted = tuple(
+        Number(float(part)) if isinstance(part, int | float) else part for part in arguments
+    )
+    return Call(function, lifted, tuple((key, Number(at)) for key, at in keywords.items()))
+
+
+def children(node: Node) -> tuple[Node, ...]:
+    """The nodes directly below one."""
+    return node.below
+
+
+def walk(node: Node, enter: Callable[[Node], bool] = lambda _: True) -> Iterator[Node]:
+    """The node and everything below it, from the outside in, equal parts once.
+
+    What is below a node is left out if `enter` says no to it, unless another node leads there too.
+    """
+    seen: set[bytes] = set()
+    waiting = [node]
+    while waiting:
+        part = waiting.pop()
+        if part.digest not in seen:
+            seen.add(part.digest)
+            yield part
+            if enter(part):
+                waiting.extend(reversed(part.below))
+
+
+def upwards(root: Node) -> list[Node]:
+    """The same, from the leaves up: each after those below it."""
+    done: dict[bytes, Node] = {}
+    waiting = [root]
+    while waiting:
+        node = waiting[-1]
+        missing = [part for part in node.below if part.digest not in done]
+        if missing and node.digest not in done:
+            waiting.extend(reversed(missing))
+        else:
+            done.setdefault(node.digest, node)
+            waiting.pop()
+    return list(done.values())
+
+
+def names_of(node: Node) -> list[str]:
+    """The steps that a formula names, in order, each once."""
+    return [part.name for part in walk(node) if isinstance(part, Name)]
+
+
+def rebuild(
+    root: Node,
+    after: Callable[[Node], Node] = lambda node: node,
+    known: Mapping[bytes, Node] | None = None,
+) -> Node:
+    """The graph made anew from the leaves up; `after` may exchange each node once it is made.
+
+    `known` names the nodes that are exchanged as they stand, without a look below them.
+    """
+    made: dict[bytes, Node] = dict(known or {})
+    waiting = [root]
+    while waiting:
+        node = waiting[-1]
+        if node.digest in made:
+            waiting.pop()
+            continue
+        missing = [part for part in node.below if part.digest not in made]
+        if missing:
+            waiting.extend(reversed(missing))
+            continue
+        below = tuple(made[part.digest] for part in node.below)
+        same = all(new.digest == old.digest for new, old in zip(below, node.below, strict=True))
+        made[node.digest] = after(node if same else _with_below(node, below))
+        waiting.pop()
+    return made[root.digest]
+
+
+def _with_below(node: Node, below: tuple[Node, ...]) -> Node:
+    match node:
+        case Negative(column=column):
+            return Negative(below[0], column)
+        case Binary(operator=operator, column=column):
+            return Binary(operator, below[0], below[1], column)
+        case Call(function=function, arguments=arguments, keywords=keywords, column=column):
+            named = below[len(arguments) :]
+            pairs = tuple((key, new) for (key, _), new in zip(keywords, named, strict=True))
+            return Call(function, below[: len(arguments)], pairs, column)
+        case Index(parts=parts, column=column):
+            return Index(below[0], parts, column)
+        case Listing(column=column):
+            return Listing(below, column)
+        case Partly(name=name, column=column):
+            return Partly(name, below[0], column)
+        case _:
+            return node
+
+
+def replace_all(node: Node, old: Node, new: Node) -> Node:
+    """The formula with every node that equals `old` replaced; `new` itself is not searched."""
+    return rebuild(node, known={old.digest: new})
+
+
+def replace_each(node: Node, exchanged: Mapping[Node, Node]) -> Node:
+    """The same for several at once: what takes the place of one is not searched for another."""
+    return rebuild(node, known={old.digest: new for old, new in exchanged.items()})
+
+
+_BINDS = {"+": 1, "-": 1, "*": 2, "/": 2, "@": 2, "^": 4}
+_NEGATIVE_BINDS = 3
+_ATOM = 5
+
+
+_LONGEST = 1000  # characters of a shown formula: nested ones, written out, have no end
+
+
+def show(node: Node) -> str:
+    """The formula as one would write it; parsing the result gives it back.
+
+    A formula that would fill a page is shortened, with "…" for its longest parts.
+    """
+    waiting: list[Node] = [node]
+    while waiting:
+        part = waiting[-1]
+        if part.shown is None and not isinstance(part, Partly):
+            missing = [below for below in part.below if below.shown is None]
+            if missing:
+                waiting.extend(reversed(missing))
+                continue
+        waiting.pop()
+        if part.shown is None:
+            text, binds = _show(part)
+            fits = len(text) <= 3 * _LONGEST
+            object.__setattr__(part, "shown", (text, binds) if fits else ("…", _ATOM))
+    return _shown(node)[0]
+
+
+def _shown(node: Node) -> tuple[str, int]:
+    assert node.shown is not None
+    return node.shown
+
+
+def _show(node: Node) -> tuple[str, int]:
+    """The text of a node and how tightly it holds together, from those of the nodes below it."""
+    within = _LONGEST
+    if not isinstance(node, Partly) and sum(len(_shown(part)[0]) for part in node.below) > within:
+        within //= max(len(node.below), 4)
+
+    def inside(part: Node, binds: int = 0) -> str:
+        text, own = _shown(part)
+        if len(text) > within:
+            return "…"
+        return f"({text})" if own < binds else text
+
+    match node:
+        case Number(value=value):
+            return f"{value:g}" if value == float(f"{value:g}") else repr(value), _ATOM
+        case Text(value=value):
+            return f'"{value}"', _ATOM
+        case Name(name=name) | Partly(name=name):
+            return name, _ATOM
+        case Negative(body=body):
+            return f"-{inside(body, _NEGATIVE_BINDS)}", _NEGATIVE_BINDS
+        case Binary(operator=operator, left=left, right=right):
+            binds = _BINDS[operator]
+            # ^ groups to the right, the others to the left.
+            first, second = (binds + 1, binds) if operator == "^" else (binds, binds + 1)
+            space = "" if operator == "^" else " "
+            return f"{inside(left, first)}{space}{operator}{space}{inside(right, second)}", binds
+        case Call(function=function, arguments=arguments, keywords=keywords):
+            parts = [inside(part) for part in arguments]
+            parts += [f"{key}={inside(value)}" for key, value in keywords]
+            return f"{function}({', '.join(parts)})", _ATOM
+        case Index(body=body, parts=indices):
+            return f"{inside(body, _ATOM)}[{', '.join(map(_show_index, indices))}]", _ATOM
+        case Listing(items=items):
+            return f"[{', '.join(map(inside, items))}]", _ATOM
+        case Known():
+            return "…", _ATOM
+
+
+def _show_index(part: int | Slice | None) -> str:
+    if isinstance(part, Slice):
+        start = "" if part.start is None else part.start
+        return f"{start}:{'' if part.stop is None else part.stop}"
+    return "new" if part is None else str(part)

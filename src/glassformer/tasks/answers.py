@@ -1,0 +1,112 @@
+"""Answers to many texts in constant memory, whatever the model is for.
+
+What `glassformer run` does, without its command line: options by name, lines out of bytes, some
+lines at a time through the model, answers in their order.
+"""
+
+import io
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
+
+from glassformer.decoding import Beam, Sampling
+from glassformer.errors import ConfigError
+from glassformer.tasks.results import (
+    Classified,
+    Embedded,
+    Generated,
+    Recommended,
+    Translated,
+    Unread,
+)
+
+if TYPE_CHECKING:
+    from glassformer.tasks.model import Model
+
+Task = Literal["classify", "translate", "generate", "recommend", "embed"]
+Answer = Classified | Translated | Generated | Embedded | Recommended | Unread
+
+OPTIONS: dict[Task, tuple[str, ...]] = {
+    "classify": (),
+    "embed": (),
+    "translate": ("max_new", "beam", "n_best", "length_penalty"),
+    "generate": (
+        "max_new", "temperature", "top_k", "top_p", "min_p", "repetition_penalty", "n_samples",
+        "seed",
+    ),
+    "recommend": ("films",),
+}  # fmt: skip
+"""What the answers of each task can be asked to be, by name."""
+
+NOTHING: dict[Task, dict[str, Any]] = {
+    "classify": {"label": None, "probability": None},
+    "embed": {"vector": None},
+    "recommend": {"films": []},
+}
+"""What stands in the place of an answer to an empty text."""
+
+_BATCHES = 16  # that are read, sorted by length and answered together
+_NOT_UTF8 = re.compile("[\udc80-\udcff]")  # as which the codec passes other bytes on
+_END = 500_000  # characters kept of either end of a line: more than nearly any model reads
+
+
+def check_options(model: "Model", options: Iterable[str]) -> None:
+    """Refuse an option of another kind of model: it is a mistake, not something to ignore."""
+    for name in options:
+        if name not in OPTIONS[model.task]:
+            raise ConfigError(
+                "--{option} does not fit {name}, which can {what}",
+                option=name.replace("_", "-"),
+                name=model.name,
+                what=model.task,
+            )
+
+
+def beam_of(options: Mapping[str, Any]) -> Beam:
+    """The beam that was asked for: wide enough for the n best, unless its size was given."""
+    given = {name: options[name] for name in ("n_best", "length_penalty") if name in options}
+    return Beam(size=options.get("beam", max(4, given.get("n_best", 1))), **given)
+
+
+def sampling_of(options: Mapping[str, Any]) -> Sampling:
+    """The sampling that was asked for; at temperature 0.8 for some variety."""
+    given = {name: value for name, value in options.items() if name != "max_new"}
+    return Sampling(**({"temperature": 0.8} | given))
+
+
+def answer_lines(
+    model: "Model",
+    lines: Iterable[str],
+    options: Mapping[str, Any],
+    *,
+    batch_size: int = 32,
+    one_by_one: bool = False,
+) -> Iterator[Answer]:
+    """An answer per line; so many lines are read and answered together as fill some batches."""
+    remaining = iter(lines)
+    per_batch = 1 if model.task == "recommend" else max(1, batch_size)
+    at_once = 1 if one_by_one or model.task == "generate" else _BATCHES * per_batch
+    while window := list(islice(remaining, at_once)):
+        yield from model.answer(window, batch_size=batch_size, **options)
+
+
+def decoded_lines(source: BinaryIO, not_utf8: Callable[[int], None]) -> Iterator[str]:
+    """Lines of UTF-8; invalid bytes become U+FFFD, and `not_utf8` is called with the line's number.
+
+    Of a line without an end only both ends are kept, so that memory stays bounded: classifiers read
+    the beginning of what is too long for them, language models the end.
+    """
+    stream = io.TextIOWrapper(source, encoding="utf-8", errors="surrogateescape", newline="\n")
+    number = 0
+    while beginning := stream.readline(_END):
+        number += 1
+        newest, end = beginning, ""
+        while newest and not newest.endswith("\n"):
+            newest = stream.readline(_END)
+            end = (end + newest)[-_END:]
+        line = (beginning + end).removesuffix("\n").removesuffix("\r")
+        if _NOT_UTF8.search(line):
+            not_utf8(number)
+            line = line.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        yield line

@@ -1,0 +1,172 @@
+"""Which learner a run gets: plain, compiled, recorded as CUDA graphs, or of several GPUs.
+
+Recording takes a second per shape and saves the time of starting kernels; it pays for every run on
+a GPU. Compiling fuses kernels and takes some twenty seconds per shape; it pays for long runs of one
+shape. Both want few shapes: the loader then fills up every batch of a bucket to one.
+"""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any, ParamSpec, TypeVar
+
+import torch
+from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from glassformer.cuda_graphs import CudaRecorder
+from glassformer.errors import ConfigError
+from glassformer.training.config import AttentionKernel, RunConfig
+from glassformer.training.fast.cuda_graph import GraphLearner
+from glassformer.training.fast.data_parallel import DataParallelLearner
+from glassformer.training.fast.joined_projections import join_projections
+from glassformer.training.learner import Learner
+from glassformer.training.loss import Measure, model_loss
+from glassformer.training.processes import Processes
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+_MOST_SHAPES = 48
+_LONG_RUN = 10_000  # updates
+_READS_LENGTHS = ("lstm", "rnn")  # on the CPU, in the middle of a step: nothing can be recorded
+
+# A softmax over a large vocabulary in one pass reads less, but its exponentials take longer than
+# the second reading: GPT-2's loss in 1.8 ms a step on an H200, 2.3 ms with it.
+_OPTIONS: dict[str, Any] = {"online_softmax": False}
+
+_KERNELS: dict[AttentionKernel, SDPBackend] = {
+    "cudnn": SDPBackend.CUDNN_ATTENTION,
+    "flash": SDPBackend.FLASH_ATTENTION,
+    "efficient": SDPBackend.EFFICIENT_ATTENTION,
+}
+
+
+@dataclass(frozen=True)
+class Acceleration:
+    """What is done; neither: steps run operator by operator."""
+
+    compiled: bool = False
+    graphs: bool = False
+    n_shapes: int = 1
+    tuned: bool = False
+    """Of what is compiled: whether other settings of each kernel are tried."""
+
+    @property
+    def recorded(self) -> bool:
+        """Whether graphs are recorded here; those of a compiled step are torch's own."""
+        return self.graphs and not self.compiled
+
+
+class CompiledLearner(Learner):
+    """A learner whose loss is compiled, with torch's own CUDA graphs where `graphs` says so."""
+
+    def __init__(self, config: RunConfig, *given: Any, graphs: bool, **named: Any) -> None:
+        super().__init__(config, *given, **named)
+        self.fixed_shapes = graphs
+        self.keeps_gradients = graphs and config.loop.accumulate > 1
+
+
+def make_learner(
+    config: RunConfig,
+    model: nn.Module,
+    measure: Measure,
+    acceleration: Acceleration,
+    *,
+    device: torch.device,
+    processes: Processes,
+) -> Learner:
+    """The learner that this run, device and number of processes ask for."""
+    join_projections(model, device.type == "cuda")
+
+    def kernels() -> AbstractContextManager[object]:
+        return attention_kernels(config.loop.attention)
+
+    given = (config, model, measure)
+    if acceleration.recorded:
+        return GraphLearner(
+            *given,
+            device=device,
+            processes=processes,
+            kernels=kernels,
+            recorder=CudaRecorder(device),
+        )
+    loss = accelerated(model_loss, acceleration) if acceleration.compiled else None
+    # CPUs add up whole gradients after the backward pass, in the same order each time.
+    if processes.n > 1 and (config.loop.sharding == "fsdp" or device.type != "cpu"):
+        return DataParallelLearner(
+            *given, device=device, processes=processes, loss=loss, kernels=kernels
+        )
+    if acceleration.compiled:
+        return CompiledLearner(
+            *given,
+            device=device,
+            processes=processes,
+            loss=loss,
+            kernels=kernels,
+            graphs=acceleration.graphs,
+        )
+    return Learner(*given, device=device, processes=processes, kernels=kernels)
+
+
+def choose_acceleration(
+    config: RunConfig, device: torch.device, *, n_shapes: int, n_updates: int, alone: bool
+) -> Acceleration:
+    """What a config asks for, `auto` settled. `alone`: one process, which has the whole model."""
+    loop = config.loop
+    recordable = config.kind not in _READS_LENGTHS
+    if loop.graphs == "on":
+        _check_graphs(device, config, recordable)
+    graphs = loop.graphs == "on" or (
+        loop.graphs == "auto"
+        and device.type == "cuda"
+        and recordable
+        and n_shapes <= _MOST_SHAPES
+        and loop.sharding == "none"
+    )
+    compiled = loop.compile in ("on", "tuned") or (
+        loop.compile == "auto"
+        and graphs
+        and alone
+        and n_shapes == 1
+        and n_updates >= _LONG_RUN
+        and config.kind == "transformer"
+    )
+    # Gradients that processes exchange during the backward pass are no part of torch's graphs.
+    return Acceleration(
+        compiled, graphs and (alone or not compiled), n_shapes, tuned=loop.compile == "tuned"
+    )
+
+
+def accelerated(
+    function: Callable[Arguments, Result], acceleration: Acceleration
+) -> Callable[Arguments, Result]:
+    """The function, compiled as `acceleration` asks; recorded work is left as it is."""
+    if not acceleration.compiled:
+        return function
+    options = {**_OPTIONS, "coordinate_descent_tuning": acceleration.tuned}
+    if not acceleration.graphs:
+        return torch.compile(function, options=options)
+    # Each shape is compiled for itself; torch's limit is meant for code that never settles.
+    limits = torch._dynamo.config
+    limits.recompile_limit = max(limits.recompile_limit, 4 * acceleration.n_shapes)
+    return torch.compile(function, options={**options, "triton.cudagraphs": True}, dynamic=False)
+
+
+def attention_kernels(preferred: AttentionKernel) -> AbstractContextManager[object]:
+    """A block in which fused attention uses a kernel wherever it can; auto: as torch chooses."""
+    if preferred == "auto":
+        return nullcontext()
+    rest = [kernel for name, kernel in _KERNELS.items() if name != preferred]
+    return sdpa_kernel([_KERNELS[preferred], *rest, SDPBackend.MATH], set_priority=True)
+
+
+def _check_graphs(device: torch.device, config: RunConfig, recordable: bool) -> None:
+    if device.type != "cuda":
+        raise ConfigError(
+            "loop.graphs = on needs an NVIDIA GPU, this run is on {type}", type=device.type
+        )
+    if not recordable:
+        raise ConfigError("loop.graphs = on is not for models of kind {kind}", kind=config.kind)
+    if config.loop.sharding == "fsdp":
+        raise ConfigError("loop.graphs = on does not go with loop.sharding = fsdp: set one to off")

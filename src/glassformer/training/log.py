@@ -1,0 +1,168 @@
+"""The log of a run: metrics.jsonl for programs; for people a bar or plain lines on stderr.
+
+The loop calls `Reporter`; it does not know which kind it has. rich draws the bar where it is
+installed.
+"""
+
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from glassformer.errors import TrainingError
+from glassformer.files import parse_object, read_bytes
+from glassformer.language import words
+
+_MOST_METRICS = 256 * 2**20  # bytes: a line takes about 200, so over a million of them
+
+
+class Record(NamedTuple):
+    """One line of the metrics, as it is written and as it is read."""
+
+    line: bytes
+    data: dict[str, Any]
+
+
+def read_metrics(path: Path) -> bytes:
+    """The bytes of a metrics.jsonl; empty where there is none yet."""
+    if not path.exists():
+        return b""
+    return read_bytes(path, error=TrainingError, most=_MOST_METRICS)
+
+
+def records_in(metrics: bytes) -> Iterator[Record]:
+    """The lines of a metrics.jsonl that a run of ours wrote.
+
+    The last one may be cut short by a kill, and other programs may write to the file as well: what
+    is not a record is left out.
+    """
+    for number, line in enumerate(metrics.split(b"\n"), start=1):
+        with suppress(TrainingError):
+            data = parse_object(line, f"line {number}", error=TrainingError)
+            if type(data.get("step")) is int:
+                yield Record(line, data)
+
+
+say = words(__name__)
+
+
+class Reporter:
+    """Logs nothing: for tests and for programs."""
+
+    def start(self, step: int, total: int) -> None:
+        """A run begins, or goes on, at `step` of `total`."""
+
+    def step(self, step: int, facts: Mapping[str, float]) -> None:
+        """Some updates were made."""
+
+    def tick(self, step: int) -> None:
+        """One update was asked for; nothing is known of it yet."""
+
+    def line(self, text: str) -> None:
+        """A message."""
+
+    def stop(self) -> None:
+        """The run is over."""
+
+
+class PlainReporter(Reporter):
+    """One line now and then, for files and pipes."""
+
+    def __init__(self, seconds: float = 10.0) -> None:
+        self._every = seconds
+        self._last = 0.0
+        self._total = 0
+        self._started = (0, time.monotonic())
+
+    def start(self, step: int, total: int) -> None:
+        """Remember where the clock starts."""
+        self._total = total
+        self._started = (step, time.monotonic())
+
+    def step(self, step: int, facts: Mapping[str, float]) -> None:
+        """A line if the last one is some seconds old."""
+        now = time.monotonic()
+        if now - self._last < self._every and step < self._total:
+            return
+        self._last = now
+        first, since = self._started
+        left = (now - since) / max(1, step - first) * (self._total - step)
+        shown = {"step": step, "total": self._total, "facts": score_text(facts)}
+        self.line(say("step", clock=_clock(left), **shown))
+
+    def line(self, text: str) -> None:
+        """To stderr."""
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
+
+
+class BarReporter(Reporter):
+    """A bar by rich."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self._progress = Progress(
+            TextColumn("{task.completed}/{task.total}"),
+            BarColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[facts]}"),
+            console=Console(stderr=True),
+            speed_estimate_period=300,  # an update may take half a minute
+        )
+        self._task: Any = None
+
+    def start(self, step: int, total: int) -> None:
+        """Show the bar."""
+        self._progress.start()
+        self._task = self._progress.add_task("", total=total, completed=step, facts="")
+
+    def tick(self, step: int) -> None:
+        """Move the bar."""
+        self._progress.update(self._task, completed=step)
+
+    def step(self, step: int, facts: Mapping[str, float]) -> None:
+        """Move the bar, with the newest numbers."""
+        self._progress.update(self._task, completed=step, facts=score_text(facts))
+
+    def line(self, text: str) -> None:
+        """Above the bar."""
+        self._progress.console.print(text, markup=False, highlight=False)
+
+    def stop(self) -> None:
+        """Leave the bar as it is."""
+        self._progress.stop()
+
+
+def make_reporter() -> Reporter:
+    """A bar where a person watches and rich is installed, else plain lines."""
+    if sys.stderr.isatty():
+        try:
+            return BarReporter()
+        except ImportError:
+            return PlainReporter()
+    return PlainReporter()
+
+
+def score_text(facts: Mapping[str, Any]) -> str:
+    """Numbers with their names, as a line shows them."""
+    return "  ".join(
+        f"{name.replace('_', ' ')} {_number(value)}"
+        for name, value in facts.items()
+        if isinstance(value, int | float)
+    )
+
+
+def _number(value: float) -> str:
+    if value != value or abs(value) >= 10_000:
+        return f"{value:,.0f}"
+    return f"{value:.4g}" if abs(value) < 1000 else f"{value:.0f}"
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

@@ -1,0 +1,206 @@
+"""The run folder: what was asked for, what came of it, and from what to go on.
+
+config.json     the complete config        metrics.jsonl   one line per report
+about.json      version, data, seed, time  state/          to resume from
+model/          the trained model          first/          its pretraining, if any
+.lock           held by the process that trains here
+"""
+
+import json
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from glassformer.data.holding import hold
+from glassformer.errors import ConfigError, GlassformerError, TrainingError
+from glassformer.files import read_object, remove_half_written, write_whole
+from glassformer.training.config import RunConfig
+from glassformer.training.log import read_metrics, records_in
+from glassformer.training.settings import restored, to_json
+
+_LOCK = ".lock"
+_STATE_FILE = re.compile(r"\d{8,}\.(json|safetensors)")
+
+
+class RunFolder:
+    """A folder of one run; only the first process writes to it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def states(self) -> Path:
+        """Where states to resume from are."""
+        return self.path / "state"
+
+    @property
+    def model(self) -> Path:
+        """Where the trained model is."""
+        return self.path / "model"
+
+    @property
+    def first(self) -> "RunFolder":
+        """Where the pretraining of this run is, if it has one."""
+        return RunFolder(self.path / "first")
+
+    @property
+    def metrics(self) -> Path:
+        """One JSON object per line."""
+        return self.path / "metrics.jsonl"
+
+    def exists(self) -> bool:
+        """Whether a run has begun here: its config is there, or a state that keeps it."""
+        return (self.path / "config.json").is_file() or _config_of_states(self.states) is not None
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other processes from training in this folder meanwhile.
+
+        The file stays: without it, one process could hold the file that another has removed. What a
+        killed process had half written is removed.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            lock = (self.path / _LOCK).open("ab")
+        except OSError as error:
+            raise TrainingError(
+                "cannot write to {path}: {reason}; choose another folder with --out",
+                path=self.path,
+                reason=error.strerror,
+            ) from error
+        with lock:
+            holder = hold(lock)
+            if holder == "another":
+                raise ConfigError(
+                    "another process is training in {path}; wait for its end, or choose another "
+                    "folder",
+                    path=self.path,
+                )
+            if holder == "us":
+                for folder in (self.path, self.states, self.path / "watch"):
+                    remove_half_written(folder)
+                self._remove_half_saved_model()
+                _put_folders_aside(self.states)
+            yield
+
+    def _remove_half_saved_model(self) -> None:
+        """Remove what saving a model was killed over, but no older model that is the only one."""
+        for left in self.path.glob(f".{self.model.name}.*"):
+            if self.model.is_dir() or not (left / "model").is_dir():
+                shutil.rmtree(left, ignore_errors=True)
+
+    def read_config(self) -> RunConfig:
+        """The config that the run began with; where the file is lost, its states have it too."""
+        file = self.path / "config.json"
+        try:
+            data = read_object(file, error=TrainingError, what="the config of a run")
+            return restored(RunConfig, data, str(file))
+        except GlassformerError:
+            kept = _config_of_states(self.states)
+            if kept is None:
+                raise
+        return restored(RunConfig, kept, str(self.states))
+
+    def begin(self, config: RunConfig) -> None:
+        """Write what was asked for."""
+        self._write("config.json", to_json(config))
+
+    def write_about(self, about: Mapping[str, Any]) -> None:
+        """Facts about the run."""
+        self._write("about.json", json.dumps(about, indent=1, ensure_ascii=False) + "\n")
+
+    def log(self, record: Mapping[str, Any]) -> None:
+        """Append a line to the metrics."""
+        try:
+            with self.metrics.open("a", encoding="utf-8") as opened:
+                opened.write(json.dumps(record, ensure_ascii=False) + "\n")
+        except OSError as error:
+            raise TrainingError(
+                "cannot write {metrics}: {reason}; the states saved before are whole",
+                metrics=self.metrics,
+                reason=error.strerror,
+            ) from error
+
+    def rewind(self, step: int) -> None:
+        """Drop metrics from after `step`: the run will make them again."""
+        if not self.metrics.exists():
+            return
+        if not self.metrics.is_file():
+            raise TrainingError(
+                "{metrics} is not a regular file; move it elsewhere", metrics=self.metrics
+            )
+        records = records_in(read_metrics(self.metrics))
+        kept = [record.line + b"\n" for record in records if record.data["step"] <= step]
+        write_whole(self.metrics, b"".join(kept))
+
+    def check_empty(self) -> None:
+        """Refuse a folder that holds something else."""
+        if self.path.is_file():
+            raise TrainingError("{path} is a file; a run needs a folder", path=self.path)
+        if self.path.is_dir() and any(self.path.iterdir()) and not self.never_began():
+            raise TrainingError(
+                "{path} is not empty; go on with --resume, or choose another folder", path=self.path
+            )
+
+    def check_ours(self) -> None:
+        """Refuse to go on in a folder that no run began: of a killed one, little may be left."""
+        if self.path.is_file():
+            raise TrainingError("{path} is a file; a run needs a folder", path=self.path)
+        names = {file.name for file in self.path.iterdir()} if self.path.is_dir() else set()
+        foreign = sorted(name for name in names - {"watch", _LOCK} if not name.endswith(".tmp"))
+        if foreign:
+            raise TrainingError(
+                "{path} holds {foreign!r} and no run to go on with; choose another folder",
+                path=self.path,
+                foreign=foreign[0],
+            )
+
+    def never_began(self) -> bool:
+        """Whether at most a run was announced here and nothing came of it, not even a first report.
+
+        Such a run (its data were missing, say) may be tried again without cleaning up after it.
+        """
+        files = [file for file in self.path.rglob("*") if file.is_file()]
+        if not self.exists():
+            announced = self.path / "watch/state.json"
+            return all(file.name == _LOCK or file == announced for file in files)
+        if any(file.name not in ("config.json", "state.json", _LOCK) for file in files):
+            return False
+        self.read_config()  # a config.json of another program is not ours to replace
+        return True
+
+    def _write(self, name: str, text: str) -> None:
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            write_whole(self.path / name, text.encode())
+        except OSError as error:
+            raise TrainingError(
+                "cannot write to {path}: {reason}", path=self.path, reason=error.strerror
+            ) from error
+
+
+def state_files(folder: Path) -> list[Path]:
+    """The JSON files of finished states, newest first."""
+    found = (path for path in folder.glob("[0-9]*.json") if _STATE_FILE.fullmatch(path.name))
+    return sorted((path for path in found if not path.is_dir()), reverse=True)
+
+
+def _config_of_states(folder: Path) -> dict[str, Any] | None:
+    """The settings of the run that the newest readable state is of, where a state keeps them."""
+    for path in state_files(folder):
+        with suppress(TrainingError, KeyError, TypeError):
+            config = read_object(path, error=TrainingError)["facts"]["config"]
+            if isinstance(config, dict):
+                return config
+    return None
+
+
+def _put_folders_aside(folder: Path) -> None:
+    """Rename folders that are named like a state: no state could be saved in their place."""
+    for path in folder.glob("[0-9]*"):
+        if _STATE_FILE.fullmatch(path.name) and path.is_dir():
+            with suppress(OSError):  # saving says what is wrong
+                path.rename(path.with_name(f"{path.name}.not-a-state"))

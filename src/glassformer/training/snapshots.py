@@ -1,0 +1,250 @@
+"""Snapshots of a run while it learns: the attention of one sample, kept at every evaluation.
+
+    watch/sample.json                    the sample's tokens, what attends to what, the run's length
+    watch/state.json                     running, stopped or finished
+    watch/attention-00001200.safetensors weights (layers, H, Q, K) by kind after update 1200
+
+`announced` and `Watch` write, whole files only; `read_watch` and `read_attention` read, while the
+run goes on or after it. Of many pictures the older ones are thinned out, so that a long run fills
+no disk.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal, cast, get_args
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors.numpy import load_file
+from safetensors.torch import save
+from torch import Tensor, nn
+
+from glassformer.data import Chance
+from glassformer.errors import TrainingError
+from glassformer.files import read_object, write_whole
+from glassformer.modes import evaluating
+from glassformer.nn import MultiHeadAttention, record_attention
+from glassformer.training.log import read_metrics, records_in
+from glassformer.training.problems.prepared_problem import PreparedProblem
+
+RunState = Literal["running", "stopped", "finished"]
+
+_MOST_PICTURES = 64
+_LONGEST = 48  # tokens: a picture is for the eye
+_LIKED = 24
+
+
+@dataclass(frozen=True)
+class Attending:
+    """One kind of attention: encoder, decoder, or the decoder's to the encoder (cross)."""
+
+    kind: str
+    n_layers: int
+    queries: tuple[str, ...]
+    """The tokens that attend."""
+    keys: tuple[str, ...]
+    """The tokens that are attended to."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What the pictures show."""
+
+    recipe: str
+    total: int
+    """Updates of the whole run."""
+    attending: tuple[Attending, ...]
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A run as it is now."""
+
+    sample: Sample | None
+    """None before the first evaluation, and of models without attention."""
+    state: RunState
+    metrics: list[dict[str, Any]]
+    """Lines of metrics.jsonl from the offset on."""
+    next: int
+    """The offset to ask for next; smaller than the one given where the run was rewound."""
+    snapshots: list[int]
+    """Updates with a picture."""
+
+
+class Watch:
+    """Writes what there is to watch into a run's folder."""
+
+    def __init__(
+        self, folder: Path, problem: PreparedProblem, recipe: str, total: int, *, writes: bool
+    ) -> None:
+        self.folder = folder / "watch"
+        self._problem, self._recipe, self._total = problem, recipe, total
+        self._writes = writes
+        self._inputs = _sample_of(problem)
+
+    def rewind(self, step: int) -> None:
+        """Forget pictures from after `step`: the run will make them again."""
+        for later in [update for update in _updates(self.folder) if update > step]:
+            _picture(self.folder, later).unlink(missing_ok=True)
+
+    @torch.no_grad()
+    def take(self, model: nn.Module, step: int) -> None:
+        """Keep the attention that the sample gets now."""
+        if not self._writes or not any(
+            isinstance(part, MultiHeadAttention) for part in model.modules()
+        ):
+            return
+        device = next(model.parameters()).device
+        with evaluating(model.modules()), record_attention(model) as recorded:
+            model(*(x.to(device) for x in self._inputs))
+        weights = _by_kind({name: calls[0][0] for name, calls in recorded.items()})
+        sample = Sample(self._recipe, self._total, self._attending(weights))
+        _write(self.folder / "sample.json", json.dumps(asdict(sample), ensure_ascii=False).encode())
+        _write(_picture(self.folder, step), save(weights))
+        _thin_out(self.folder)
+
+    def _attending(self, weights: dict[str, Tensor]) -> tuple[Attending, ...]:
+        read, written = _texts(self._inputs, self._problem)
+        sides = {"encoder": (read, read), "decoder": (written, written), "cross": (written, read)}
+        return tuple(Attending(kind, len(layers), *sides[kind]) for kind, layers in weights.items())
+
+
+@contextmanager
+def announced(folder: Path, *, writes: bool) -> Iterator[None]:
+    """Say that a run goes on, from before its data is prepared until its model is saved; after it,
+    whether it was finished or stopped."""
+    state = folder / "watch" / "state.json"
+
+    def write(what: RunState) -> None:
+        if writes:
+            _write(state, json.dumps({"state": what}).encode())
+
+    write("running")
+    try:
+        yield
+    except BaseException:
+        with suppress(TrainingError):  # what stopped the run is worth more than that
+            write("stopped")
+        raise
+    write("finished")
+
+
+def read_watch(folder: Path, offset: int = 0) -> Watched:
+    """A run's metrics from `offset` on (in bytes of whole lines), and which pictures there are."""
+    data = read_metrics(folder / "metrics.jsonl")
+    begin, end = offset, data.rfind(b"\n") + 1  # the last line may be half written
+    if offset > len(data) or data[:offset][-1:] not in (b"", b"\n"):
+        # The run was rewound since. All from the start, and less than was given, which says so.
+        begin, end = 0, data.rfind(b"\n", 0, offset - 1) + 1
+    watch = folder / "watch"
+    return Watched(
+        sample=_read_sample(watch / "sample.json"),
+        state=_read_state(watch / "state.json"),
+        metrics=[record.data for record in records_in(data[begin:end])],
+        next=max(begin, end),
+        snapshots=_updates(watch),
+    )
+
+
+def read_attention(folder: Path, update: int, kind: str) -> NDArray[np.float32]:
+    """Weights (layers, H, Q, K) of one kind of attention after an update."""
+    path = _picture(folder / "watch", update)
+    if not path.is_file():
+        raise TrainingError(
+            "{folder} has no attention of update {update}", folder=folder, update=update
+        )
+    kinds = load_file(path)
+    if kind not in kinds:
+        raise TrainingError(
+            "the run has no {kind} attention, but {names}", kind=kind, names=", ".join(kinds)
+        )
+    weights: NDArray[np.float32] = kinds[kind]
+    return weights
+
+
+def _sample_of(problem: PreparedProblem) -> tuple[Tensor, ...]:
+    """What a model is given of one held-out example, whose length fits a picture or is cut."""
+    examples = problem.train if problem.valid is None else problem.valid.examples
+    nearest = int(np.abs(examples.lengths - _LIKED).argmin())
+    batch = examples.batch(np.array([nearest]), Chance(seed=0, epoch=0))
+    # Positions of hidden words (one axis) are not wanted: attention is the same without.
+    wide = [x for x in batch.inputs if x is not None and x.dim() > 1]
+    return tuple(x[:, :_LONGEST] if x.dim() == 2 else x for x in wide)
+
+
+def _texts(
+    inputs: tuple[Tensor, ...], problem: PreparedProblem
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The tokens that an encoder reads and those that a decoder reads; the same for one stack."""
+    if problem.tokenizer is None:
+        numbers = tuple(str(patch) for patch in range(problem.model.image.n_patches))
+        return numbers, numbers
+    shown = [tuple(problem.tokenizer.display_tokens(side[0].tolist())) for side in inputs]
+    return shown[0], shown[-1]
+
+
+def _by_kind(recorded: dict[str, Tensor]) -> dict[str, Tensor]:
+    """All layers of one kind in one tensor, in their order."""
+    kinds: dict[str, list[Tensor]] = defaultdict(list)
+    for name, weights in recorded.items():
+        stack, _, rest = name.partition(".")
+        kind = "cross" if rest.endswith("cross_attention") else stack
+        kinds[kind].append(weights.float().cpu())
+    return {kind: torch.stack(layers).contiguous() for kind, layers in kinds.items()}
+
+
+def _write(path: Path, data: bytes) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, data)
+    except OSError as error:
+        raise TrainingError(
+            "cannot write to {parent}: {reason}", parent=path.parent, reason=error.strerror
+        ) from error
+
+
+def _picture(folder: Path, update: int) -> Path:
+    return folder / f"attention-{update:08d}.safetensors"
+
+
+def _updates(folder: Path) -> list[int]:
+    names = (path.stem for path in folder.glob("attention-*.safetensors"))
+    return sorted(int(name.removeprefix("attention-")) for name in names)
+
+
+def _thin_out(folder: Path) -> None:
+    """Drop every second picture but the first and the newest, once there are too many."""
+    updates = _updates(folder)
+    if len(updates) > _MOST_PICTURES:
+        for update in updates[1:-1:2]:
+            _picture(folder, update).unlink(missing_ok=True)
+
+
+def _read_sample(path: Path) -> Sample | None:
+    if not path.is_file():
+        return None
+    data = read_object(path, error=TrainingError, what="the sample of a run")
+    try:
+        attending = tuple(
+            Attending(a["kind"], a["n_layers"], tuple(a["queries"]), tuple(a["keys"]))
+            for a in data["attending"]
+        )
+        return Sample(data["recipe"], data["total"], attending)
+    except (KeyError, TypeError) as error:
+        raise TrainingError(
+            "{path} is not the sample of a run: {error!r}", path=path, error=error
+        ) from None
+
+
+def _read_state(path: Path) -> RunState:
+    if not path.is_file():
+        return "running"
+    said = read_object(path, error=TrainingError, what="the state of a run").get("state")
+    if said not in get_args(RunState):
+        raise TrainingError("{path} is not the state of a run: {said!r:.40}", path=path, said=said)
+    return cast(RunState, said)

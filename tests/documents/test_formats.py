@@ -1,0 +1,214 @@
+"""One document model: every kind of document in every format, and a new format in a few lines."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import zipfile
+from pathlib import Path
+
+import pytest
+import torch
+
+from glassformer.documents import FORMATS, Document, Renderer, render, render_text
+from glassformer.documents.parts import (
+    Code,
+    Formula,
+    HeatMap,
+    Paragraph,
+    Section,
+    Span,
+    Table,
+    Tree,
+    plain,
+    with_code,
+)
+from glassformer.documents.traces import TraceDocuments
+from glassformer.errors import TraceError, UnknownNameError
+from glassformer.lessons.claims.report import claims_document
+from glassformer.lessons.report import audit_document
+from glassformer.trace import Trace, trace
+from tests.lessons.claim_runs import outcome_of
+from tests.lessons.made_once import audit_of, lesson
+
+
+class Toy(Renderer[str]):
+    """A new format, whole: every part is a line."""
+
+    def render(self) -> str:
+        return "\n".join(self.write_all(self.document.parts))
+
+    def paragraph(self, part: Paragraph) -> str:
+        return f"text {plain(part.text)}"
+
+    def formula(self, part: Formula) -> str:
+        return f"formula {part.shown.name} {part.shown.symbols}"
+
+    def heatmap(self, part: HeatMap) -> str:
+        return f"matrix {part.caption} {part.cells()[0][0].text}"
+
+    def table(self, part: Table) -> str:
+        return f"table {' '.join(plain(item) for row in part.rows for item in row)}"
+
+    def code(self, part: Code) -> str:
+        return f"code {part.text}"
+
+    def section(self, part: Section) -> str:
+        return "\n".join([f"section {plain(part.title)}", *self.inside(part)])
+
+
+def documents() -> dict[str, Document]:
+    """One of each kind."""
+    t = trace(lambda x: x @ x, torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    return {
+        "lesson": lesson("masked").document(),
+        "audit": audit_document(audit_of("masked"), "en"),
+        "claim": claims_document([outcome_of("C11")], "en"),
+        "card": TraceDocuments().document(t.steps[0][1, 0]),
+    }
+
+
+SAID = {
+    "lesson": "queries[2, 1] = Σₖ x[2, k]·W_Q[k, 1]",
+    "audit": "masked_a1_masked",
+    "claim": "its derivative by each of the first three is 0",
+    "card": "Σₖ x[1, k]·x[k, 0]",
+}
+
+
+@pytest.mark.parametrize("kind", SAID)
+def test_a_new_format_is_one_class(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(FORMATS, "toy", f"{__name__}:Toy")
+    shown = render_text(documents()[kind], "toy")
+    assert SAID[kind].split(" = ")[-1] in shown
+    assert all(line.split()[0] in ("text", "formula", "matrix", "table", "code", "section")
+               for line in shown.splitlines() if line)  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", SAID)
+@pytest.mark.parametrize("to", FORMATS)
+def test_every_kind_of_document_has_every_format(to: str, kind: str) -> None:
+    made = render(documents()[kind], to)
+    if isinstance(made, bytes):
+        with zipfile.ZipFile(io.BytesIO(made)) as book:
+            made = book.read("xl/sharedStrings.xml").decode()
+    assert isinstance(made, str)
+    if to == "json":
+        assert json.loads(made)
+    elif to in ("terminal", "xlsx") and kind != "claim":  # a terminal breaks the lines of prose
+        assert SAID[kind] in made
+
+
+def test_a_workbook_is_no_text() -> None:
+    with pytest.raises(TraceError, match="xlsx is no text"):
+        render_text(documents()["card"], "xlsx")
+    with pytest.raises(UnknownNameError, match="unknown format 'pdf'"):
+        render_text(documents()["card"], "pdf")
+
+
+def test_a_file_has_neither_the_colours_nor_the_width_of_the_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "40")
+    said = "a sentence of more than forty characters, which a narrow terminal breaks"
+    path = render(Document("", (Paragraph(said),)), path=tmp_path / "a.txt")
+    assert isinstance(path, Path) and path.read_text() == f"{said}\n"
+
+
+# --- spans, tables, trees ---
+
+SPANS = (
+    Span("old", "deleted"), " ", Span("new", "inserted"), " ", Span("a|b`c", "code"), " <_x_> ",
+    Span("bad", "bad"),
+)  # fmt: skip
+
+
+def test_looks_in_every_format() -> None:
+    made = Document("", (Paragraph(SPANS),))
+    assert render_text(made, "md") == "~~old~~ **new** `` a\\|b`c `` &lt;\\_x\\_&gt; bad\n"
+    assert render_text(made, colour=False) == "old → new a|b`c <_x_> bad\n"
+    page = render_text(made, "html")
+    assert "<del>old</del> <ins>new</ins> <code>a|b`c</code> &lt;_x_&gt; " in page
+    assert '<span class="bad">bad</span>' in page
+    tex = render_text(made, "tex", whole=False)
+    assert r"{old} $\to$ \textbf{" in tex and r"\texttt{a|b`c}" in tex
+
+
+def test_backticks_enclose_code() -> None:
+    assert with_code("run `a b` now") == ("run ", Span("a b", "code"), " now")
+
+
+def test_numbers_stand_on_the_right_and_text_on_the_left() -> None:
+    table = Table("", ("a", "b", "c"), (("1", "−2.5e−3", "000"), ("…", Span("∞", "bad"), "x 1")))
+    assert table.is_numeric() == [True, True, False]
+    assert "| ---: | ---: | --- |" in render_text(Document("", (table,)), "md")
+
+
+def test_a_tree_in_every_format() -> None:
+    made = Document("", (Tree("root", (Tree("twig", (Tree("leaf"),)), Tree("other"))),))
+    lines = "root\n  twig\n    leaf\n  other\n"
+    assert render_text(made, "md") == f"```text\n{lines}```\n"
+    assert lines.strip() in render_text(made, "html")
+    assert render_text(made, colour=False).splitlines() == [
+        "root", "├── twig", "│   └── leaf", "└── other",
+    ]  # fmt: skip
+    assert r"\texttt{~~~~leaf}" in render_text(made, "tex")
+
+
+def test_a_document_without_a_schema_of_its_own_is_its_parts_as_data() -> None:
+    made = Document("title", (Section("one", (Code("x = 1"),)),), "zh")
+    code = {"kind": "code", "text": "x = 1"}
+    assert json.loads(render_text(made, "json")) == {
+        "title": "title",
+        "language": "zh",
+        "parts": [{"kind": "section", "title": "one", "parts": [code]}],
+    }
+
+
+# --- memory that was only reserved ---
+
+UNWRITTEN = {"en": "not yet written", "zh": "尚未写入"}
+
+
+@pytest.fixture
+def reserved() -> Trace:
+    """A tensor of which half was written, and a copy of it."""
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        half = torch.empty(2, 3)
+        half[0] = x
+        return half.clone()
+
+    return trace(function, torch.tensor([2.0, 3.0, 4.0]))
+
+
+@pytest.mark.parametrize("lang", UNWRITTEN)
+@pytest.mark.parametrize("to", ["terminal", "md", "tex", "html", "xlsx"])
+def test_unwritten_memory_is_marked_in_every_format(to: str, lang: str, reserved: Trace) -> None:
+    copied = reserved.steps[-1]
+    assert [copied[i, 0].is_unwritten for i in (0, 1)] == [False, True]
+    texts = []
+    for thing in (copied, copied[1, 0]):
+        made = render(TraceDocuments(lang).document(thing), to)
+        if isinstance(made, bytes):
+            with zipfile.ZipFile(io.BytesIO(made)) as book:
+                made = book.read("xl/sharedStrings.xml").decode()
+        assert isinstance(made, str)
+        assert UNWRITTEN[lang] in made
+        texts.append(made)
+    marks = len(re.findall(r"∅|\$\\varnothing\$", texts[0]))
+    assert marks == (2 if to == "xlsx" else 4)  # three cells and the note; strings stand once
+    assert f"{copied[1, 0].name} =" not in texts[1]
+
+
+def test_the_workbook_of_a_trace_marks_unwritten_memory(reserved: Trace) -> None:
+    made = render(reserved, "xlsx", lang="zh")
+    assert isinstance(made, bytes)
+    with zipfile.ZipFile(io.BytesIO(made)) as book:
+        assert UNWRITTEN["zh"] in book.read("xl/sharedStrings.xml").decode()
+    written = render(trace(lambda x: x + 1, torch.zeros(2)), "xlsx", lang="zh")
+    assert isinstance(written, bytes)
+    with zipfile.ZipFile(io.BytesIO(written)) as book:
+        assert UNWRITTEN["zh"] not in book.read("xl/sharedStrings.xml").decode()

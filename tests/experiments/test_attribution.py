@@ -1,0 +1,169 @@
+"""Numbers shared out: against autograd, Captum and sums that must come out."""
+
+from typing import Any
+
+import captum.attr
+import pytest
+import torch
+from torch import Tensor
+
+from glassformer.errors import TraceError
+from glassformer.experiments import contributions, gradients, logit_lens, words
+from glassformer.experiments.attribution import token_steps
+from glassformer.trace import Cell, Trace, trace
+from tests.experiments.conftest import IDS, made, target
+
+
+def cell_of(run: Trace) -> Cell:
+    logits = run["logits"]
+    return logits[0, 2] if len(logits.shape) == 2 else logits[0, -1, 5]
+
+
+def embedded(model: Any) -> Tensor:
+    found: Tensor = model.get_input_embeddings()(IDS).detach()
+    return found
+
+
+def scored(model: Any) -> Any:
+    return lambda x: target(model(inputs_embeds=x).logits)
+
+
+def test_gradients_are_those_of_autograd(model: Any) -> None:
+    run = trace(model, IDS)
+    x = embedded(model).requires_grad_()
+    (wanted,) = torch.autograd.grad(scored(model)(x), x)
+    weight = next(name for name in run.parameters if name.endswith("weight") and "1." in name)
+    parameter = model.get_parameter(weight)
+    (wanted_weight,) = torch.autograd.grad(target(model(IDS).logits), parameter)
+    found = gradients(cell_of(run), [*token_steps(run), run[weight]])
+    torch.testing.assert_close(found[0], wanted, rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(found[-1], wanted_weight, rtol=1e-9, atol=1e-12)
+
+
+def test_leaving_a_word_out_is_captums_ablation(model: Any) -> None:
+    run = trace(model, IDS)
+    mask = torch.arange(IDS.shape[1])[None, :, None].expand_as(embedded(model))
+    ablation = captum.attr.FeatureAblation(scored(model))
+    wanted = ablation.attribute(embedded(model), baselines=0.0, feature_mask=mask)[0, :, 0]
+    found = words(cell_of(run))
+    torch.testing.assert_close(
+        torch.tensor(found.scores, dtype=torch.float64), wanted.detach(), rtol=1e-7, atol=1e-9
+    )
+    without = found.traces[1]
+    assert float(cell_of(run).value) - float(cell_of(without).value) == found.scores[1]
+
+
+def test_integrated_gradients_are_captums(model: Any) -> None:
+    run = trace(model, IDS)
+    found = words(cell_of(run), "integrated", steps=8)
+    wanted = captum.attr.IntegratedGradients(scored(model)).attribute(
+        embedded(model), baselines=0.0, n_steps=8, method="gausslegendre"
+    )
+    torch.testing.assert_close(
+        torch.tensor(found.scores, dtype=torch.float64), wanted.sum(-1)[0], rtol=1e-5, atol=1e-8
+    )
+
+
+def test_integrated_gradients_add_up() -> None:
+    """To what the number is more than without words; with positions, the way to zero is smooth."""
+    found = words(cell_of(trace(made("gpt2"), IDS)), "integrated", steps=60)
+    assert found.whole is not None
+    assert sum(found.scores) == pytest.approx(found.whole, rel=1e-2)
+
+
+def test_gradient_times_embedding(model: Any) -> None:
+    run = trace(model, IDS)
+    x = embedded(model).requires_grad_()
+    (gradient,) = torch.autograd.grad(scored(model)(x), x)
+    found = words(cell_of(run), "gradient")
+    wanted = (gradient * x).sum(-1)[0].detach()
+    torch.testing.assert_close(
+        torch.tensor(found.scores, dtype=torch.float64), wanted, rtol=1e-9, atol=1e-12
+    )
+
+
+def test_rollout_by_hand() -> None:
+    model = made("bert")
+    model.set_attn_implementation("eager")
+    with torch.no_grad():
+        attentions = model(IDS, output_attentions=True).attentions
+    joint = torch.eye(5, dtype=torch.float64)
+    for weights in attentions:
+        joint = (weights[0].mean(0) + torch.eye(5, dtype=torch.float64)) / 2 @ joint
+    found = words(cell_of(trace(model, IDS)), "rollout")
+    torch.testing.assert_close(
+        torch.tensor(found.scores, dtype=torch.float64), joint.mean(0), rtol=1e-9, atol=1e-12
+    )
+    assert sum(found.scores) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama"])
+@pytest.mark.parametrize("heads", [False, True])
+def test_the_parts_of_a_logit_add_up_to_it(name: str, heads: bool) -> None:
+    model = made(name)
+    cell = cell_of(trace(model, IDS))
+    found = contributions(cell, heads=heads)
+    # (Llama's norm computes in float32, whatever the model does.)
+    assert found.total == pytest.approx(float(cell.value), rel=1e-6 if name == "llama" else 1e-9)
+    assert len(found.parts) == (1 + 3 * 3 + 1 if heads else 1 + 3 * 2 + 1)
+
+
+def test_a_part_is_its_product_with_the_direction_of_the_logit() -> None:
+    """GPT-2's last norm and output map written out by hand."""
+    model = made("gpt2")
+    kept: dict[str, Tensor] = {}
+    for at, block in enumerate(model.transformer.h):
+        block.mlp.register_forward_hook(
+            lambda _, __, out, at=at: kept.__setitem__(f"mlp{at}", out[0, -1])
+        )
+    model.transformer.ln_f.register_forward_pre_hook(
+        lambda _, args: kept.__setitem__("x", args[0][0, -1])
+    )
+    with torch.no_grad():
+        model(IDS)
+        norm = model.transformer.ln_f
+        size = (kept["x"].var(correction=0) + norm.eps).sqrt()
+        row = model.lm_head.weight[5] * norm.weight / size
+        direction = row - row.mean()
+    found = dict(
+        zip(
+            *(lambda c: (c.parts, c.values))(contributions(cell_of(trace(model, IDS)))), strict=True
+        )
+    )
+    for at in range(3):
+        wanted = float(direction @ kept[f"mlp{at}"])
+        assert found[f"transformer.h.{at}.mlp_out"] == pytest.approx(wanted, rel=1e-9)
+
+
+def test_the_lens_reads_with_the_models_own_norm_and_output_map() -> None:
+    model = made("gpt2")
+    found = logit_lens(trace(model, IDS))
+    with torch.no_grad():
+        states = model(IDS, output_hidden_states=True).hidden_states[:-1]  # the last is normed
+        wanted = torch.stack([model.lm_head(model.transformer.ln_f(state)) for state in states])
+    torch.testing.assert_close(found.values[:-1], wanted, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(found.values[-1], model(IDS).logits.detach(), rtol=1e-9, atol=1e-9)
+
+
+def test_results_are_data_and_read_well() -> None:
+    model = made("gpt2")
+    run = trace(model, IDS, axis_labels={"input_ids": ["I", "am", "not", "so", "sad"]})
+    found = words(cell_of(run))
+    assert [row["token"] for row in found.rows()] == ["I", "am", "not", "so", "sad"]
+    assert found.to_dict()["method"] == "leave one out"
+    assert found.strongest in ("I", "am", "not", "so", "sad")
+    assert "sad" in str(found)
+
+
+def test_what_cannot_be_asked_is_named() -> None:
+    run = trace(torch.nn.Linear(3, 2), torch.ones(1, 3))
+    with pytest.raises(TraceError, match="there are no words to ask for"):
+        words(run.outputs["output"][0, 0])
+    gpt2 = trace(made("gpt2"), IDS)
+    with pytest.raises(TraceError, match="the methods are leave one out, gradient"):
+        words(cell_of(gpt2), "guess")  # type: ignore[arg-type]
+    with pytest.raises(TraceError, match="no residual stream"):
+        contributions(run.outputs["output"][0, 0])
+    bert = trace(made("bert"), IDS)
+    with pytest.raises(TraceError, match="do not add up"):
+        contributions(cell_of(bert))

@@ -1,0 +1,162 @@
+"""Parts switched off and taken from other runs, against forward hooks on the plain model."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from glassformer.errors import TraceError, UnknownNameError
+from glassformer.experiments import ablate, patch, sweep
+from glassformer.trace import Cell, Trace, trace
+from tests.experiments.conftest import IDS, OTHER, made
+
+
+def hooked(
+    model: Any, module: nn.Module, change: Callable[[Tensor], Tensor], ids: Tensor
+) -> Tensor:
+    """The logits with a module's first output changed."""
+
+    def hook(_: nn.Module, __: Any, output: Any) -> Any:
+        if isinstance(output, tuple):
+            return (change(output[0]), *output[1:])
+        return change(output)
+
+    handle = module.register_forward_hook(hook)
+    try:
+        with torch.no_grad():
+            logits: Tensor = model(ids).logits
+        return logits
+    finally:
+        handle.remove()
+
+
+def logits_of(run: Trace) -> Tensor:
+    return run["logits"].value
+
+
+def assert_close(one: Tensor, other: Tensor) -> None:
+    torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("layer", [0, 2])
+def test_a_head_without_its_context(layer: int) -> None:
+    model = made("gpt2")
+    attention = model.transformer.h[layer].attn
+
+    def without_head(x: Tensor) -> Tensor:
+        return torch.cat([x[..., :4], torch.zeros_like(x[..., 4:])], -1)
+
+    handle = attention.c_proj.register_forward_pre_hook(lambda _, args: (without_head(args[0]),))
+    with torch.no_grad():
+        wanted = model(IDS).logits
+    handle.remove()
+    run = ablate(trace(model, IDS), f"transformer.h.{layer}.attn", head=1)
+    assert_close(logits_of(run), wanted)
+
+
+def test_a_position_a_neuron_and_a_whole_layer() -> None:
+    model = made("gpt2")
+    block = model.transformer.h[1]
+    run = trace(model, IDS)
+
+    def position(x: Tensor) -> Tensor:
+        return torch.cat([x[:, :2], torch.zeros_like(x[:, 2:3]), x[:, 3:]], 1)
+
+    found = ablate(run, "transformer.h.1.resid_post", position=2)
+    assert_close(logits_of(found), hooked(model, block, position, IDS))
+
+    def neuron(x: Tensor) -> Tensor:
+        return torch.where(torch.arange(x.shape[-1]) == 5, 7.0, x)
+
+    found = ablate(run, "transformer.h.1.mlp.act", neuron=5, to=7.0)
+    assert_close(logits_of(found), hooked(model, block.mlp.act, neuron, IDS))
+    skipped = ablate(run, "transformer.h.1")  # what the layer adds to the stream is nothing
+    with torch.no_grad():
+        kept = [model.transformer.h[at] for at in (0, 2)]
+        model.transformer.h = nn.ModuleList(kept)
+        kept[1].attn.layer_idx = 1  # its place in the cache
+        wanted = model(IDS).logits
+    assert_close(logits_of(skipped), wanted)
+
+
+def test_a_mean_over_runs_of_any_length() -> None:
+    model = made("gpt2")
+    runs = [trace(model, ids) for ids in (IDS, OTHER, torch.tensor([[3, 3, 1]]))]
+    found = ablate(runs[0], "transformer.h.0.mlp_out", to="mean", over=runs)
+    module = model.transformer.h[0].mlp
+    outputs = []
+    for ids in (IDS, OTHER, torch.tensor([[3, 3, 1]])):
+        hooked(model, module, lambda x: outputs.append(x[0].mean(0)) or x, ids)  # type: ignore[func-returns-value]
+    mean = torch.stack(outputs).mean(0)
+    assert_close(logits_of(found), hooked(model, module, lambda x: mean.expand_as(x), IDS))
+    with pytest.raises(TraceError, match="a mean over runs"):
+        ablate(runs[0], "transformer.h.0.mlp_out", to="mean")
+    with pytest.raises(TraceError, match="no mean"):
+        ablate(runs[0], "transformer.h.0.attn.weights", to="mean", over=runs)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama", "bert"])
+def test_the_stream_of_another_run(name: str) -> None:
+    model = made(name)
+    one, other = trace(model, IDS), trace(model, OTHER)
+    layers = [stage for stage in one.stages if stage.endswith(".mlp_out")]
+    block = layers[1].removesuffix(".mlp_out")
+    module = model.get_submodule(f"{block}.output.dense" if name == "bert" else f"{block}.mlp")
+    kept: list[Tensor] = []
+    hooked(model, module, lambda x: kept.append(x) or x, OTHER)  # type: ignore[func-returns-value]
+
+    def change(x: Tensor) -> Tensor:
+        return torch.cat([x[:, :3], kept[0][:, 3:4], x[:, 4:]], 1)
+
+    found = patch(one, other, layers[1], position=3)
+    assert_close(logits_of(found), hooked(model, module, change, IDS))
+    whole = patch(one, other, next(s for s in one.stages if s.endswith(".resid_pre")))
+    assert_close(logits_of(whole), logits_of(other))
+
+
+def test_a_sweep_is_its_patches_one_by_one() -> None:
+    model = made("gpt2")
+    one, other = trace(model, IDS), trace(model, OTHER)
+
+    def measure(run: Trace) -> Cell:
+        return run["logits"][0, -1, 5]
+
+    said: list[int] = []
+    found = sweep(one, other, measure=measure, progress=lambda done, _: said.append(done))
+    assert said == list(range(1, 16))
+    assert found.values.shape == (3, 5)
+    for row, column in ((0, 1), (2, 3)):
+        run = patch(one, other, found.rows[row], position=column)
+        assert float(found.values[row, column]) == measure(run).value
+        assert found.cell(row, column).value == measure(run).value
+        assert found.cell(row, column).explain()
+    # Where both texts have the same token so far, nothing is patched in before the first layer.
+    assert found.effects[0, 0] == 0
+    heads = sweep(one, over="head", measure=measure)
+    assert heads.values.shape == (3, 2)
+    without = ablate(one, "transformer.h.2.attn", head=1)
+    assert float(heads.values[2, 1]) == measure(without).value
+    assert len(heads.table()) == 6
+
+
+def test_what_is_not_there_is_named() -> None:
+    run = trace(made("gpt2"), IDS)
+    short = trace(made("gpt2"), IDS[:, :3])
+    with pytest.raises(TraceError, match="has 2 heads, counted from 0: there is no head 5"):
+        ablate(run, "transformer.h.0.attn", head=5)
+    with pytest.raises(TraceError, match="no axis of heads"):
+        ablate(run, "transformer.h.0.mlp_out", head=0)
+    with pytest.raises(TraceError, match="there is no position 9"):
+        ablate(run, "transformer.h.0.resid_mid", position=9)
+    with pytest.raises(UnknownNameError, match=r"transformer\.h\.0"):
+        ablate(run, "transformer.h.0.atn")
+    with pytest.raises(TraceError, match="patch one position, or take texts of the same number"):
+        patch(run, short, "transformer.h.0.resid_mid")
+    with pytest.raises(TraceError, match="several attentions: name one of"):
+        ablate(run, "transformer", head=0)
+    with pytest.raises(TraceError, match='to is "zero"'):
+        ablate(run, "transformer.h.0.mlp_out", to="nought")
+    with pytest.raises(TraceError, match="has no stage resid_q; it has attn_out"):
+        sweep(run, stage="resid_q", measure=lambda t: t["logits"][0, -1, 0])

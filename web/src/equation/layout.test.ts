@@ -1,0 +1,23 @@
+import { expect, it } from 'vitest';
+
+import { allot, countLines, signWidth } from './layout';
+
+const wish = (width: number) => ({ width, signs: 36 });
+
+it('panels get what they wish for if all fit side by side', () => {
+  expect(allot(1000, [wish(200), wish(300)])).toEqual([200, 300]);
+  expect(countLines(1000, [wish(200), wish(300)])).toBe(1);
+});
+
+it('what small ones leave over goes to the large ones', () => {
+  expect(allot(1000, [wish(100), wish(2000), wish(2000)])).toEqual([100, 396, 396]);
+});
+
+it('they go to another line rather than become unreadable', () => {
+  expect(countLines(500, [wish(2000), wish(2000)])).toBe(2);
+  expect(allot(500, [wish(2000), wish(2000)])).toEqual([464, 464]);
+});
+
+it('signs take their room', () => {
+  expect([signWidth(')'), signWidth('×'), signWidth('softmax(')]).toEqual([20, 36, 84]);
+});

@@ -1,0 +1,216 @@
+/** The source that asks a running explorer: one request per question, nothing kept. */
+
+import type * as api from './api';
+import { setting } from './setting.svelte';
+import { Refused, type Source } from './source';
+
+type Query = Record<string, string | number | null | undefined>;
+
+export class ServerSource implements Source {
+  readonly can = { edit: true, decode: true, export: true };
+  readonly saved = null;
+
+  private revive: (id: string) => Promise<string | null> = () => Promise.resolve(null);
+
+  onDropped(handler: (id: string) => Promise<string | null>): void {
+    this.revive = handler;
+  }
+
+  // --- models and traces ---
+
+  models(signal?: AbortSignal): Promise<api.ModelInfo[]> {
+    return this.get('models', {}, signal);
+  }
+
+  createTrace(request: api.TraceRequest, signal?: AbortSignal): Promise<api.TraceInfo> {
+    return this.post('traces', request, signal);
+  }
+
+  trace(id: string, signal?: AbortSignal): Promise<api.TraceInfo> {
+    return this.get(`traces/${part(id)}`, {}, signal);
+  }
+
+  edit(id: string, edits: api.EditInput[], signal?: AbortSignal): Promise<api.TraceInfo> {
+    return this.post(`traces/${part(id)}/edits`, { edits }, signal);
+  }
+
+  changes(id: string, signal?: AbortSignal): Promise<api.Changes> {
+    return this.get(`traces/${part(id)}/changes`, {}, signal);
+  }
+
+  thumbnails(id: string, steps: number[], signal?: AbortSignal): Promise<api.Thumbnail[]> {
+    return this.get(`traces/${part(id)}/thumbnails`, { steps: steps.join(',') }, signal);
+  }
+
+  // --- a step ---
+
+  equation(id: string, step: number, lead: number[], signal?: AbortSignal): Promise<api.Equation> {
+    return this.get(`traces/${part(id)}/steps/${step}/equation`, leadQuery(lead), signal);
+  }
+
+  async values(
+    id: string,
+    place: api.PanelPlace,
+    window?: api.Window | null,
+    signal?: AbortSignal,
+  ): Promise<api.Values> {
+    const search = query({
+      ...leadQuery(place.lead),
+      operand: place.operand,
+      rows: window ? window.rows.join(':') : null,
+      columns: window ? window.columns.join(':') : null,
+    });
+    const answer = await this.send(`traces/${part(id)}/steps/${place.step}/values${search}`, {
+      signal: signal ?? null,
+    });
+    const [rows = 0, columns = 0] = shapeOf(answer);
+    const bytes = await answer.arrayBuffer();
+    const wide = answer.headers.get('X-Dtype') === 'float64';
+    return { rows, columns, data: wide ? new Float64Array(bytes) : new Float32Array(bytes) };
+  }
+
+  // --- a cell ---
+
+  card(
+    id: string,
+    place: api.CellPlace,
+    operand: number | null = null,
+    signal?: AbortSignal,
+  ): Promise<api.CardInfo> {
+    return this.get(
+      `traces/${part(id)}/cell`,
+      { ...cellQuery(place), operand, language: setting.language },
+      signal,
+    );
+  }
+
+  terms(
+    id: string,
+    place: api.CellPlace,
+    range: api.TermRange = {},
+    signal?: AbortSignal,
+  ): Promise<api.TermPage> {
+    return this.get(
+      `traces/${part(id)}/cell/terms`,
+      { ...cellQuery(place), ...range, language: setting.language },
+      signal,
+    );
+  }
+
+  dependents(id: string, place: api.CellPlace, signal?: AbortSignal): Promise<api.DependentInfo[]> {
+    return this.get(`traces/${part(id)}/cell/dependents`, cellQuery(place), signal);
+  }
+
+  path(id: string, place: api.CellPlace, signal?: AbortSignal): Promise<api.CellRef[]> {
+    return this.get(`traces/${part(id)}/cell/path`, cellQuery(place), signal);
+  }
+
+  // --- files, decoding, lessons, training ---
+
+  async exportTrace(
+    id: string,
+    request: api.ExportRequest,
+    signal?: AbortSignal,
+  ): Promise<{ name: string; file: Blob }> {
+    const answer = await this.send(`traces/${part(id)}/export`, posted(request, signal));
+    const named = /filename="([^"]+)"/.exec(answer.headers.get('Content-Disposition') ?? '');
+    return { name: named?.[1] ?? `glassformer.${request.format}`, file: await answer.blob() };
+  }
+
+  decode(request: api.DecodeRequest, signal?: AbortSignal): Promise<api.DecodeAnswer> {
+    return this.post('decode', request, signal);
+  }
+
+  lessons(language: api.Language, signal?: AbortSignal): Promise<api.LessonSummary[]> {
+    return this.get('lessons', { language }, signal);
+  }
+
+  lesson(name: string, language: api.Language, signal?: AbortSignal): Promise<api.LessonInfo> {
+    return this.get(`lessons/${part(name)}`, { language }, signal);
+  }
+
+  watch(since: number, signal?: AbortSignal): Promise<api.WatchInfo | null> {
+    return this.get('watch', { since }, signal);
+  }
+
+  async watchAttention(
+    update: number,
+    layer: number,
+    signal?: AbortSignal,
+  ): Promise<{ shape: number[]; data: Float32Array }> {
+    const answer = await this.send(`watch/attention${query({ update, layer })}`, {
+      signal: signal ?? null,
+    });
+    return { shape: shapeOf(answer), data: new Float32Array(await answer.arrayBuffer()) };
+  }
+
+  // --- requests ---
+
+  private async get<T>(address: string, search: Query, signal?: AbortSignal): Promise<T> {
+    const answer = await this.send(`${address}${query(search)}`, { signal: signal ?? null });
+    return (await answer.json()) as T;
+  }
+
+  private async post<T>(address: string, body: unknown, signal?: AbortSignal): Promise<T> {
+    return (await (await this.send(address, posted(body, signal))).json()) as T;
+  }
+
+  /** A refusal throws `Refused`; a trace that the server has dropped is made again first. */
+  private async send(address: string, options: RequestInit): Promise<Response> {
+    let answer = await fetch(`api/${address}`, options);
+    const dropped = answer.status === 410 ? /^traces\/([^/?]+)/.exec(address)?.[1] : undefined;
+    if (dropped !== undefined) {
+      const id = await this.revive(decodeURIComponent(dropped));
+      if (id !== null) {
+        answer = await fetch(`api/${address.replace(dropped, part(id))}`, options);
+      }
+    }
+    if (!answer.ok) throw new Refused(answer.status, await problemOf(answer));
+    return answer;
+  }
+}
+
+export function query(values: Query): string {
+  const search = new URLSearchParams();
+  for (const [key, value] of Object.entries(values)) {
+    if (value !== null && value !== undefined) search.set(key, String(value));
+  }
+  const text = search.toString();
+  return text === '' ? '' : `?${text}`;
+}
+
+function part(id: string): string {
+  return encodeURIComponent(id);
+}
+
+function leadQuery(lead: number[]): Query {
+  return { lead: lead.length > 0 ? lead.join(',') : null };
+}
+
+function cellQuery(place: api.CellPlace): Query {
+  return { step: place.step, index: place.index.join(',') };
+}
+
+function posted(body: unknown, signal?: AbortSignal): RequestInit {
+  return {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/json' },
+    body: JSON.stringify(body),
+    signal: signal ?? null,
+  };
+}
+
+function shapeOf(answer: Response): number[] {
+  return (answer.headers.get('X-Shape') ?? '').split(',').map(Number);
+}
+
+async function problemOf(answer: Response): Promise<api.Problem> {
+  const told = { detail: `${answer.status} ${answer.statusText}`.trim(), code: null, figures: {} };
+  try {
+    const problem = (await answer.json()) as Partial<api.Problem>;
+    if (typeof problem.detail === 'string') return { ...told, ...problem };
+  } catch {
+    // no JSON: the status has to do
+  }
+  return told;
+}

@@ -1,0 +1,141 @@
+/**
+ * Where the page gets its answers. Components ask `source`; they do not know which one it is.
+ *
+ * `ServerSource` asks a running explorer. `StaticSource` answers from the data inside a page that
+ * was saved as one file; it cannot compute yet, and says so in `can`. A source that replays the
+ * run in the browser would be a third one, with more in `can`.
+ */
+
+import type {
+  CardInfo,
+  CellPlace,
+  CellRef,
+  Changes,
+  DecodeAnswer,
+  DecodeRequest,
+  DependentInfo,
+  EditInput,
+  Equation,
+  ExportRequest,
+  Language,
+  LessonInfo,
+  LessonSummary,
+  ModelInfo,
+  PanelPlace,
+  Problem,
+  TermPage,
+  TermRange,
+  Thumbnail,
+  TraceInfo,
+  TraceRequest,
+  Values,
+  WatchInfo,
+  Window,
+} from './api';
+import { refusal, t } from './i18n';
+
+/** What a source is able to do beyond showing what was recorded. */
+export interface Capabilities {
+  /** Set a number and compute everything after it anew; see the run before the edits. */
+  edit: boolean;
+  /** Search for a translation or a continuation. */
+  decode: boolean;
+  /** Write files of what is on the screen. */
+  export: boolean;
+}
+
+/** What a saved page holds, and what was left out of it to keep the file small. */
+export interface Saved {
+  /** The id of its trace. */
+  trace: string;
+  title: string | null;
+  left: {
+    /** Steps that were not asked for. */
+    steps: number;
+    /** The names of steps without numbers, and how many numbers that are. */
+    values: string[];
+    numbers: number;
+    /** Numbers without a card, and of how many steps. */
+    cells: number;
+    cell_steps: number;
+  };
+}
+
+export interface Source {
+  readonly can: Capabilities;
+  /** What the page was saved with; null where a server answers. */
+  readonly saved: Saved | null;
+
+  models(signal?: AbortSignal): Promise<ModelInfo[]>;
+  createTrace(request: TraceRequest, signal?: AbortSignal): Promise<TraceInfo>;
+  trace(id: string, signal?: AbortSignal): Promise<TraceInfo>;
+  edit(id: string, edits: EditInput[], signal?: AbortSignal): Promise<TraceInfo>;
+  changes(id: string, signal?: AbortSignal): Promise<Changes>;
+  thumbnails(id: string, steps: number[], signal?: AbortSignal): Promise<Thumbnail[]>;
+  /** What to do when a trace is gone: answer the id of one that takes its place, or null. */
+  onDropped(handler: (id: string) => Promise<string | null>): void;
+
+  equation(id: string, step: number, lead: number[], signal?: AbortSignal): Promise<Equation>;
+  /** The numbers of a matrix, or of a window of it. */
+  values(
+    id: string,
+    place: PanelPlace,
+    window?: Window | null,
+    signal?: AbortSignal,
+  ): Promise<Values>;
+
+  /** Everything about a number, its words in the page's language. */
+  card(
+    id: string,
+    place: CellPlace,
+    operand?: number | null,
+    signal?: AbortSignal,
+  ): Promise<CardInfo>;
+  /** Some of the summands of a number that is a sum. */
+  terms(id: string, place: CellPlace, range?: TermRange, signal?: AbortSignal): Promise<TermPage>;
+  dependents(id: string, place: CellPlace, signal?: AbortSignal): Promise<DependentInfo[]>;
+  /** The cell, its largest precedent, that one's, and so on to a parameter or an input. */
+  path(id: string, place: CellPlace, signal?: AbortSignal): Promise<CellRef[]>;
+
+  /** A file of what is on the screen, with its name. */
+  exportTrace(
+    id: string,
+    request: ExportRequest,
+    signal?: AbortSignal,
+  ): Promise<{ name: string; file: Blob }>;
+  decode(request: DecodeRequest, signal?: AbortSignal): Promise<DecodeAnswer>;
+  lessons(language: Language, signal?: AbortSignal): Promise<LessonSummary[]>;
+  lesson(name: string, language: Language, signal?: AbortSignal): Promise<LessonInfo>;
+  /** The training run that is watched, or null where none is. */
+  watch(since: number, signal?: AbortSignal): Promise<WatchInfo | null>;
+  /** The attention weights that one layer had after an update: heads × queries × keys. */
+  watchAttention(
+    update: number,
+    layer: number,
+    signal?: AbortSignal,
+  ): Promise<{ shape: number[]; data: Float32Array }>;
+}
+
+/** The source of this page; set once, before anything is shown. */
+export let source: Source;
+
+export function useSource(chosen: Source): void {
+  source = chosen;
+}
+
+/** A request that the source does not fulfil, and why. */
+export class Refused extends Error {
+  constructor(
+    readonly status: number,
+    readonly problem: Problem,
+  ) {
+    super(problem.detail);
+  }
+}
+
+/** One line that says what went wrong, in the page's language where it knows how. */
+export function describe(error: unknown): string {
+  if (error instanceof Refused) return refusal(error.problem);
+  if (error instanceof TypeError) return t('page.unreachable');
+  return error instanceof Error ? error.message : String(error);
+}

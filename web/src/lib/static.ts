@@ -1,0 +1,443 @@
+/**
+ * The source inside a page that was saved as one file: the answers were worked out when the file
+ * was written (`explorer/snapshot.py`), by the functions that answer a server's routes.
+ *
+ * What belongs to a step is one compressed chunk, unpacked when the step is first looked at. In
+ * chunks a cell is `{"$": [step, place]}`, its place being its position when the step is read row
+ * by row; name, labels and value are looked up here. Nothing is computed but the products of a
+ * dot product, from the factors that are listed with it.
+ */
+
+import { formatNumber } from '../matrix/numbers';
+import * as api from './api';
+import { t } from './i18n';
+import { setting } from './setting.svelte';
+import { Refused, type Saved, type Source } from './source';
+
+/** The page's data, as the file holds it. */
+export interface Embedded {
+  title: string | null;
+  left: Saved['left'];
+  /** `Opened`, compressed. */
+  trace: string;
+  /** The numbers of steps, compressed. */
+  values: Record<string, { dtype: 'float32' | 'float64'; data: string }>;
+  /** `StepAnswers`, compressed. */
+  steps: Record<string, string>;
+}
+
+interface Opened {
+  trace: api.TraceInfo;
+  thumbnails: api.Thumbnail[];
+  changes: api.Changes;
+}
+
+/** Cells that lie regularly in one step, or one by one: step, place, step, place, … */
+export type Cells =
+  { step: number; base: number; sizes: number[]; strides: number[] } | { pairs: number[] };
+
+/** What a saved page knows about a step. */
+interface StepAnswers {
+  /** For each slice, its leading places read row by row; null where it was left out. */
+  equations: (api.Equation | null)[];
+  operands: Cells[];
+  /** Of a view: the cells that it shows. */
+  shows: Cells | null;
+  cards: PackedCards | null;
+  dependents: unknown[] | null;
+  paths: unknown[] | null;
+  /** The steps whose numbers the cells in all this show. */
+  reads: number[];
+}
+
+/** Cards field by field: what all cells of the step share, and what each has of its own. */
+interface PackedCards {
+  shared: Record<string, unknown>;
+  each: Record<string, unknown[]>;
+  /** Chinese where it differs, by field and place. */
+  zh: Record<string, Record<string, unknown>>;
+}
+
+interface PackedSum extends Omit<api.SumInfo, 'factors' | 'products'> {
+  factors: (Cells | api.WireNumber[])[];
+  /** Null: the products of the factors. */
+  products: api.WireNumber[] | null;
+  /** The terms after the products; null where the products are not the first terms. */
+  after: api.WireNumber[] | null;
+}
+
+type Numbers = Float32Array | Float64Array;
+
+export class StaticSource implements Source {
+  readonly can = { edit: false, decode: false, export: false };
+  readonly saved: Saved;
+
+  private readonly opened: Promise<Opened>;
+  private readonly chunks = new Map<number, Promise<StepAnswers>>();
+  private readonly numbers = new Map<number, Promise<Numbers>>();
+
+  constructor(private readonly data: Embedded) {
+    this.saved = { trace: TRACE, title: data.title, left: data.left };
+    this.opened = unpacked<Opened>(data.trace);
+  }
+
+  onDropped(): void {
+    // what is in the file stays there
+  }
+
+  // --- the trace ---
+
+  models(): Promise<api.ModelInfo[]> {
+    return Promise.resolve([]);
+  }
+
+  async trace(id: string): Promise<api.TraceInfo> {
+    if (id !== TRACE) throw leftOut('saved.noTrace');
+    return (await this.opened).trace;
+  }
+
+  async changes(): Promise<api.Changes> {
+    return (await this.opened).changes;
+  }
+
+  async thumbnails(_id: string, steps: number[]): Promise<api.Thumbnail[]> {
+    const wanted = new Set(steps);
+    return (await this.opened).thumbnails.filter(({ step }) => wanted.has(step));
+  }
+
+  // --- a step ---
+
+  async equation(_id: string, step: number, lead: number[]): Promise<api.Equation> {
+    const { trace } = await this.opened;
+    const { equations } = await this.answers(step);
+    const found = equations[placeOf(trace.steps[step]!.shape.slice(0, -2), lead)];
+    if (!found) throw leftOut('saved.noStep');
+    return found;
+  }
+
+  async values(
+    _id: string,
+    { step, lead, operand }: api.PanelPlace,
+    window?: api.Window | null,
+  ): Promise<api.Values> {
+    const { trace } = await this.opened;
+    const info = trace.steps[step]!;
+    const shape = typeof operand === 'number' ? info.operands[operand]!.shape : info.shape;
+    const [height, width] = [shape.at(-2) ?? 1, shape.at(-1) ?? 1];
+    const [top, bottom] = window?.rows ?? [0, height];
+    const [left, right] = window?.columns ?? [0, width];
+    const at = await this.reader(step, operand ?? null);
+    const first = placeOf(shape.slice(0, -2), lead) * height * width;
+    const [rows, columns] = [bottom - top, right - left];
+    const data = new Float64Array(rows * columns);
+    for (let row = 0; row < rows; row++) {
+      for (let column = 0; column < columns; column++) {
+        data[row * columns + column] = at(first + (top + row) * width + left + column);
+      }
+    }
+    return { rows, columns, data };
+  }
+
+  /** How to read the numbers of a step or of an operand by place. */
+  private async reader(step: number, operand: number | null): Promise<(at: number) => number> {
+    const answers = await this.answers(step);
+    const cells = operand === null ? answers.shows : answers.operands[operand];
+    if (!cells) {
+      const values = await this.valuesOf(step);
+      return (at) => values[at]!;
+    }
+    const owners = new Map<number, Numbers>();
+    for (const owner of ownersOf(cells)) owners.set(owner, await this.valuesOf(owner));
+    return (at) => {
+      const [owner, place] = cellAt(cells, at);
+      return owners.get(owner)![place]!;
+    };
+  }
+
+  // --- a cell ---
+
+  async card(
+    _id: string,
+    place: api.CellPlace,
+    operand: number | null = null,
+  ): Promise<api.CardInfo> {
+    const { trace } = await this.opened;
+    const [step, at] = await this.find(place, operand);
+    const { cards, reads } = await this.answers(step);
+    if (cards === null) throw leftOut('saved.noCard');
+    const revive = await this.reviver([...reads, step]);
+    const card = revive({ ...fieldsAt(cards, at), cell: { $: [step, at] } }) as api.CardInfo;
+    if (!('exact' in cards.each)) fillGiven(card, trace.steps[step]!);
+    return card.sum === null ? card : { ...card, sum: await this.sumOf(card.sum) };
+  }
+
+  async terms(
+    id: string,
+    place: api.CellPlace,
+    { offset = 0, limit = 100, order = 'size' }: api.TermRange = {},
+  ): Promise<api.TermPage> {
+    const { sum } = await this.card(id, place);
+    const packed = sum as (api.SumInfo & { terms?: api.TermInfo[] }) | null;
+    if (!packed?.terms) throw leftOut('saved.noTerms');
+    const size = ({ value }: api.TermInfo) => Math.abs(api.toNumber(value));
+    const all =
+      order === 'index' ? packed.terms : [...packed.terms].sort((a, b) => size(b) - size(a));
+    return { total: all.length, offset, terms: all.slice(offset, offset + limit) };
+  }
+
+  async dependents(_id: string, place: api.CellPlace): Promise<api.DependentInfo[]> {
+    const [step, at] = await this.find(place, null);
+    const { dependents, reads } = await this.answers(step);
+    if (dependents === null) throw leftOut('saved.noDependents');
+    return (await this.reviver(reads))(dependents[at]) as api.DependentInfo[];
+  }
+
+  async path(_id: string, place: api.CellPlace): Promise<api.CellRef[]> {
+    const [step, at] = await this.find(place, null);
+    const { paths, reads } = await this.answers(step);
+    if (paths === null) throw leftOut('saved.noCard');
+    return (await this.reviver([...reads, step]))(paths[at]) as api.CellRef[];
+  }
+
+  // --- what a file cannot do ---
+
+  createTrace(): Promise<never> {
+    return Promise.reject(leftOut('saved.readOnly'));
+  }
+
+  edit(): Promise<never> {
+    return Promise.reject(leftOut('saved.readOnly'));
+  }
+
+  exportTrace(): Promise<never> {
+    return Promise.reject(leftOut('saved.readOnly'));
+  }
+
+  decode(): Promise<never> {
+    return Promise.reject(leftOut('saved.readOnly'));
+  }
+
+  lessons(): Promise<api.LessonSummary[]> {
+    return Promise.resolve([]);
+  }
+
+  lesson(): Promise<never> {
+    return Promise.reject(leftOut('saved.readOnly'));
+  }
+
+  watch(): Promise<null> {
+    return Promise.resolve(null);
+  }
+
+  watchAttention(): Promise<never> {
+    return Promise.reject(leftOut('saved.readOnly'));
+  }
+
+  // --- chunks ---
+
+  private answers(step: number): Promise<StepAnswers> {
+    const packed = this.data.steps[step];
+    if (packed === undefined) return Promise.reject(leftOut('saved.noStep'));
+    return kept(this.chunks, step, () => unpacked<StepAnswers>(packed));
+  }
+
+  private valuesOf(step: number): Promise<Numbers> {
+    const packed = this.data.values[step];
+    if (packed === undefined) return Promise.reject(leftOut('saved.noValues'));
+    return kept(this.numbers, step, async () => {
+      const bytes = await inflated(packed.data);
+      return packed.dtype === 'float64' ? new Float64Array(bytes) : new Float32Array(bytes);
+    });
+  }
+
+  /** The cell that a place shows: that of a view or of an operand belongs to another step. */
+  private async find(place: api.CellPlace, operand: number | null): Promise<[number, number]> {
+    const { trace } = await this.opened;
+    const info = trace.steps[place.step]!;
+    const { shows, operands } = await this.answers(place.step);
+    const shape = operand === null ? info.shape : info.operands[operand]!.shape;
+    const at = placeOf(shape, place.index);
+    const cells = operand === null ? shows : operands[operand]!;
+    return cells === null ? [place.step, at] : cellAt(cells, at);
+  }
+
+  /** Puts cells in the place of references; the numbers of these steps are there already. */
+  private async reviver(steps: number[]): Promise<(packed: unknown) => unknown> {
+    const { trace } = await this.opened;
+    const there = new Map<number, Numbers>();
+    for (const step of new Set(steps)) {
+      if (step in this.data.values) there.set(step, await this.valuesOf(step));
+    }
+    const revive = (packed: unknown): unknown => {
+      if (Array.isArray(packed)) return packed.map(revive);
+      if (packed === null || typeof packed !== 'object') return packed;
+      if ('$' in packed) {
+        const [step, at, value] = packed.$ as [number, number, api.WireNumber?];
+        return cellRef(trace, step, at, value ?? api.fromNumber(there.get(step)?.[at] ?? NaN));
+      }
+      return Object.fromEntries(Object.entries(packed).map(([key, part]) => [key, revive(part)]));
+    };
+    return revive;
+  }
+
+  /** A sum with its factors in numbers, and all of its terms where they follow from these. */
+  private async sumOf(packed: unknown): Promise<api.SumInfo & { terms?: api.TermInfo[] }> {
+    const { trace } = await this.opened;
+    const { factors, products: given, after, ...sum } = packed as PackedSum;
+    const rows: number[][] = [];
+    const refs: (api.CellRef[] | null)[] = [];
+    for (const factor of factors) {
+      if (Array.isArray(factor)) {
+        rows.push(factor.map(api.toNumber));
+        refs.push(null);
+        continue;
+      }
+      const cells = Array.from({ length: countOf(factor) }, (_, at) => cellAt(factor, at));
+      const row: number[] = [];
+      for (const [step, place] of cells) row.push((await this.valuesOf(step))[place]!);
+      rows.push(row);
+      refs.push(cells.map(([step, at], k) => cellRef(trace, step, at, api.fromNumber(row[k]!))));
+    }
+    const products = given?.map(api.toNumber) ?? (rows[0] ?? []).map((a, k) => a * rows[1]![k]!);
+    const wire = (row: number[]) => row.map(api.fromNumber);
+    const whole = { ...sum, factors: rows.map(wire), products: wire(products) };
+    if (after === null || rows.length !== 2) return whole;
+    return { ...whole, terms: termsOf(rows, refs, products, after.map(api.toNumber)) };
+  }
+}
+
+/** The one trace of the page. */
+export const TRACE = 'saved';
+
+function leftOut(key: Parameters<typeof t>[0]): Refused {
+  return new Refused(404, { detail: t(key), code: null, figures: {} });
+}
+
+function kept<K, V>(cache: Map<K, Promise<V>>, key: K, make: () => Promise<V>): Promise<V> {
+  let found = cache.get(key);
+  if (found === undefined) {
+    found = make();
+    cache.set(key, found);
+  }
+  return found;
+}
+
+async function unpacked<T>(text: string): Promise<T> {
+  return JSON.parse(new TextDecoder().decode(await inflated(text))) as T;
+}
+
+/** The bytes behind base64 of zlib's format. */
+export async function inflated(text: string): Promise<ArrayBuffer> {
+  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('deflate'));
+  return new Response(stream).arrayBuffer();
+}
+
+/** The position of a cell when its tensor is read row by row. */
+export function placeOf(shape: readonly number[], index: readonly number[]): number {
+  return shape.reduce((place, size, axis) => place * size + (index[axis] ?? 0), 0);
+}
+
+export function indexOf(shape: readonly number[], place: number): number[] {
+  const index: number[] = [];
+  for (const size of shape.toReversed()) {
+    index.unshift(place % size);
+    place = Math.floor(place / size);
+  }
+  return index;
+}
+
+export function cellAt(cells: Cells, at: number): [step: number, place: number] {
+  if ('pairs' in cells) return [cells.pairs[2 * at]!, cells.pairs[2 * at + 1]!];
+  const { step, base, sizes, strides } = cells;
+  return [step, indexOf(sizes, at).reduce((sum, k, axis) => sum + k * strides[axis]!, base)];
+}
+
+function countOf(cells: Cells): number {
+  if ('pairs' in cells) return cells.pairs.length / 2;
+  return cells.sizes.reduce((product, size) => product * size, 1);
+}
+
+function ownersOf(cells: Cells): Set<number> {
+  if ('pairs' in cells) return new Set(cells.pairs.filter((_, at) => at % 2 === 0));
+  return new Set([cells.step]);
+}
+
+function cellRef(
+  trace: api.TraceInfo,
+  number: number,
+  at: number,
+  value: api.WireNumber,
+): api.CellRef {
+  const step = trace.steps[number]!;
+  const index = indexOf(step.shape, at);
+  return {
+    step: number,
+    index,
+    name: index.length > 0 ? `${step.short}[${index.join(', ')}]` : step.short,
+    role: step.role,
+    value,
+    labels: step.labels.map((list, axis) =>
+      list === null ? null : (trace.labels[list]![index[axis]!] ?? null),
+    ),
+  };
+}
+
+/** The fields of one card. */
+function fieldsAt({ shared, each, zh }: PackedCards, at: number): Record<string, unknown> {
+  const own = Object.entries(each).map(([field, values]) => [field, values[at]]);
+  const chinese = setting.language === 'zh' ? Object.entries(zh) : [];
+  const said = chinese.flatMap(([field, values]) =>
+    String(at) in values ? [[field, values[at]]] : [],
+  );
+  return { ...shared, ...Object.fromEntries(own), ...Object.fromEntries(said) };
+}
+
+/** What follows from the number itself, on the card of a number that was not computed. */
+function fillGiven(card: api.CardInfo, { dtype }: api.StepInfo): void {
+  const { value, index } = card.cell;
+  const number = api.toNumber(value);
+  const digits = formatNumber(number, 9).replaceAll('−', '-');
+  card.exact = dtype === 'bool' ? (number === 0 ? 'False' : 'True') : digits;
+  card.recomputed = value;
+  const tex: string | string[] = card.tex;
+  if (Array.isArray(tex)) card.tex = tex.join(index.join(','));
+}
+
+function termsOf(
+  rows: number[][],
+  refs: (api.CellRef[] | null)[],
+  products: number[],
+  after: number[],
+): api.TermInfo[] {
+  const whole = [...products, ...after]
+    .filter(Number.isFinite)
+    .reduce((s, x) => s + Math.abs(x), 0);
+  const share = (value: number) =>
+    Number.isFinite(value) ? Math.min(1, Math.abs(value) / (whole || 1)) : 1;
+  const inBrackets = (value: number) =>
+    value < 0 ? `(${formatNumber(value)})` : formatNumber(value);
+  const multiplied = products.map((value, k): api.TermInfo => {
+    const cells = refs.map((row) => row?.[k] ?? null);
+    const texts = rows.map((row) => inBrackets(row[k]!));
+    return {
+      value: api.fromNumber(value),
+      symbols: cells.map((cell) => cell?.name ?? '…').join('·'),
+      numbers: texts.join(' × '),
+      pieces: [
+        { text: texts[0]!, cell: cells[0]! },
+        { text: ' × ', cell: null },
+        { text: texts[1]!, cell: cells[1]! },
+      ],
+      share: share(value),
+      cells: cells.filter((cell) => cell !== null),
+    };
+  });
+  const others = after.map((value): api.TermInfo => {
+    const numbers = formatNumber(value);
+    const piece = { text: numbers, cell: null };
+    const own = { symbols: numbers, numbers, pieces: [piece], cells: [] };
+    return { ...own, value: api.fromNumber(value), share: share(value) };
+  });
+  return [...multiplied, ...others];
+}

@@ -1,0 +1,62 @@
+import { describe, expect, it } from 'vitest';
+
+import {
+  EXACT,
+  formatNumber,
+  formatShape,
+  formatShare,
+  formatSigned,
+  parseNumber,
+  typeset,
+} from './numbers';
+
+describe('a number for readers', () => {
+  it.each([
+    [0, '0'],
+    [-3, '−3'],
+    [0.123456, '0.1235'],
+    [1234.5678, '1235'],
+    [123456, '123456'],
+    [1234567.5, '1.235e+06'],
+    [0.00001234, '1.234e−05'],
+    [-0.5, '−0.5'],
+    [NaN, 'NaN'],
+    [-Infinity, '−∞'],
+  ])('%d is %s', (value, text) => expect(formatNumber(value)).toBe(text));
+
+  it('can be restored from nine digits if it is a float32', () => {
+    for (const value of [0.1, -1e-20, 3.4e38, 1 / 3].map(Math.fround)) {
+      expect(Math.fround(parseNumber(formatNumber(value, EXACT))!)).toBe(value);
+    }
+  });
+
+  it('has signs, shares and shapes', () => {
+    expect([formatSigned(0.113), formatSigned(-2)]).toEqual(['+0.113', '−2']);
+    expect([formatShare(0.98), formatShare(0.02), formatShare(0)]).toEqual([
+      '98 %',
+      '2.0 %',
+      '0 %',
+    ]);
+    expect(formatShape([3, 4])).toBe('3 × 4');
+  });
+});
+
+it('hyphens before numbers become minus signs, others stay', () => {
+  expect(typeset('0.5 × (-2) + 1e-3')).toBe('0.5 × (−2) + 1e−3');
+  expect(typeset('to-do, a[0] -1')).toBe('to-do, a[0] −1');
+});
+
+describe('a typed number', () => {
+  it.each([
+    ['0,5', 0.5],
+    ['−2', -2],
+    [' 1e-3 ', 0.001],
+    ['.5', 0.5],
+    ['-∞', -Infinity],
+    ['inf', Infinity],
+  ])('%j is %d', (text, value) => expect(parseNumber(text)).toBe(value));
+
+  it.each(['', 'abc', '1.2.3', '1e', '0x10', '1 2'])('%j is none', (text) =>
+    expect(parseNumber(text)).toBeUndefined(),
+  );
+});
