@@ -1,5 +1,6 @@
-"""Texts and their classes: IMDb reviews, a user's own table."""
+"""Texts and images with their classes: IMDb reviews, a user's own table, handwritten digits."""
 
+import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +9,7 @@ import numpy as np
 
 from glassformer.data import LabelledTexts, TokenStore, find, prepared_folder, write_store
 from glassformer.data.corpora import sha256
+from glassformer.data.digits import DigitExamples, read_digits, split_digits
 from glassformer.data.imdb import LABELS, Review, read_reviews, split_by_film
 from glassformer.data.table import read_table, split_by_text
 from glassformer.errors import ConfigError
@@ -15,6 +17,7 @@ from glassformer.nn import ModelConfig
 from glassformer.text import Tokenizer
 from glassformer.training.problems.definitions import (
     ClassifiedTexts,
+    DigitImages,
     ImdbReviews,
     LabelledTable,
 )
@@ -77,6 +80,33 @@ def classify_csv(
     )
     problem.about["data"] = path.name
     return problem
+
+
+def classify_digits(
+    _data: DigitImages, model: ModelConfig, tokenizer: Tokenizer | None = None
+) -> PreparedProblem:
+    """Which digit an image shows."""
+    assert tokenizer is None, "images have no tokens"
+    digits = read_digits()
+    train, valid, test = split_digits(digits)
+    return PreparedProblem(
+        task="classify",
+        train=DigitExamples(train),
+        valid=HeldOut(DigitExamples(valid)),
+        tests={"test": HeldOut(DigitExamples(test))},
+        model=model.with_(
+            output__n_classes=10, image__size=8, image__channels=digits.images.shape[1]
+        ),
+        tokenizer=None,
+        labels=tuple(map(str, range(10))),
+        checksums={"digits": hashlib.sha256(digits.images.tobytes()).hexdigest()},
+        about={
+            "data": "optical recognition of handwritten digits, 1,797 images of 8 by 8 pixels; "
+            "every fifth one held out",
+            "licence": "CC BY 4.0",
+            "cite": "Alpaydin and Kaynak 1998, UCI repository, as in scikit-learn",
+        },
+    )
 
 
 def _labelled(review: Review) -> Labelled:

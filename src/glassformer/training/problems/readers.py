@@ -7,8 +7,7 @@ from glassformer.nn import ModelConfig
 from glassformer.text import Tokenizer
 from glassformer.training.config import RunConfig
 from glassformer.training.problems import definitions
-from glassformer.training.problems.classify import classify_csv, classify_imdb
-from glassformer.training.problems.digit_images import classify_digits
+from glassformer.training.problems.classify import classify_csv, classify_digits, classify_imdb
 from glassformer.training.problems.language import (
     continue_file,
     continue_shakespeare,
