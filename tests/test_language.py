@@ -148,6 +148,22 @@ def test_every_text_that_is_asked_for_is_there() -> None:
     assert missing == []
 
 
+def test_every_word_of_the_renderers_is_there() -> None:
+    """They look words up in a plain mapping of their language: `words["key"]`."""
+    asked = {
+        node.slice.value
+        for file, tree in trees().items()
+        if file.relative_to(PACKAGE).parts[0] in ("documents", "trace", "explorer")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Subscript)
+        and ast.unparse(node.value).split(".")[-1] == "words"
+        and isinstance(node.slice, ast.Constant)
+        and isinstance(node.slice.value, str)
+    }
+    assert len(asked) > 20
+    assert asked - set(words("glassformer.trace.render.words")) == set()
+
+
 def test_chinese_prose_stands_in_no_python_file() -> None:
     found = {
         file.name for file in PACKAGE.rglob("*.py") if HAN.search(file.read_text(encoding="utf-8"))
