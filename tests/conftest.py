@@ -15,6 +15,7 @@ from pathlib import Path
 
 os.environ["GLASSFORMER_CHECK_SHAPES"] = "1"
 os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["GLASSFORMER_LANG"] = "en"  # whatever the locale; tests of Chinese set their own
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 import numpy as np

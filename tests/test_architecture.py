@@ -15,13 +15,14 @@ from glassformer.lazy import _imports_for_types
 PACKAGE = Path(__file__).parent.parent / "src" / "glassformer"
 
 # Which of our rooms each room may import. Everything may use `errors`,
-# `cancelling`, `files`, `lazy` and the version.
+# `cancelling`, `files`, `language`, `lazy` and the version.
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "cancelling": set(),
     "cpu": set(),
     "cuda_graphs": set(),
     "files": set(),
+    "language": set(),
     "lazy": set(),
     "modes": set(),
     "nn": set(),
@@ -56,6 +57,7 @@ LIGHT_ROOMS = {
     "cpu",
     "cuda_graphs",
     "files",
+    "language",
     "lazy",
     "modes",
     "nn",
@@ -113,6 +115,7 @@ def broken_rules(files: list[Path]) -> list[str]:
                 "errors",
                 "cancelling",
                 "files",
+                "language",
                 "lazy",
                 "__version__",
             ):
@@ -152,7 +155,7 @@ def test_parts_without_arithmetic_do_not_import_torch() -> None:
     code = (
         "import sys, glassformer, glassformer.text, glassformer.cli, glassformer.nn.config\n"
         "import glassformer.training.recipes, glassformer.data.corpora\n"
-        "import glassformer.checkpoint.places\n"
+        "import glassformer.checkpoint.places, glassformer.language, glassformer.lessons.walks\n"
         "assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -160,7 +163,10 @@ def test_parts_without_arithmetic_do_not_import_torch() -> None:
 
 LAZY = [
     "glassformer",
-    *(f"glassformer.{part}" for part in ("nn", "data", "training", "checkpoint")),
+    *(
+        f"glassformer.{part}"
+        for part in ("nn", "data", "training", "checkpoint", "lessons", "lessons.walks")
+    ),
 ]
 
 

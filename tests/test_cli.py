@@ -248,7 +248,7 @@ def test_an_encoding_that_was_asked_for_and_cannot_hold_the_answer_is_a_failure(
     assert done.code == 1
     assert b"?" in done.stdout
     assert len(done.stderr.splitlines()) == 1
-    assert "set PYTHONIOENCODING=utf-8" in done.stderr
+    assert "PYTHONIOENCODING=utf-8" in done.stderr
 
 
 @pytest.mark.usefixtures("as_users_run_it")

@@ -15,6 +15,9 @@
 
 Each message says what was expected, what came, and what to do. The second base of each class is
 the built-in exception that a caller who does not know Glassformer would catch.
+
+A message with placeholders is raised with its fields, `InputError("got {n} texts", n=n)`, so that
+a command can say it in Chinese: errors.toml has the sentence under its English template.
 """
 
 from collections.abc import Iterable
@@ -46,6 +49,11 @@ __all__ = [
 class GlassformerError(Exception):
     """The base of all of them: `except GlassformerError` catches nothing but ours."""
 
+    def __init__(self, message: str = "", /, **fields: object) -> None:
+        super().__init__(message.format(**fields) if fields else message)
+        self.template = message
+        self.fields = fields
+
 
 class ConfigError(GlassformerError, ValueError):
     """A setting that cannot be, or two settings that do not fit together."""
@@ -56,7 +64,8 @@ class UnknownNameError(GlassformerError, LookupError):
 
     def __init__(self, what: str, name: str, known: Iterable[str]) -> None:
         name, known = str(name), sorted(known)
-        super().__init__(f"unknown {what} {name!r}{did_you_mean(name, known)}")
+        near = did_you_mean(name, known)
+        super().__init__("unknown {what} {name!r}{near}", what=what, name=name, near=near)
         self.what = what
         self.name = name
         self.known = known
@@ -108,16 +117,39 @@ def exit_code(error: BaseException) -> int:
     return 130 if isinstance(error, KeyboardInterrupt) else 1
 
 
-def did_you_mean(name: str, known: Iterable[str], most: int = 12) -> str:
+class Fragment(str):
+    """A part of an error message that knows what it was made from, as the error itself does."""
+
+    template: str
+    fields: dict[str, object]
+
+    @classmethod
+    def of(cls, template: str, **fields: object) -> "Fragment":
+        """A template with its fields filled in."""
+        made = cls(template.format(**fields))
+        made.template, made.fields = template, fields
+        return made
+
+
+_DID_YOU_MEAN = {
+    1: "; did you mean {a!r}?",
+    2: "; did you mean {a!r} or {b!r}?",
+    3: "; did you mean {a!r} or {b!r} or {c!r}?",
+}
+
+
+def did_you_mean(name: str, known: Iterable[str], most: int = 12) -> Fragment:
     """The end of an error message: the nearest known name, or the known ones if none is near."""
     known = list(known)
     near = get_close_matches(name, known, n=3, cutoff=0.6)
     if near:
-        return "; did you mean " + " or ".join(map(repr, near)) + "?"
+        return Fragment.of(_DID_YOU_MEAN[len(near)], **dict(zip("abc", near, strict=False)))
     if not known:
-        return "; there are none"
-    more = f" and {len(known) - most} more" if len(known) > most else ""
-    return "; there are " + ", ".join(known[:most]) + more
+        return Fragment.of("; there are none")
+    listed = ", ".join(known[:most])
+    if len(known) > most:
+        return Fragment.of("; there are {names} and {n} more", names=listed, n=len(known) - most)
+    return Fragment.of("; there are {names}", names=listed)
 
 
 def expect(
@@ -128,7 +160,7 @@ def expect(
 ) -> None:
     """Refuse an argument of another kind in one line; `what` says what was expected."""
     if not isinstance(value, kinds):
-        raise error(f"expected {what}, got {type(value).__name__}")
+        raise error("expected {what}, got {kind}", what=what, kind=type(value).__name__)
 
 
 def _shown(value: object) -> str:
@@ -141,12 +173,14 @@ def _shown(value: object) -> str:
 def expect_number(value: object, name: str) -> None:
     """Refuse in one line what is not a number of some library; ∞ is one, True is not."""
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise ConfigError(f"{name} must be a number, got {_shown(value)}")
+        raise ConfigError("{name} must be a number, got {value}", name=name, value=_shown(value))
     try:
         float(value)
     except OverflowError:
         raise ConfigError(
-            f"{name} must be a number that a float can hold, got {_shown(value)}"
+            "{name} must be a number that a float can hold, got {value}",
+            name=name,
+            value=_shown(value),
         ) from None
 
 
@@ -163,9 +197,19 @@ def expect_whole(
     except TypeError:
         number = None
     if number is None:
-        raise error(f"{name} must be a whole number, got {_shown(value)}")
+        raise error("{name} must be a whole number, got {value}", name=name, value=_shown(value))
     if least is not None and number < least:
-        raise error(f"{name} must be at least {least:,}, got {_shown(number)}")
+        raise error(
+            "{name} must be at least {least:,}, got {value}",
+            name=name,
+            least=least,
+            value=_shown(number),
+        )
     if most is not None and number > most:
-        raise error(f"{name} must be at most {most:,}, got {_shown(number)}")
+        raise error(
+            "{name} must be at most {most:,}, got {value}",
+            name=name,
+            most=most,
+            value=_shown(number),
+        )
     return number

@@ -45,10 +45,14 @@ ErrorType = type[GlassformerError]
 def as_path(path: str | os.PathLike[str], error: ErrorType, what: str = "a file") -> Path:
     """A path as a caller gave it, if it can be one."""
     if not isinstance(path, str | os.PathLike):
-        raise error(f"{what} is named by a path, got {type(path).__name__}")
+        raise error("{what} is named by a path, got {kind}", what=what, kind=type(path).__name__)
     name = os.fspath(path)
     if not isinstance(name, str) or not name or "\0" in name:
-        raise error(f"{what} is named by a path without NUL characters, got {name!r:.60}")
+        raise error(
+            "{what} is named by a path without NUL characters, got {name!r:.60}",
+            what=what,
+            name=name,
+        )
     return Path(name)
 
 
@@ -77,9 +81,13 @@ def read_bytes(path: Path, *, error: ErrorType, most: int = MOST_JSON) -> bytes:
         with open_regular(path) as opened:
             data = opened.read(most + 1)
     except OSError as failure:
-        raise error(f"cannot read {path}: {failure.strerror}") from None
+        raise error("cannot read {path}: {reason}", path=path, reason=failure.strerror) from None
     if len(data) > most:
-        raise error(f"{path} is larger than {most:,} bytes, the most that such a file may have")
+        raise error(
+            "{path} is larger than {most:,} bytes, the most that such a file may have",
+            path=path,
+            most=most,
+        )
     return data
 
 
@@ -96,7 +104,12 @@ def parse_object(
     """The JSON object that some bytes of a stranger's are, bounded in size and depth."""
     # Counted before parsing: `[[],[],…` takes 24 times as much memory as it has bytes.
     if sum(map(data.count, (b",", b"[", b"{"))) > _MOST_VALUES:
-        raise error(f"{where} is not {what}: it holds more than {_MOST_VALUES:,} values")
+        raise error(
+            "{where} is not {what}: it holds more than {most_values:,} values",
+            where=where,
+            what=what,
+            most_values=_MOST_VALUES,
+        )
     try:
         found = json.loads(data.decode("utf-8-sig"))
         too_deep = _is_deeper(found, _MOST_DEPTH)
@@ -104,12 +117,25 @@ def parse_object(
         too_deep = True
     except ValueError as failure:  # of the decoder, of the parser, of a number of 5,000 digits
         raise error(
-            f"{where} is damaged or not {what}: expected JSON in UTF-8, received {failure}"
+            "{where} is damaged or not {what}: expected JSON in UTF-8, received {failure}",
+            where=where,
+            what=what,
+            failure=failure,
         ) from None
     if too_deep:
-        raise error(f"{where} is damaged or not {what}: nested over {_MOST_DEPTH} deep")
+        raise error(
+            "{where} is damaged or not {what}: nested over {most_depth} deep",
+            where=where,
+            what=what,
+            most_depth=_MOST_DEPTH,
+        )
     if not isinstance(found, dict):
-        raise error(f"{where} is not {what}: expected a JSON object, got {type(found).__name__}")
+        raise error(
+            "{where} is not {what}: expected a JSON object, got {kind}",
+            where=where,
+            what=what,
+            kind=type(found).__name__,
+        )
     return found
 
 
@@ -148,22 +174,30 @@ def read_tensor_entries(path: Path, *, error: ErrorType) -> dict[str, TensorEntr
             length = int.from_bytes(opened.read(8), "little")
             if not 2 <= length <= min(size - 8, _MOST_HEADER):
                 raise error(
-                    f"{path} is damaged or not {what}: its header should have {length:,} bytes, "
-                    f"the file has {size:,}; copy it again"
+                    "{path} is damaged or not {what}: its header should have {length:,} bytes, the "
+                    "file has {size:,}; copy it again",
+                    path=path,
+                    what=what,
+                    length=length,
+                    size=size,
                 )
             head = opened.read(length)
     except OSError as failure:
         if isinstance(failure, GlassformerError):
             raise
-        raise error(f"cannot read {path}: {failure.strerror}") from None
+        raise error("cannot read {path}: {reason}", path=path, reason=failure.strerror) from None
     header = parse_object(head, path, error=error, what=what)
     header.pop("__metadata__", None)
     entries = {name: _entry(path, name, item, error) for name, item in header.items()}
     end = max((item["data_offsets"][1] for item in header.values()), default=0)
     if end != size - 8 - length:
         raise error(
-            f"{path} is damaged or not {what}: its tensors end after {end:,} bytes, "
-            f"{size - 8 - length:,} are there; copy it again"
+            "{path} is damaged or not {what}: its tensors end after {end:,} bytes, "
+            "{there:,} are there; copy it again",
+            path=path,
+            what=what,
+            end=end,
+            there=size - 8 - length,
         )
     return entries
 
@@ -178,12 +212,24 @@ def _entry(path: Path, name: str, item: object, error: ErrorType) -> TensorEntry
     dtype, shape, offsets = (entry.get(key) for key in ("dtype", "shape", "data_offsets"))
     wrong = f"{path} is damaged or not a safetensors file: {name!r:.60}"
     if not (_are_sizes(shape) and _are_sizes(offsets) and len(offsets) == 2):
-        raise error(f"{wrong} needs a shape of at most {_MOST_AXES} axes and two offsets")
+        raise error(
+            "{wrong} needs a shape of at most {most_axes} axes and two offsets",
+            wrong=wrong,
+            most_axes=_MOST_AXES,
+        )
     if not isinstance(dtype, str) or dtype not in _BITS:
         known = ", ".join(_BITS)
-        raise error(f"{path}: {name!r:.60} has the dtype {dtype!r:.20}; expected one of {known}")
+        raise error(
+            "{path}: {name!r:.60} has the dtype {dtype!r:.20}; expected one of {known}",
+            path=path,
+            name=name,
+            dtype=dtype,
+            known=known,
+        )
     if math.prod(shape) * _BITS[dtype] != 8 * (offsets[1] - offsets[0]):
-        raise error(f"{wrong} has another size than its shape {shape!r:.40} says")
+        raise error(
+            "{wrong} has another size than its shape {shape!r:.40} says", wrong=wrong, shape=shape
+        )
     return TensorEntry(dtype, tuple(shape))
 
 

@@ -28,7 +28,9 @@ class TooLongError(InputError):
 
     def __init__(self, tokens: int, most: int) -> None:
         super().__init__(
-            f"the text has {tokens} tokens, the model reads at most {most}; take a shorter one"
+            "the text has {tokens} tokens, the model reads at most {most}; take a shorter one",
+            tokens=tokens,
+            most=most,
         )
         self.tokens = tokens
         self.most = most
@@ -52,11 +54,13 @@ def forward_pass(checkpoint: Checkpoint, text: str, target: str | None = None) -
     """
     model, tokenizer = checkpoint.model, checkpoint.tokenizer
     if isinstance(model, ImageClassifier | MultiHeadAttention) or tokenizer is None:
-        raise InputError(f"this {type(model).__name__} does not read text")
+        raise InputError("this {kind} does not read text", kind=type(model).__name__)
     if isinstance(model, Seq2Seq):
         return _pair(model, checkpoint, tokenizer, text, target)
     if target is not None:
-        raise InputError(f"a {type(model).__name__} has no target: only a translator takes one")
+        raise InputError(
+            "a {kind} has no target: only a translator takes one", kind=type(model).__name__
+        )
     ids = _encode(checkpoint, tokenizer, text)
     return Pass(model, (torch.tensor([ids]),), {"ids": tokenizer.display_tokens(ids)})
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from glassformer.documents.terminal import Prose, broken_lines
+from glassformer.language import Prose, broken_lines
 
 SAID = "下面的每个数都由 Glassformer 的模块实际计算并记录；矩阵中带框的数，就是写出算式的那一个。"
 

@@ -85,7 +85,9 @@ def save(
         if isinstance(error, GlassformerError):
             raise
         reason = error.strerror if isinstance(error, OSError) else error
-        raise CheckpointError(f"cannot write the model to {target}: {reason}") from error
+        raise CheckpointError(
+            "cannot write the model to {target}: {reason}", target=target, reason=reason
+        ) from error
     return target
 
 
@@ -101,19 +103,31 @@ def load(
     data = _read_config(path)
     if data.get("model_type") != "glassformer":
         raise CheckpointError(
-            f"{path} is not a Glassformer model: {CONFIG} says model_type "
-            f"{data.get('model_type')!r}; use load_foreign for BERT, GPT-2 or Llama"
+            "{path} is not a Glassformer model: {config} says model_type {model_type!r}; "
+            "use load_foreign for BERT, GPT-2 or Llama",
+            path=path,
+            config=CONFIG,
+            model_type=data.get("model_type"),
         )
     if data.get("format") != FORMAT:
         raise CheckpointError(
-            f"{path} has format {data.get('format')!r}, this version reads {FORMAT}; it was "
-            f"written by Glassformer {data.get('glassformer_version', '?')}"
+            "{path} has format {format!r}, this version reads {ours}; it was written "
+            "by Glassformer {version}",
+            path=path,
+            format=data.get("format"),
+            ours=FORMAT,
+            version=data.get("glassformer_version", "?"),
         )
     config = _named(path, lambda: ModelConfig.from_dict(data.get("model", {})))
     labels, about = data.get("labels") or [], data.get("about") or {}
     _check_labels(path, labels, config)
     if not isinstance(about, dict):
-        raise CheckpointError(f"{path}: about must be an object in {CONFIG}, got {about!r:.40}")
+        raise CheckpointError(
+            "{path}: about must be an object in {config}, got {about!r:.40}",
+            path=path,
+            config=CONFIG,
+            about=about,
+        )
     shapes = _listed_shapes(path, config)
     _named(path, lambda: check_shapes(parameter_shapes(config), shapes))
     weights = _read_weights(path, str(data.get("weights_sha256")))
@@ -159,11 +173,13 @@ def _check_kinds(checkpoint: Checkpoint, card: str | None, dtype: torch.dtype | 
     expect(card, (str, NoneType), "card as a text", CheckpointError)
     expect(dtype, (torch.dtype, NoneType), "dtype such as torch.bfloat16", CheckpointError)
     if dtype is not None and not dtype.is_floating_point:
-        raise CheckpointError(f"parameters are floating-point numbers, got the dtype {dtype}")
+        raise CheckpointError(
+            "parameters are floating-point numbers, got the dtype {dtype}", dtype=dtype
+        )
     try:
         json.dumps(checkpoint.about)
     except (TypeError, ValueError, RecursionError) as error:
-        raise CheckpointError(f"about must be plain JSON data: {error}") from None
+        raise CheckpointError("about must be plain JSON data: {error}", error=error) from None
 
 
 def _unwrapped(model: nn.Module) -> nn.Module:
@@ -212,17 +228,21 @@ def _check_replaceable(target: Path) -> None:
     if not target.exists():
         return
     if not target.is_dir():
-        raise CheckpointError(f"{target} is a file; a model is saved as a folder")
+        raise CheckpointError("{target} is a file; a model is saved as a folder", target=target)
     ours = {CONFIG, WEIGHTS, CARD, TOKENIZER, TARGET_TOKENIZER}
     held = sorted(file.name for file in target.iterdir())
     foreign = [name for name in held if name not in ours]
     if foreign:
         raise CheckpointError(
-            f"{target} holds {foreign[0]!r}, which is not part of a model; choose another folder"
+            "{target} holds {foreign!r}, which is not part of a model; choose another folder",
+            target=target,
+            foreign=foreign[0],
         )
     if held and (CONFIG not in held or _read_config(target).get("model_type") != "glassformer"):
         raise CheckpointError(
-            f"{target} holds {held[0]!r} but no Glassformer model; choose another folder"
+            "{target} holds {held!r} but no Glassformer model; choose another folder",
+            target=target,
+            held=held[0],
         )
 
 
@@ -244,24 +264,33 @@ def _put_in_place(work: Path, target: Path) -> None:
 
 def _read_config(path: Path) -> dict[str, Any]:
     if not path.is_dir():
-        raise CheckpointError(f"there is no model folder {path}")
+        raise CheckpointError("there is no model folder {path}", path=path)
     file = path / CONFIG
     if not file.exists():
-        raise CheckpointError(f"{path} is not a model folder: it has no {CONFIG}")
+        raise CheckpointError(
+            "{path} is not a model folder: it has no {config}", path=path, config=CONFIG
+        )
     return read_object(file, error=CheckpointError, what="a model's config")
 
 
 def _check_labels(path: Path, labels: Any, config: ModelConfig) -> None:
     """Names of classes, or of a recommender's films, are one for each; there may be none."""
     if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
-        raise CheckpointError(f"{path}: labels must be a list of names, got {labels!r:.40}")
+        raise CheckpointError(
+            "{path}: labels must be a list of names, got {labels!r:.40}", path=path, labels=labels
+        )
     expected = {
         "classifier": config.output.n_classes,
         "image_classifier": config.output.n_classes,
         "recommender": config.target_vocab_size or config.vocab_size,
     }.get(config.architecture, len(labels))
     if labels and len(labels) != expected:
-        raise CheckpointError(f"{path}: expected {expected} labels, got {len(labels)}")
+        raise CheckpointError(
+            "{path}: expected {expected} labels, got {n_labels}",
+            path=path,
+            expected=expected,
+            n_labels=len(labels),
+        )
 
 
 def _listed_shapes(path: Path, config: ModelConfig) -> dict[str, tuple[int, ...]]:
@@ -271,13 +300,20 @@ def _listed_shapes(path: Path, config: ModelConfig) -> dict[str, tuple[int, ...]
     """
     file = path / WEIGHTS
     if not file.exists():
-        raise CheckpointError(f"{path} is not a whole model folder: it has no {WEIGHTS}")
+        raise CheckpointError(
+            "{path} is not a whole model folder: it has no {weights}", path=path, weights=WEIGHTS
+        )
     entries = read_tensor_entries(file, error=CheckpointError)
     n_layers = config.n_layers + (config.n_decoder_layers or 0)
     if config.architecture != "recommender" and n_layers > len(entries):
         raise CheckpointError(
-            f"{path}: the weights do not fit the module: {CONFIG} asks for {n_layers:,} layers, "
-            f"{WEIGHTS} has {len(entries):,} tensors"
+            "{path}: the weights do not fit the module: {config} asks for {n_layers:,} "
+            "layers, {weights} has {n_entries:,} tensors",
+            path=path,
+            config=CONFIG,
+            n_layers=n_layers,
+            weights=WEIGHTS,
+            n_entries=len(entries),
         )
     return {name: entry.shape for name, entry in entries.items()}
 
@@ -287,8 +323,12 @@ def _check_enough(listed: Mapping[str, Sequence[int]], config: ModelConfig) -> N
     wanted, there = _n_numbers(parameter_shapes(config)), _n_numbers(listed)
     if wanted > there:
         raise CheckpointError(
-            f"the weights do not fit the module: {CONFIG} asks for {wanted:,} numbers, {WEIGHTS} "
-            f"holds {there:,}"
+            "the weights do not fit the module: {config} asks for {wanted:,} numbers, "
+            "{weights} holds {there:,}",
+            config=CONFIG,
+            wanted=wanted,
+            weights=WEIGHTS,
+            there=there,
         )
 
 
@@ -302,10 +342,14 @@ def _read_weights(path: Path, expected_hash: str | None) -> dict[str, Tensor]:
         tensors = load_file(file)
     except (SafetensorError, OSError) as error:
         raise CheckpointError(
-            f"{file} is damaged or not a safetensors file ({error}); copy it again"
+            "{file} is damaged or not a safetensors file ({error}); copy it again",
+            file=file,
+            error=error,
         ) from None
     if expected_hash is not None and _sha256(file) != expected_hash:
-        raise CheckpointError(f"{file} is damaged: its hash is not the one in {CONFIG}")
+        raise CheckpointError(
+            "{file} is damaged: its hash is not the one in {config}", file=file, config=CONFIG
+        )
     return tensors
 
 
@@ -318,7 +362,7 @@ def _named(path: Path, read: Callable[[], T]) -> T:
     try:
         return read()
     except GlassformerError as error:
-        raise CheckpointError(f"{path}: {error}") from None
+        raise CheckpointError("{path}: {error}", path=path, error=error) from None
 
 
 def _sha256(file: Path) -> str:

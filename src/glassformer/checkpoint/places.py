@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from glassformer.errors import CheckpointError, UnknownNameError
+from glassformer.errors import CheckpointError, Fragment, UnknownNameError
 from glassformer.files import as_path
 
 __all__ = [
@@ -32,7 +32,8 @@ def find(name_or_folder: str | os.PathLike[str]) -> Path:
     """The folder of a model: given by itself, by its training run, or by a name that ships."""
     if not isinstance(name_or_folder, str | os.PathLike):
         raise CheckpointError(
-            f"a model is given by its name or its folder, got {type(name_or_folder).__name__}"
+            "a model is given by its name or its folder, got {kind}",
+            kind=type(name_or_folder).__name__,
         )
     path, name, names = Path(name_or_folder), str(name_or_folder), shipped()
     if name in names and not (path / CONFIG).is_file():  # a data folder may be called imdb, too
@@ -41,10 +42,16 @@ def find(name_or_folder: str | os.PathLike[str]) -> Path:
         of_run = path / "model"
         is_run = (of_run / CONFIG).is_file() and not (path / WEIGHTS).is_file()
         if not is_run and (unfinished := _of_unfinished_run(path)):
-            raise CheckpointError(f"{path} holds no model yet{unfinished}")
+            raise CheckpointError(
+                "{path} holds no model yet{unfinished}", path=path, unfinished=unfinished
+            )
         return of_run if is_run else path
     if os.sep in name or "/" in name:
-        raise CheckpointError(f"there is no model folder {name}{_of_unfinished_run(path.parent)}")
+        raise CheckpointError(
+            "there is no model folder {name}{unfinished}",
+            name=name,
+            unfinished=_of_unfinished_run(path.parent),
+        )
     raise UnknownNameError("model", name, names)
 
 
@@ -59,7 +66,8 @@ def _of_unfinished_run(folder: Path) -> str:
     is_run = (folder / "metrics.jsonl").is_file() and not (folder / WEIGHTS).is_file()
     if not is_run or (folder / "model").is_dir():
         return ""
-    return (
-        f": the run in {folder} has not ended; to go on: glassformer train RECIPE --out {folder} "
-        "--resume"
+    return Fragment.of(
+        ": the run in {folder} has not ended; to go on: glassformer train RECIPE --out {folder} "
+        "--resume",
+        folder=folder,
     )

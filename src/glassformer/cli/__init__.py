@@ -17,92 +17,140 @@ from pathlib import Path
 from cyclopts import App, CycloptsError, UnknownCommandError
 
 from glassformer import __version__
-from glassformer.errors import GlassformerError, did_you_mean, exit_code
+from glassformer.errors import ConfigError, GlassformerError, UnknownNameError, exit_code
+from glassformer.language import (
+    broken_lines,
+    chosen_language,
+    in_language,
+    message_of,
+    speak,
+    spoken,
+    words,
+)
 
 __all__ = ["app", "run"]
 
 _NOTED = "glassformer-noted"  # how stdout treats what its encoding cannot hold
 _OPTION = re.compile(r"(-[a-zA-Z]|--[a-zA-Z][\w.-]*)(=|$)", re.ASCII)
 
+say = words("glassformer.cli.messages")
 app = App(
     name="glassformer",
     version=__version__,
-    help="The Transformer in which every number can be traced to the arithmetic that made it.",
+    help_format="plaintext",
     suppress_keyboard_interrupt=False,  # we say so in one line, and how to go on
 )
-for _name, _help in (
-    (
-        "audit",
-        "Check every printed number of a worked example.\n\n"
-        "Exit code: 0 nothing is wrong, 1 something is, 2 the example cannot be read, 70 a fault "
-        "of Glassformer itself.",
-    ),
-    ("claims", "Run what the texts claim: verdict, figures, pictures."),
-    ("data", "List the data sets, or check and fetch one."),
-    ("describe", "Show a preset's parts with their parameter counts."),
-    ("evaluate", "Score a model on its test data."),
-    ("explain", "Show the arithmetic of one number of a model."),
-    ("explore", "Open the page on which any number can be clicked."),
-    ("lesson", "Walk through a worked example, step by step."),
-    ("models", "List the trained models that ship."),
-    ("recipes", "List the recipes, or all settings of one."),
-    ("train", "Train a model by a recipe."),
-    ("trace", "Record every number of one pass: a page, a workbook, data."),
-    ("export", "Write a model for another engine, and check it there."),
-):
-    app.command(f"glassformer.cli.{_name}:{_name}", name=_name, help=_help)
-# In a module of another name, since a module called run would take the place of the function.
-app.command(
-    "glassformer.cli.running:run",
-    name="run",
-    help="Classify, translate or continue texts; recommend films.",
-)
+# Which module has which commands. `run` is in a module of another name, since a module called run
+# would take the place of the function below.
+for _module, _commands in {
+    "audit": ["audit"],
+    "claims": ["claims"],
+    "data": ["data"],
+    "explore": ["explore"],
+    "lesson": ["lesson"],
+    "models": ["describe", "evaluate", "export", "models"],
+    "recipes": ["recipes"],
+    "running": ["run"],
+    "trace": ["explain", "trace"],
+    "train": ["train"],
+}.items():
+    for _name in _commands:  # its help is in help.toml; any text here keeps cyclopts from importing
+        app.command(f"glassformer.cli.{_module}:{_name}", name=_name, help=_name)
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command; returns its exit code."""
     lost = _prepare_streams()
-    code = _run(arguments)
-    if lost and code == 0:
-        return _fail(
-            f"the output's encoding {sys.stdout.encoding} cannot hold {lost[0]!r}"
-            + (f" and {len(lost) - 1:,} more characters" if len(lost) > 1 else "")
-            + ", written as '?'; set PYTHONIOENCODING=utf-8",
-            1,
-        )
-    return code
-
-
-def _run(arguments: Sequence[str]) -> int:
+    rest, option = _without_language(arguments)
+    before = spoken()
     try:
-        app(list(arguments), exit_on_error=False, print_error=False, result_action="return_value")
+        speak(chosen_language(option))
+        code = _run(rest)
+        if lost and code == 0:
+            more = " and more" if len(lost) > 1 else ""
+            encoding, n = sys.stdout.encoding, len(lost) - 1
+            return _fail(say(f"failed encoding{more}", encoding=encoding, first=lost[0], n=n), 1)
+        return code
+    except (ConfigError, UnknownNameError) as error:  # no such language
+        return _fail(message_of(error), 2)
+    finally:
+        speak(before)
+
+
+def _without_language(arguments: Sequence[str]) -> tuple[list[str], str | None]:
+    """The arguments without `--lang`, wherever it stands, and what it names."""
+    rest, option = list(arguments), None
+    end = rest.index("--") if "--" in rest else len(rest)
+    for at, argument in reversed(list(enumerate(rest[:end]))):
+        if argument.startswith("--lang="):
+            option = option or argument.removeprefix("--lang=")
+            del rest[at]
+        elif argument == "--lang" and at + 1 < end:
+            option = option or rest[at + 1]
+            del rest[at : at + 2]
+        elif argument == "--lang":
+            option = ""
+    return rest, option
+
+
+def _run(arguments: list[str]) -> int:
+    try:
+        if _asks_for_help(arguments):
+            arguments = _prepare_help(arguments)
+        app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()
-    except UnknownCommandError as error:
-        first = arguments[0]
-        if not first.startswith("-"):
-            return _fail(f"{_one_line(error)} Try 'glassformer --help'.", 2)
-        return _fail(f"unknown option {first!r}{did_you_mean(first, ('--help', '--version'))}", 2)
     except CycloptsError as error:
-        command = " ".join(("glassformer", *(error.command_chain or ())))
-        hint = _how_to_pass_a_text(command, arguments)
-        return _fail(f"{_one_line(error)} {hint}Try '{command} --help'.", 2)
+        return _fail(_wrong_usage(error, arguments), 2)
     except GlassformerError as error:
-        return _fail(_one_line(error), exit_code(error))
+        return _fail(message_of(error), exit_code(error))
     except OSError as error:
         if isinstance(error, BrokenPipeError):
             return _reader_left()
         # Of a move that failed, the second name is the one that the user gave.
-        named = error.filename2 or error.filename or "output"
-        return _fail(f"{named}: {error.strerror or error}", 1)
+        named = error.filename2 or error.filename or say("failed output")
+        return _fail(say("failed file", name=named, reason=in_language(error.strerror or error)), 1)
     except KeyboardInterrupt as error:
-        return _fail(_one_line(error) or "interrupted", 130)
+        return _fail(message_of(error) or say("failed interrupted"), 130)
     except Exception as error:
         if _out_of_memory(error):
-            return _fail("not enough memory; take a smaller batch, beam, text or model", 1)
+            return _fail(say("failed memory"), 1)
         # Not 1, which says that the command did its work and that something is amiss with yours.
         traceback.print_exc()
-        return _fail("a fault of Glassformer itself; please report the lines above", 70)
+        return _fail(say("failed fault"), 70)
     return 0
+
+
+def _asks_for_help(arguments: Sequence[str]) -> bool:
+    options = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    return not options or options[0] == "help" or not {"--help", "-h"}.isdisjoint(options)
+
+
+def _prepare_help(arguments: Sequence[str]) -> list[str]:
+    """The arguments with `help COMMAND` as `COMMAND --help`, and the page in our language."""
+    from rich.console import Console
+
+    from glassformer.cli.help import HelpPage, say
+
+    command = [argument for argument in arguments if not argument.startswith("-")]
+    if command[:1] == ["help"]:
+        command = command[1:]
+        arguments = [*command[:1], "--help"]
+    app.help_formatter = HelpPage(command[0] if command else "")
+    app.help_epilogue = "\n".join(broken_lines(say("page language"), Console().width))
+    return list(arguments)
+
+
+def _wrong_usage(error: CycloptsError, arguments: Sequence[str]) -> str:
+    from glassformer.cli.help import say, wrong_usage
+
+    first = arguments[0]
+    if isinstance(error, UnknownCommandError) and first.startswith("-"):
+        return message_of(UnknownNameError("option", first, ("--help", "--version", "--lang")))
+    parts = [wrong_usage(error, arguments)]
+    command = " ".join(("glassformer", *(error.command_chain or ())))
+    if text := _taken_for_an_option(command, arguments):
+        parts.append(say("wrong dashed", command=command, text=text))
+    return " ".join((*parts, say("wrong try", command=command)))
 
 
 def _out_of_memory(error: Exception) -> bool:
@@ -139,13 +187,11 @@ def _prepare_streams() -> list[str]:
     return lost
 
 
-def _how_to_pass_a_text(command: str, arguments: Sequence[str]) -> str:
-    """What to do where a text was taken for an option."""
+def _taken_for_an_option(command: str, arguments: Sequence[str]) -> str | None:
+    """A text that begins with a dash where the command takes texts."""
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments
     texts = [given for given in options if given.startswith("-") and not _OPTION.match(given)]
-    if not texts or not command.endswith(("run", "trace", "explain")):
-        return ""
-    return f'A text that begins with - comes last, after --: {command} MODEL -- "{texts[0]:.20}". '
+    return texts[0] if texts and command.endswith(("run", "trace", "explain")) else None
 
 
 def _reader_left() -> int:
@@ -157,7 +203,3 @@ def _reader_left() -> int:
 def _fail(message: str, code: int) -> int:
     sys.stderr.write(f"glassformer: {message}\n")
     return code
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())

@@ -10,48 +10,31 @@ from cyclopts import Parameter
 
 from glassformer.cli.output import check_format, check_place, write_documents, write_text
 from glassformer.errors import ConfigError
+from glassformer.language import Language, spoken, words
 
 if TYPE_CHECKING:
     from glassformer.lessons.claims import Claim, Outcome
 
-__all__ = ["claims"]
+say = words("glassformer.cli.messages")
 
 
 def claims(
     *ids: str,
     as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
-    lang: Literal["en", "zh"] = "en",
     to: Literal["terminal", "md", "tex", "html", "xlsx"] = "terminal",
     slow: Annotated[bool, Parameter(negative=())] = False,
     plot: Path | None = None,
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
 ) -> None:
-    """Run the claims of the texts: verdict, figures, and what was measured.
-
-    Parameters
-    ----------
-    ids:
-        Claims to run, such as C31 C32, or properties, such as B09; all claims if none is named.
-    as_json:
-        Write one object a line, with all figures.
-    lang:
-        English or Chinese.
-    to:
-        A table in the terminal, Markdown, LaTeX, a page of its own, or a workbook.
-    slow:
-        Run those that take long, too; otherwise their stored results are shown.
-    plot:
-        A folder for pictures of the claims that have one.
-    output:
-        A file to write to instead of the screen.
-    """
+    """Run the claims of the texts: verdict, figures, and what was measured."""
     from glassformer.lessons.claims import find
     from glassformer.lessons.claims.report import claims_document
 
     if as_json and to != "terminal":
-        raise ConfigError(f"expected either --json or --to {to}, got both")
+        raise ConfigError("expected either --json or --to {to}, got both", to=to)
     check_place(output)
     check_format(to, output)
+    lang = spoken()
     chosen = find(ids)
     if plot is not None:
         _draw(chosen, plot)
@@ -69,7 +52,8 @@ def _run(chosen: "list[Claim]", *, slow: bool) -> "Iterable[Outcome]":
     watched = sys.stderr.isatty()
     for at, claim in enumerate(chosen, 1):
         if watched:
-            sys.stderr.write(f"\r\033[K{claim.id} ({at} of {len(chosen)})")
+            progress = say("claims progress", id=claim.id, at=at, all=len(chosen))
+            sys.stderr.write(f"\r\033[K{progress}")
             sys.stderr.flush()
         found = list(outcomes([claim], slow=slow))
         if watched:
@@ -78,7 +62,7 @@ def _run(chosen: "list[Claim]", *, slow: bool) -> "Iterable[Outcome]":
         yield from found
 
 
-def _write_json(run: "Iterable[Outcome]", lang: Literal["en", "zh"], output: Path | None) -> None:
+def _write_json(run: "Iterable[Outcome]", lang: Language, output: Path | None) -> None:
     """One object a line; on stdout each as soon as it is there, since all take half a minute."""
     lines = (json.dumps(outcome.to_dict(lang), ensure_ascii=False) + "\n" for outcome in run)
     if output is not None:
@@ -93,6 +77,8 @@ def _draw(chosen: "list[Claim]", folder: Path) -> None:
     from glassformer.lessons.claims.plots import PLOTS, draw
 
     if not any(claim.id in PLOTS for claim in chosen):
-        raise ConfigError(f"none of these claims has a picture; {', '.join(PLOTS)} have one")
+        raise ConfigError(
+            "none of these claims has a picture; {names} have one", names=", ".join(PLOTS)
+        )
     for file in draw((claim.id for claim in chosen), folder):
         sys.stderr.write(f"{file}\n")

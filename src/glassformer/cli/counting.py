@@ -5,7 +5,9 @@ import time
 from types import TracebackType
 from typing import Self
 
-__all__ = ["Counter"]
+from glassformer.language import words
+
+say = words("glassformer.cli.messages")
 
 
 class Counter:
@@ -35,7 +37,7 @@ class Counter:
         if self.done >= self.many and sys.stderr.isatty() and now - self.shown > 0.2:
             self.shown, self.visible = now, True
             speed = self.done / max(now - self.started, 1e-9)
-            sys.stderr.write(f"\r\033[K{self.done:,} lines, {speed:,.0f} a second")
+            sys.stderr.write(f"\r\033[K{say('run progress', done=self.done, speed=speed)}")
             sys.stderr.flush()
 
     def note(self, message: str) -> None:

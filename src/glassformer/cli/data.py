@@ -7,7 +7,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-__all__ = ["data"]
+from glassformer.language import words
+
+say = words("glassformer.cli.messages")
 
 
 def data(
@@ -18,19 +20,7 @@ def data(
     archive: Path | None = None,
     as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
 ) -> None:
-    """List the data sets, or check (and where possible fetch) the files of one.
-
-    Parameters
-    ----------
-    name:
-        A data set: its files are checked against their checksums.
-    folder:
-        Where to look first; then $GLASSFORMER_DATA, then the cache folder.
-    archive:
-        Of imdb: aclImdb_v1.tar.gz as it is published; its reviews are put into the folder.
-    as_json:
-        Write one JSON object a line.
-    """
+    """List the data sets, or check (and where possible fetch) the files of one."""
     from glassformer.data.corpora import CORPORA, locate
     from glassformer.data.download import obtain
 
@@ -53,11 +43,16 @@ def data(
             "source": corpus.source,
             "folder": None if place is None else str(place),
         }
-        text = (
-            f"{corpus.name:<14}{corpus.about}\n{'':<14}licence: {corpus.licence}; cite "
-            f"{corpus.cite}\n{'':<14}{f'in {place}' if place else f'not here: {corpus.source}'}"
+        if as_json:
+            sys.stdout.write(f"{json.dumps(row, ensure_ascii=False)}\n")
+            continue
+        of = words("glassformer.data.corpora").of
+        lines = (
+            of(corpus.about),
+            say("data terms", licence=of(corpus.licence), cite=corpus.cite),
+            say("data here", place=place) if place else say("data not here", source=corpus.source),
         )
-        sys.stdout.write(f"{json.dumps(row, ensure_ascii=False) if as_json else text}\n")
+        sys.stdout.write(f"{corpus.name:<14}" + f"\n{'':<14}".join(lines) + "\n")
 
 
 def _unpack(name: str | None, archive: Path, folder: Path | None) -> None:
@@ -67,6 +62,8 @@ def _unpack(name: str | None, archive: Path, folder: Path | None) -> None:
     from glassformer.errors import ConfigError
 
     if name not in ("imdb", "imdb-unsup"):
-        raise ConfigError(f"--archive is for imdb and imdb-unsup, got {name or 'no data set'}")
+        raise ConfigError(
+            "--archive is for imdb and imdb-unsup, got {name}", name=name or "no data set"
+        )
     target = folder or cache_folder() / "data"
     convert(archive, target, lambda line: sys.stderr.write(f"{line}\n"))

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from glassformer.errors import ConfigError
+from glassformer.language import words
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from starlette.types import ASGIApp
 
-__all__ = ["explore"]
+say = words("glassformer.cli.messages")
 
 _PATIENCE_S = 0.4
 """How long Ctrl+C waits for answers that are under way."""
@@ -26,23 +27,9 @@ def explore(
     port: int | None = None,
     open_page: Annotated[bool, Parameter(name="--open", negative="--no-open")] = True,
 ) -> None:
-    """Start the explorer and print its address; Ctrl+C ends it.
-
-    Parameters
-    ----------
-    model:
-        A shipped model (toy, imdb, en-de, en-zh, shakespeare) or a model folder; all that ship
-        if left out.
-    host:
-        The address to listen on. Other machines can reach anything but the default; they need
-        the token that the printed address holds.
-    port:
-        The port; otherwise the first free one from 8017 on.
-    open_page:
-        Whether to open the page in a browser.
-    """
+    """Start the explorer and print its address; Ctrl+C ends it."""
     if port is not None and not 0 <= port < 2**16:
-        raise ConfigError(f"a port is a number from 0 to 65535, got {port}")
+        raise ConfigError("a port is a number from 0 to 65535, got {port}", port=port)
     from glassformer.explorer.browsing import open_in_browser
     from glassformer.explorer.missing import not_installed
 
@@ -52,11 +39,12 @@ def explore(
         raise not_installed(error) from None
     serving = prepare(_loader(model), host, port)
     if port is None and serving.port != DEFAULT_PORT:
-        sys.stderr.write(f"port {DEFAULT_PORT} is taken, so this is {serving.port}\n")
+        said = say("explore other port", taken=DEFAULT_PORT, port=serving.port)
+        sys.stderr.write(f"{said}\n")
     sys.stdout.write(f"{serving.address}\n")
     sys.stdout.flush()
     if open_page and not open_in_browser(serving.address):
-        sys.stderr.write("open this address in a browser; Ctrl+C ends the explorer\n")
+        sys.stderr.write(f"{say('explore open')}\n")
     serving.start()
     try:
         serving.wait()

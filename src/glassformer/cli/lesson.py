@@ -8,8 +8,9 @@ from cyclopts import Parameter
 
 from glassformer.cli.output import check_format, check_place
 from glassformer.errors import ConfigError
+from glassformer.language import spoken, words
 
-__all__ = ["lesson"]
+say = words("glassformer.cli.messages")
 
 Format = Literal["terminal", "md", "tex", "html", "xlsx", "json", "svg"]
 _SUFFIXES: dict[str, Format] = {
@@ -22,29 +23,11 @@ def lesson(
     name: str | None = None,
     /,
     *,
-    lang: Literal["en", "zh"] = "en",
     to: Format | None = None,
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
     off: Annotated[list[str] | None, Parameter(name="--off")] = None,
 ) -> None:
-    """Walk through a worked example in numbered steps; without a name, list the lessons.
-
-    Parameters
-    ----------
-    name:
-        illustrated, by-hand, masked, thrones, multi-head, roles, films, roses, classifier,
-        switches or training-step.
-    lang:
-        English or Chinese.
-    to:
-        The format; by default what the file's ending says, else the terminal. With svg the
-        figures alone are written, those of all lessons if none is named.
-    output:
-        A file to write to instead of the screen (a workbook needs one); with svg a folder.
-    off:
-        In the lesson switches: a switch to leave off (width, bias, embedding, position,
-        truncating, masking, heads, stacking, linear, norm); may be given several times.
-    """
+    """Walk through a worked example in numbered steps; without a name, list the lessons."""
     from glassformer.documents import render, render_text
     from glassformer.lessons.walks import LESSONS, make_lesson
     from glassformer.lessons.walks.switches import switches
@@ -53,32 +36,33 @@ def lesson(
     if off and (name != "switches" or figures):
         raise ConfigError("only the lesson switches takes --off, and it has no figures")
     if figures:
-        _write_figures([name] if name is not None else list(LESSONS), lang, output)
+        _write_figures([name] if name is not None else list(LESSONS), output)
         return
     if name is None:
         if to is not None or output is not None:
             raise ConfigError("expected the name of a lesson beside --to or -o")
         width = max(map(len, LESSONS))
         for key, entry in LESSONS.items():
-            sys.stdout.write(f"{key:<{width}}  {entry.summary.say(lang)}\n")
+            sys.stdout.write(f"{key:<{width}}  {entry.summary.say(spoken())}\n")
         return
     chosen = to or (_SUFFIXES.get(output.suffix.lower()) if output is not None else None)
     if chosen is None and output is not None:
         raise ConfigError(
-            f"{output}: expected a file that ends in {', '.join(_SUFFIXES)}, got "
-            f"{output.suffix or 'no ending'}; or name the format with --to"
+            "{output}: expected a file that ends in {endings}; or name the format with --to",
+            output=output,
+            endings=", ".join(_SUFFIXES),
         )
     check_format(chosen or "terminal", output)
     check_place(output)
-    made = switches(lang, off) if off else make_lesson(name, lang)
+    made = switches(spoken(), off) if off else make_lesson(name, spoken())
     if output is not None:
         render(made.document(), chosen or "terminal", output)
-        sys.stderr.write(f"{output}: {len(made.steps)} steps\n")
+        sys.stderr.write(f"{say('lesson written', output=output, count=len(made.steps))}\n")
     else:
         sys.stdout.write(render_text(made.document(), chosen or "terminal"))
 
 
-def _write_figures(names: list[str], lang: Literal["en", "zh"], output: Path | None) -> None:
+def _write_figures(names: list[str], output: Path | None) -> None:
     """The figures of these lessons as files: `FOLDER/LESSON-FIGURE.svg`."""
     from glassformer.documents.renderer import write_figures
     from glassformer.lessons.walks import make_lesson
@@ -86,9 +70,9 @@ def _write_figures(names: list[str], lang: Literal["en", "zh"], output: Path | N
     if output is None or output.suffix:
         raise ConfigError("figures need a folder: --to svg -o FOLDER")
     for name in names:
-        made = make_lesson(name, lang)
+        made = make_lesson(name, spoken())
         if not made.figures():
-            sys.stderr.write(f"the lesson {name} has no figures\n")
+            sys.stderr.write(f"{say('lesson no figures', name=name)}\n")
             continue
         for file in write_figures(made.document(), output, prefix=f"{name}-"):
             sys.stderr.write(f"{file}\n")

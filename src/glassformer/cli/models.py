@@ -1,4 +1,4 @@
-"""`glassformer models`: the trained models that ship."""
+"""Trained models and presets: `glassformer models`, `describe`, `evaluate` and `export`."""
 
 import json
 import sys
@@ -8,8 +8,9 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from glassformer.cli.output import show_size
+from glassformer.language import Language, padded, spoken, words
 
-__all__ = ["models"]
+say = words("glassformer.cli.messages")
 
 _TASKS = {
     "Classifier": "classify",
@@ -22,29 +23,24 @@ _MEASURES = ("accuracy", "bleu", "rmse", "loss")
 
 
 def models(*, as_json: Annotated[bool, Parameter(name="--json", negative=())] = False) -> None:
-    """List the models that ship: what each is for, its score, its size.
-
-    Parameters
-    ----------
-    as_json:
-        Write one JSON object a line.
-    """
+    """List the models that ship: what each is for, its score, its size."""
     from glassformer.checkpoint import SHIPPED, shipped
 
     for name in shipped():
-        row = _row(SHIPPED / name)
-        text = f"{name:<13}{row['task']:<11}{show_size(row['bytes']):>9}  {row['metric']}"
+        row = _row(SHIPPED / name, "en" if as_json else spoken())
+        task = padded(say(f"models {row['task']}"), 11)
+        text = f"{name:<13}{task}{show_size(row['bytes']):>9}  {row['metric']}"
         sys.stdout.write(f"{json.dumps(row, ensure_ascii=False) if as_json else text}\n")
 
 
-def _row(folder: Path) -> dict[str, Any]:
+def _row(folder: Path, language: Language) -> dict[str, Any]:
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     about = config["about"]
     architecture = config["architectures"][0]
     return {
         "name": folder.name,
         "task": _TASKS.get(architecture, architecture),
-        "metric": _metric(about) or about.get("what", ""),
+        "metric": _metric(about, language) or about.get("what", ""),
         "bytes": sum(file.stat().st_size for file in folder.iterdir()),
         "parameters": about.get("parameters"),
         "data": about.get("data"),
@@ -52,7 +48,7 @@ def _row(folder: Path) -> dict[str, Any]:
     }
 
 
-def _metric(about: dict[str, Any]) -> str:
+def _metric(about: dict[str, Any], language: Language) -> str:
     """The main measure of each test part (of validation, where there is no test part)."""
     scores: dict[str, dict[str, float]] = about.get("scores", {})
     tests = {part: values for part, values in scores.items() if part != "validation"} or scores
@@ -61,5 +57,78 @@ def _metric(about: dict[str, Any]) -> str:
         measure = next((name for name in _MEASURES if name in values), None)
         if measure is not None:
             value = f"{values[measure]:.2f}" if measure == "bleu" else f"{values[measure]:.4f}"
-            found.append(f"{measure} {value} on {part}")
-    return ", ".join(found)
+            name = say[f"models measure {measure}"]
+            found.append(say.both("models score", measure=name, value=value, part=part))
+    return say["models comma"].say(language).join(score.say(language) for score in found)
+
+
+def describe(
+    preset: str,
+    /,
+    *,
+    as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
+    **sizes: float,
+) -> None:
+    """Show a preset's parts with their parameter counts, without building it."""
+    from glassformer.nn.presets import preset as find
+
+    # Options arrive as floats; a whole one is meant as a whole number.
+    given = {
+        name.replace("-", "_"): int(value) if value.is_integer() else value
+        for name, value in sizes.items()
+    }
+    config = find(preset, **given)
+    text = json.dumps(config.to_dict(), indent=2) if as_json else config.describe()
+    sys.stdout.write(text + "\n")
+
+
+def evaluate(
+    model: str,
+    /,
+    *,
+    data: Path | None = None,
+    split: str = "test",
+    device: str = "auto",
+    as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
+) -> None:
+    """Score a model on the data that its recipe tests with."""
+    from glassformer import checkpoint
+
+    folder = checkpoint.find(model)  # a wrong name is answered without waiting for torch
+
+    from glassformer.training.evaluation import assess
+
+    loaded = checkpoint.load(folder)
+    for part, scores in assess(loaded, split, data=data, device=device).items():
+        row = {
+            "model": model,
+            "split": part,
+            "scores": scores.values,
+            "signatures": scores.signatures,
+        }
+        if as_json:
+            sys.stdout.write(json.dumps(row) + "\n")
+            continue
+        for name, value in scores.values.items():
+            signature = scores.signatures.get(name, "")
+            sys.stdout.write(f"{part:<18}{name:<22}{value:>9.4f}  {signature}".rstrip() + "\n")
+
+
+def export(
+    model: str,
+    /,
+    *,
+    to: str,
+    out: Annotated[Path, Parameter(name=["--out", "-o"])],
+) -> None:
+    """Write a model for another engine, and check it there."""
+    from glassformer import checkpoint
+
+    folder = checkpoint.find(model)  # a wrong name is answered without waiting for torch
+
+    from glassformer.export import export as write
+
+    exported = write(checkpoint.load(folder), to, out, name=checkpoint.name_of(folder))
+    sys.stderr.write(f"{say('export checked', found=exported.found)}\n")
+    for file in exported.files:
+        sys.stdout.write(f"{exported.folder / file}\n")

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from glassformer.errors import ConfigError
 from glassformer.files import as_path, write_whole
+from glassformer.language import words
 
 if TYPE_CHECKING:
     from glassformer.documents import Document
 
-__all__ = ["check_format", "check_place", "show_size", "write_documents", "write_text"]
+say = words("glassformer.cli.messages")
 
 
 def check_place(output: Path | None) -> None:
@@ -20,15 +21,19 @@ def check_place(output: Path | None) -> None:
         return
     as_path(output, ConfigError, "the output")
     if output.is_dir():
-        raise ConfigError(f"cannot write {output}: it is a folder; name a file in it")
+        raise ConfigError("cannot write {output}: it is a folder; name a file in it", output=output)
     if not output.parent.is_dir():
-        raise ConfigError(f"cannot write {output}: there is no folder {output.parent}")
+        raise ConfigError(
+            "cannot write {output}: there is no folder {folder}",
+            output=output,
+            folder=output.parent,
+        )
 
 
 def show_size(n_bytes: int) -> str:
     """A file's size in the unit that leaves something before the point."""
     if n_bytes < 1024:
-        return f"{n_bytes} bytes"
+        return say("size bytes", n=n_bytes)
     kib = n_bytes / 1024
     return f"{kib:.1f} KiB" if kib < 999.95 else f"{kib / 1024:.1f} MiB"
 

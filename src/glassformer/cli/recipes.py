@@ -6,6 +6,10 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from glassformer.language import words
+
+known = words("glassformer.training.reference")
+
 
 def recipes(
     name: str | None = None,
@@ -13,15 +17,7 @@ def recipes(
     *,
     as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
 ) -> None:
-    """List the recipes, or all settings of one with their values.
-
-    Parameters
-    ----------
-    name:
-        A recipe.
-    as_json:
-        Write JSON: {"name", "about"} per line, or the complete config, which --config reads.
-    """
+    """List the recipes, or all settings of one with their values."""
     from glassformer.training.recipes import RECIPES, recipe
     from glassformer.training.settings import settings_of, to_json
 
@@ -30,8 +26,10 @@ def recipes(
     elif name is not None:
         for setting in settings_of(recipe(name)):
             value = "none" if setting.value is None else setting.value
-            sys.stdout.write(f"--{setting.name} {value}\n    {setting.help}\n")
+            key = f"setting {setting.name.removeprefix('first.').replace('.', ' ')}"
+            sys.stdout.write(f"--{setting.name} {value}\n    {known.of(setting.help, key)}\n")
     else:
-        for known, about in RECIPES.items():
-            line = json.dumps({"name": known, "about": about}) if as_json else f"{known:<18}{about}"
+        for recipe_name, about in RECIPES.items():
+            shown = f"{recipe_name:<18}{known.of(about, f'recipe {recipe_name}')}"
+            line = json.dumps({"name": recipe_name, "about": about}) if as_json else shown
             sys.stdout.write(f"{line}\n")

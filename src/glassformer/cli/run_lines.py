@@ -4,8 +4,12 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from glassformer.language import words
+
 if TYPE_CHECKING:
     from glassformer.tasks import Model
+
+say = words("glassformer.cli.messages")
 
 _MANY = 200  # lines after which progress is worth showing
 
@@ -31,12 +35,9 @@ def print_answers(
             if model.task == "generate":  # it may read the end of anything
                 continue
             if answer.cut:
-                counter.note(f"glassformer: text {number} is longer than the model reads: cut")
+                counter.note(say("run cut", number=number))
             if answer.unknown:
-                counter.note(
-                    f"glassformer: {model.name} knows no word or letter of text {number}: "
-                    "its answer means nothing"
-                )
+                counter.note(say("run knows nothing", model=model.name, number=number))
             counter.count()
 
 
@@ -57,7 +58,7 @@ class _Typed:
     """Lines that a person types: each is answered before the next is read."""
 
     def __iter__(self) -> Iterator[str]:
-        sys.stderr.write("one text per line; end with Ctrl-D\n")
+        sys.stderr.write(f"{say('run typing')}\n")
         yield from _stdin()
 
 
@@ -75,9 +76,7 @@ def _stdin() -> Iterator[str]:
     from glassformer.tasks.answers import decoded_lines
 
     def warn(number: int) -> None:
-        sys.stderr.write(
-            f"glassformer: line {number} is not UTF-8: what could not be read became \ufffd\n"
-        )
+        sys.stderr.write(f"{say('run not UTF-8', number=number)}\n")
 
     return decoded_lines(sys.stdin.buffer, warn)
 

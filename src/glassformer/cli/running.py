@@ -19,21 +19,7 @@ def run(
     weights: str = "float32",
     options: RunOptions = _NONE,
 ) -> None:
-    """Classify, translate, continue or recommend; lines of stdin if no text is given.
-
-    Parameters
-    ----------
-    model:
-        A shipped model (toy, imdb, en-de, en-zh, shakespeare) or a model folder.
-    texts:
-        What the model reads; a recommender: "films; that were; liked", or "#1", a person.
-    as_json:
-        Write one JSON object per line, in the order of the texts.
-    batch_size:
-        Texts that go through the model together.
-    weights:
-        float32, int8 (smaller, a little less exact) or bfloat16 (where the machine has it).
-    """
+    """Classify, translate, continue or recommend; lines of stdin if no text is given."""
     from glassformer.checkpoint import find
 
     find(model)  # a wrong name is answered without waiting for torch

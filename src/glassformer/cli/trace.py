@@ -1,17 +1,19 @@
-"""`glassformer trace`: a whole trace as a file."""
+"""One pass over a text: `glassformer trace` records all of it, `explain` shows one number."""
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from glassformer.cli.output import check_place, show_size
+from glassformer.language import spoken, words
 
 if TYPE_CHECKING:
     from glassformer.trace import Step, Trace
 
-__all__ = ["trace"]
+say = words("glassformer.cli.messages")
 
 
 def trace(
@@ -22,27 +24,8 @@ def trace(
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
     steps: Annotated[list[str] | None, Parameter(name="--step")] = None,
     target: str | None = None,
-    lang: Literal["en", "zh"] = "en",
 ) -> None:
-    """Record every number of one pass over a text, as a page, a workbook, data or a list.
-
-    Parameters
-    ----------
-    model:
-        A shipped model (toy, imdb, en-de, en-zh, shakespeare) or a model folder.
-    text:
-        What the model reads.
-    output:
-        The file: .html (a page on which every number has its card), .xlsx (a workbook with live
-        formulas), .json (every number, bit for bit), .md, .tex or .txt. Without it, the tree of
-        steps is printed.
-    steps:
-        Only this step and what it reads; may be given several times.
-    target:
-        For a translator: the target text, instead of the one it produces.
-    lang:
-        English or Chinese.
-    """
+    """Record every number of one pass over a text, as a page, a workbook, data or a list."""
     from glassformer.checkpoint import find
 
     find(model)  # a wrong name is answered without waiting for torch
@@ -52,7 +35,7 @@ def trace(
 
     check_place(output)
     if output is not None and output.suffix.lower() == ".html":
-        recorded = _write_page(model, text, target, steps or [], output, lang)
+        recorded = _write_page(model, text, target, steps or [], output)
         _tell(output, recorded)
         return
     recorded = trace_text(model, text, target)
@@ -60,19 +43,14 @@ def trace(
     if output is None:
         parts: list[Step] | list[Trace] = chosen or [recorded]
         for part in parts:
-            sys.stdout.write(f"{render_text(part, lang=lang)}\n")
+            sys.stdout.write(f"{render_text(part, lang=spoken())}\n")
         return
-    render(chosen or recorded, path=output, lang=lang)
+    render(chosen or recorded, path=output, lang=spoken())
     _tell(output, recorded)
 
 
 def _write_page(
-    model: str,
-    text: str,
-    target: str | None,
-    steps: list[str],
-    output: Path,
-    lang: Literal["en", "zh"],
+    model: str, text: str, target: str | None, steps: list[str], output: Path
 ) -> "Trace":
     """The explorer's page of the run, with the text and the model's answer."""
     from glassformer.checkpoint import find
@@ -83,10 +61,41 @@ def _write_page(
 
     opened = open_text(load(find(model), attention="written"), Path(model).name, text, target)
     chosen = [opened.trace[name] for name in steps]
-    write_file(output, page_of(opened, chosen or None, lang))
+    write_file(output, page_of(opened, chosen or None, spoken()))
     return opened.trace
 
 
 def _tell(output: Path, recorded: "Trace") -> None:
     size = show_size(output.stat().st_size)
-    sys.stderr.write(f"{output}: {len(recorded.steps)} steps, {size}\n")
+    said = say("trace written", output=output, count=len(recorded.steps), size=size)
+    sys.stderr.write(f"{said}\n")
+
+
+def explain(
+    model: str,
+    text: str,
+    /,
+    *,
+    at: str,
+    depth: Annotated[int, Parameter(validator=Number(gte=1))] = 1,
+    terms: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
+    target: str | None = None,
+    as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
+) -> None:
+    """Show the arithmetic of one number: formula, real operands, source line."""
+    from glassformer.checkpoint import find
+
+    find(model)  # a wrong name is answered without waiting for torch
+
+    from glassformer.cli.tracing import trace_text
+    from glassformer.trace.address import find_cell
+    from glassformer.trace.cells import MOST_LISTED
+    from glassformer.trace.formula import MOST_TERMS
+    from glassformer.trace.render.data import json_text
+
+    cell = find_cell(trace_text(model, text, target), at)
+    if as_json:
+        data = cell.to_dict(depth, terms or MOST_LISTED)
+        sys.stdout.write(json_text(data, indent=1) + "\n")
+    else:
+        sys.stdout.write(cell.explain(depth, terms or MOST_TERMS) + "\n")

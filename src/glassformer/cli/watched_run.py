@@ -56,7 +56,11 @@ class WatchedRun:
         sample = read_watch(self._folder).sample
         places = list(_places(sample)) if sample else []
         if layer >= len(places):
-            raise TrainingError(f"the run has {len(places)} attention layers, not layer {layer}")
+            raise TrainingError(
+                "the run has {n_places} attention layers, not layer {layer}",
+                n_places=len(places),
+                layer=layer,
+            )
         kind, number = places[layer]
         weights: NDArray[np.float32] = read_attention(self._folder, update, kind)[number]
         return weights

@@ -12,11 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from glassformer.errors import GlassformerError
+from glassformer.language import message_of, words
 
 if TYPE_CHECKING:
     from glassformer.cli.watched_run import WatchedRun
 
 __all__ = ["watch"]
+
+say = words("glassformer.cli.messages")
 
 _FAREWELL_S = 5.0
 """How long a page that looks on may take to fetch the end of the run; it asks every second."""
@@ -31,11 +34,11 @@ def watch(folder: Path) -> Iterator[None]:
     run: WatchedRun | None = None
     try:
         run, address = _serve(folder)
-        _say(f"watch the run at {address}#/training")
+        _write(say("train watch", address=address))
     except ImportError as error:
-        _say(f"no page for --watch ({error}); pip install 'glassformer[explorer]'. The run goes on")
+        _write(say("train no library", error=error))
     except (GlassformerError, OSError) as error:
-        _say(f"no page for --watch: {error}. The run goes on")
+        _write(say("train no page", error=message_of(error)))
     try:
         yield
     finally:
@@ -60,6 +63,6 @@ def _serve(folder: Path) -> "tuple[WatchedRun, str]":
     return run, serving.address
 
 
-def _say(line: str) -> None:
+def _write(line: str) -> None:
     sys.stderr.write(f"glassformer: {' '.join(line.split())}\n")
     sys.stderr.flush()

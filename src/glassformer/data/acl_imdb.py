@@ -46,8 +46,10 @@ def convert(archive: Path, folder: Path, tell: Callable[[str], object]) -> list[
         )
         if not lines:
             raise DataError(
-                f"{archive} has no reviews in {'/'.join(parts[0])}; expected the archive "
-                "aclImdb_v1.tar.gz of ai.stanford.edu/~amaas/data/sentiment"
+                "{archive} has no reviews in {names}; expected the archive aclImdb_v1.tar.gz "
+                "of ai.stanford.edu/~amaas/data/sentiment",
+                archive=archive,
+                names="/".join(parts[0]),
             )
         path = folder / "imdb" / f"{name}.jsonl.xz"
         tell(f"writing {path}")
@@ -77,7 +79,11 @@ def _read(archive: Path) -> tuple[dict[Part, dict[int, tuple[str, str]]], dict[P
                 else:
                     films[found[1], found[2]] = _FILM.findall(text)
     except (OSError, EOFError, tarfile.TarError, zlib.error, UnicodeDecodeError) as error:
-        raise DataError(f"cannot read {archive} as a tar archive of reviews: {error}") from error
+        raise DataError(
+            "cannot read {archive} as a tar archive of reviews: {error}",
+            archive=archive,
+            error=error,
+        ) from error
     return reviews, films
 
 
@@ -91,7 +97,9 @@ def _lines(
                 continue
             name, text = reviews[number]
             if number >= len(films):
-                raise DataError(f"the archive has no film for review {name}; is it complete?")
+                raise DataError(
+                    "the archive has no film for review {name}; is it complete?", name=name
+                )
             label = {"label": _LABELS[kind]} if kind in _LABELS else {}
             row = {"text": text, **label, "id": name, "movie": films[number]}
             line = json.dumps(row, ensure_ascii=False)

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 
 from glassformer.data.reading import UNREADABLE, open_unpacked
-from glassformer.errors import DataError, UnknownNameError
+from glassformer.errors import DataError, Fragment, UnknownNameError
 from glassformer.files import as_path
 
 __all__ = ["CORPORA", "Corpus", "Found", "cache_folder", "corpus", "find", "locate", "sha256"]
@@ -64,8 +64,12 @@ class Found:
         actual = sha256(path)
         if actual != expected and not self._holds_the_same(path, name):
             raise DataError(
-                f"{path} is damaged or another version: expected SHA-256 {expected}, "
-                f"got {actual}; delete it and get it again from {self.corpus.source}"
+                "{path} is damaged or another version: expected SHA-256 {expected}, got "
+                "{actual}; delete it and get it again from {source}",
+                path=path,
+                expected=expected,
+                actual=actual,
+                source=self.corpus.source,
             )
         return path
 
@@ -91,7 +95,7 @@ def find(name: str, folder: str | os.PathLike[str] | None = None) -> Found:
     wanted = corpus(name)
     place = locate(wanted, folder)
     if place is None:
-        raise DataError(_missing(wanted, list(_places(folder))))
+        raise _missing(wanted, list(_places(folder)))
     return Found(wanted, place)
 
 
@@ -117,7 +121,7 @@ def sha256(path: Path) -> str:
     try:
         return _sha256(path, *_state(path))
     except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror}") from error
+        raise DataError("cannot read {path}: {reason}", path=path, reason=error.strerror) from error
 
 
 def _state(path: Path) -> tuple[int, int]:
@@ -152,20 +156,24 @@ def _places(folder: str | os.PathLike[str] | None) -> Iterator[Path]:
     yield cache_folder() / "data"
 
 
-def _missing(wanted: Corpus, places: list[Path]) -> str:
+def _missing(wanted: Corpus, places: list[Path]) -> DataError:
     """Which file is missing where: of the place that has most, else of the first."""
     lacking = {
         place: [file for file in wanted.files if not wanted.path(place, file)] for place in places
     }
     nearest = min(places, key=lambda place: len(lacking[place]))
     files = lacking[nearest]
-    more = f" and {len(files) - 1} more" if len(files) > 1 else ""
-    looked = ", ".join(map(str, places))
-    unpacked = ", also unpacked" if files[0] in wanted.contents else ""
-    return (
-        f"the data set {wanted.name} was not found: {nearest / files[0]}{more} missing (looked in "
-        f"{looked}{unpacked}); get it from {wanted.source} and name the folder with --data (in "
-        "train: --data.folder) or $GLASSFORMER_DATA"
+    more = Fragment.of(" and {n} more", n=len(files) - 1) if len(files) > 1 else ""
+    return DataError(
+        "the data set {name} was not found: {file}{more} missing (looked in {looked}{unpacked}); "
+        "get it from {source} and name the folder with --data (in train: --data.folder) or "
+        "$GLASSFORMER_DATA",
+        name=wanted.name,
+        file=nearest / files[0],
+        more=more,
+        looked=", ".join(map(str, places)),
+        unpacked=Fragment.of(", also unpacked") if files[0] in wanted.contents else "",
+        source=wanted.source,
     )
 
 

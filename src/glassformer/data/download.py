@@ -28,8 +28,11 @@ def _fetch(wanted: Corpus, target: Path) -> None:
         import pooch  # type: ignore[import-untyped]  # it has no annotations
     except ImportError:
         raise DataError(
-            f"fetching {wanted.name} needs pooch (pip install pooch), or put its files under "
-            f"{target} yourself; they come from {wanted.source}"
+            "fetching {name} needs pooch (pip install pooch), or put its files under "
+            "{target} yourself; they come from {source}",
+            name=wanted.name,
+            target=target,
+            source=wanted.source,
         ) from None
     origin = (os.environ.get("GLASSFORMER_MIRROR") or _ORIGIN).rstrip("/")
     for file, digest in wanted.files.items():
@@ -43,6 +46,11 @@ def _fetch(wanted: Corpus, target: Path) -> None:
             )
         except (OSError, ValueError) as error:  # no network; another checksum
             raise DataError(
-                f"cannot fetch {file} of {wanted.name}: {error}; put it at {path} yourself (it "
-                f"comes from {wanted.source}), or set $GLASSFORMER_MIRROR"
+                "cannot fetch {file} of {name}: {error}; put it at {path} yourself (it comes "
+                "from {source}), or set $GLASSFORMER_MIRROR",
+                file=file,
+                name=wanted.name,
+                error=error,
+                path=path,
+                source=wanted.source,
             ) from error

@@ -38,7 +38,12 @@ def read_reviews(found: Found, split: str) -> list[Review]:
             row = json.loads(line)
             reviews.append(Review(_clean(row["text"]), row.get("label"), row["movie"]))
         except (ValueError, KeyError, TypeError) as error:
-            raise DataError(f"{path}, line {number}: expected a review, got {error!r}") from None
+            raise DataError(
+                "{path}, line {number}: expected a review, got {error!r}",
+                path=path,
+                number=number,
+                error=error,
+            ) from None
     return reviews
 
 

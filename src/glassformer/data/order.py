@@ -54,7 +54,9 @@ class Order:
             list(self.widths) != sorted(self.widths) or self.widths[-1] < self.lengths.max()
         ):
             raise ConfigError(
-                f"widths must rise to the longest example ({self.lengths.max()}), got {self.widths}"
+                "widths must rise to the longest example ({longest}), got {widths}",
+                longest=self.lengths.max(),
+                widths=self.widths,
             )
 
     @property

@@ -46,8 +46,11 @@ def read_multi30k(found: Found, split: Multi30kSplit) -> list[Pair]:
     )
     if len(english) != len(german):
         raise DataError(
-            f"multi30k {split}: expected as many English as German lines, got "
-            f"{len(english)} and {len(german)}"
+            "multi30k {split}: expected as many English as German lines, got {n_english} "
+            "and {n_german}",
+            split=split,
+            n_english=len(english),
+            n_german=len(german),
         )
     return [Pair(*pair) for pair in zip(english, german, strict=True)]
 
@@ -64,15 +67,21 @@ def read_pairs(path: Path) -> list[Pair]:
     for number, line in enumerate(read_lines(path), start=1):
         if "\r" in line:
             raise DataError(
-                f"{path}, line {number}: a carriage return inside the line; its line ends are "
-                "mixed: save it with line feeds alone"
+                "{path}, line {number}: a carriage return inside the line; its line ends are "
+                "mixed: save it with line feeds alone",
+                path=path,
+                number=number,
             )
         columns = line.split("\t")
         if len(columns) < 2 or not columns[0].strip() or not columns[1].strip():
-            raise DataError(f"{path}, line {number}: expected a text, a tab and its translation")
+            raise DataError(
+                "{path}, line {number}: expected a text, a tab and its translation",
+                path=path,
+                number=number,
+            )
         pairs[Pair(columns[0].strip(), columns[1].strip())] = None
     if not pairs:
-        raise DataError(f"{path} holds no pairs: it is empty")
+        raise DataError("{path} holds no pairs: it is empty", path=path)
     return list(pairs)
 
 

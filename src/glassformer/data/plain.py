@@ -37,14 +37,18 @@ def read_wikitext2(found: Found) -> TextSplits:
 def read_text_file(path: Path, share: float) -> TextSplits:
     """A user's own text; the last `share` of its characters is held out."""
     if not path.is_file():
-        raise DataError(f"there is no text file {path}")
+        raise DataError("there is no text file {path}", path=path)
     text = read_text(path)
     if not text.strip():
-        raise DataError(f"{path} holds no text: it is empty, or all spaces")
+        raise DataError("{path} holds no text: it is empty, or all spaces", path=path)
     cut = int(len(text) * (1 - share))
     if not text[:cut].strip() or not text[cut:].strip():
         raise DataError(
-            f"{path} is too short, or all spaces on one side of the cut: expected text to train "
-            f"on and, in the last {share:.0%}, to validate with; got {len(text)} characters"
+            "{path} is too short, or all spaces on one side of the cut: expected text to "
+            "train on and, in the last {share:.0%}, to validate with; got {n_text} "
+            "characters",
+            path=path,
+            share=share,
+            n_text=len(text),
         )
     return TextSplits(text[:cut], text[cut:])

@@ -58,8 +58,10 @@ def prepared_folder(
             raise
         if not target.is_dir():
             raise DataError(
-                f"cannot write to {parent}: {error.strerror}; choose another place with "
-                "--data.cache or $GLASSFORMER_CACHE"
+                "cannot write to {parent}: {reason}; choose another place with --data.cache or "
+                "$GLASSFORMER_CACHE",
+                parent=parent,
+                reason=error.strerror,
             ) from error
     return target
 

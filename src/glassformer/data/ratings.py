@@ -50,7 +50,12 @@ def read_ratings(found: Found) -> Ratings:
     try:
         table = [(int(r["userId"]), int(r["movieId"]), float(r["rating"])) for r in rows]
     except (KeyError, TypeError, ValueError) as error:
-        raise DataError(f"{path}, line {rows.line_num}: expected a rating, got {error!r}") from None
+        raise DataError(
+            "{path}, line {line_num}: expected a rating, got {error!r}",
+            path=path,
+            line_num=rows.line_num,
+            error=error,
+        ) from None
     people, films, stars = (np.array(column) for column in zip(*table, strict=True))
     _, person_numbers = np.unique(people, return_inverse=True)
     _, film_numbers = np.unique(films, return_inverse=True)

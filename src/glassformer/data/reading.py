@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from glassformer.errors import DataError
+from glassformer.errors import DataError, Fragment
 
 __all__ = [
     "MOST_LINE",
@@ -46,11 +46,15 @@ def read_text(path: Path) -> str:
                 data += block
                 size = max(size, len(data))
         if size > MOST_TEXT:
-            raise DataError(f"{path} has more than {MOST_TEXT:,} bytes of text; use a part of it")
+            raise DataError(
+                "{path} has more than {most_text:,} bytes of text; use a part of it",
+                path=path,
+                most_text=MOST_TEXT,
+            )
     except UNREADABLE as error:
         if isinstance(error, DataError):
             raise
-        raise DataError(f"cannot read {path}: {error}") from error
+        raise DataError("cannot read {path}: {error}", path=path, error=error) from error
     return _decode(data, path)
 
 
@@ -68,14 +72,17 @@ def stream_lines(path: Path) -> Iterator[str]:
                 number += 1
                 if len(line) > MOST_LINE:
                     raise DataError(
-                        f"{path}, line {number}: longer than {MOST_LINE:,} bytes; break it into "
-                        "shorter lines"
+                        "{path}, line {number}: longer than {most_line:,} bytes; "
+                        "break it into shorter lines",
+                        path=path,
+                        number=number,
+                        most_line=MOST_LINE,
                     )
                 yield _decode(line, path, number)
     except UNREADABLE as error:
         if isinstance(error, DataError):
             raise
-        raise DataError(f"cannot read {path}: {error}") from error
+        raise DataError("cannot read {path}: {error}", path=path, error=error) from error
 
 
 def _decode(data: bytes | bytearray, path: Path, number: int = 1) -> str:
@@ -86,21 +93,24 @@ def _decode(data: bytes | bytearray, path: Path, number: int = 1) -> str:
         given, at = error.object, error.start  # without the mark
         line = given[given.rfind(b"\n", 0, at) + 1 :].partition(b"\n")[0]
         raise DataError(
-            f"{path} is not UTF-8: byte 0x{given[at]:02x} in line "
-            f"{number + given.count(10, 0, at)}; save it as UTF-8{_guess(line)}"
+            "{path} is not UTF-8: byte 0x{byte:02x} in line {number}; save it as UTF-8{guess}",
+            path=path,
+            byte=given[at],
+            number=number + given.count(10, 0, at),
+            guess=_guess(line),
         ) from None
 
 
 def _guess(data: bytes) -> str:
     """Which other encoding the file may have, where one of the usual ones fits."""
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):  # "Unicode" to Excel
-        return ", for example with `iconv -f utf-16 -t utf-8`"
+        return Fragment.of(", for example with `iconv -f {encoding} -t utf-8`", encoding="utf-16")
     for encoding in ("gb18030", "cp1252"):
         try:
             data.decode(encoding)
         except UnicodeDecodeError:
             continue
-        return f", for example with `iconv -f {encoding} -t utf-8`"
+        return Fragment.of(", for example with `iconv -f {encoding} -t utf-8`", encoding=encoding)
     return ""
 
 

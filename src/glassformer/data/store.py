@@ -51,8 +51,11 @@ def write_store(
             array = np.asarray(sequence, dtype=np.int64)
             if array.size and not 0 <= array.min() <= array.max() < vocab_size:
                 raise DataError(
-                    f"store {name}: expected ids below {vocab_size}, got {array.min()} to "
-                    f"{array.max()}"
+                    "store {name}: expected ids below {vocab_size}, got {least} to {most}",
+                    name=name,
+                    vocab_size=vocab_size,
+                    least=array.min(),
+                    most=array.max(),
                 )
             ids.write(array.astype(_LITTLE_ENDIAN[dtype]).tobytes())
             lengths.append(array.size)
@@ -70,8 +73,11 @@ class TokenStore:
         header = _read_header(folder / f"{name}.json")
         if header.key != key:
             raise DataError(
-                f"{self.path} was made from other data or another tokenizer (key {header.key}, "
-                f"expected {key}); delete its folder"
+                "{path} was made from other data or another tokenizer (key {key}, expected "
+                "{ours}); delete its folder",
+                path=self.path,
+                key=header.key,
+                ours=key,
             )
         dtype = _LITTLE_ENDIAN[header.dtype]
         _check_size(self.path, header.n_tokens * dtype.itemsize)
@@ -108,11 +114,16 @@ def _read_header(path: Path) -> _Header:
     try:
         header = _Header(**read_object(path, error=DataError, what="a token store"))
     except TypeError as error:
-        raise DataError(f"cannot read the token store {path}: {error}") from None
+        raise DataError(
+            "cannot read the token store {path}: {error}", path=path, error=error
+        ) from None
     if header.format != FORMAT or header.dtype not in _LITTLE_ENDIAN:
         raise DataError(
-            f"{path} is not a store that this version reads (format {header.format}, "
-            f"{header.dtype}); delete its folder"
+            "{path} is not a store that this version reads (format {format}, {dtype}); "
+            "delete its folder",
+            path=path,
+            format=header.format,
+            dtype=header.dtype,
         )
     return header
 
@@ -121,5 +132,8 @@ def _check_size(path: Path, expected: int) -> None:
     actual = path.stat().st_size if path.is_file() else 0
     if actual != expected:
         raise DataError(
-            f"{path} is damaged: expected {expected} bytes, got {actual}; delete its folder"
+            "{path} is damaged: expected {expected} bytes, got {actual}; delete its folder",
+            path=path,
+            expected=expected,
+            actual=actual,
         )

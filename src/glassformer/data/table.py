@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from glassformer.data.reading import stream_lines
-from glassformer.errors import DataError, did_you_mean
+from glassformer.errors import DataError, Fragment, did_you_mean
 
 __all__ = ["Table", "read_table", "split_by_text"]
 
@@ -30,7 +30,7 @@ class Table:
 def read_table(path: Path, text_column: str, label_column: str) -> Table:
     """The two columns of a CSV file whose first row names them; quoted texts may have line ends."""
     if not path.is_file():
-        raise DataError(f"there is no CSV file {path}")
+        raise DataError("there is no CSV file {path}", path=path)
     rows = csv.DictReader(_lines(path), strict=True)
     table = Table([], [])
     try:
@@ -38,8 +38,11 @@ def read_table(path: Path, text_column: str, label_column: str) -> Table:
             names = list(rows.fieldnames or ())
             if len(names) > _MOST_COLUMNS:
                 raise DataError(
-                    f"{path} has {len(names):,} columns, expected {_MOST_COLUMNS:,} at most; "
-                    "keep those of the texts and the classes"
+                    "{path} has {n_names:,} columns, expected {most_columns:,} at most; keep those "
+                    "of the texts and the classes",
+                    path=path,
+                    n_names=len(names),
+                    most_columns=_MOST_COLUMNS,
                 )
             for column in (text_column, label_column):
                 _check_column(path, column, names)
@@ -47,16 +50,27 @@ def read_table(path: Path, text_column: str, label_column: str) -> Table:
                 text, label = ((row[name] or "").strip() for name in (text_column, label_column))
                 if not text or not label:
                     empty = label_column if text else text_column
-                    raise DataError(f"{path}, line {rows.line_num}: the column {empty!r} is empty")
+                    raise DataError(
+                        "{path}, line {line_num}: the column {empty!r} is empty",
+                        path=path,
+                        line_num=rows.line_num,
+                        empty=empty,
+                    )
                 table.texts.append(text)
                 table.labels.append(label)
     except csv.Error as error:
         what: object = error
         if "field limit" in str(error):
-            what = (
-                f"a cell has more than {_MOST_CELL:,} characters; shorten it, or check the quotes"
+            what = Fragment.of(
+                "a cell has more than {most:,} characters; shorten it, or check the quotes",
+                most=_MOST_CELL,
             )
-        raise DataError(f"{path}, in the row after line {rows.line_num}: {what}") from None
+        raise DataError(
+            "{path}, in the row after line {line_num}: {what}",
+            path=path,
+            line_num=rows.line_num,
+            what=what,
+        ) from None
     _check_classes(path, label_column, table)
     return table
 
@@ -66,13 +80,20 @@ def _check_classes(path: Path, label_column: str, table: Table) -> None:
     if n_classes < 2:
         found = f"only {table.labels[0]!r}" if table.labels else "no rows"
         raise DataError(
-            f"{path} needs at least two classes in column {label_column!r}, got {found}"
+            "{path} needs at least two classes in column {label_column!r}, got {found}",
+            path=path,
+            label_column=label_column,
+            found=found,
         )
     if n_classes > _MANY_CLASSES and n_rows < 2 * n_classes:
         raise DataError(
-            f"{path} has {n_classes:,} different values in column {label_column!r} in {n_rows:,} "
-            "rows: a class is learnt from several texts; name the column of the classes with "
-            "--label-column"
+            "{path} has {n_classes:,} different values in column {label_column!r} in "
+            "{n_rows:,} rows: a class is learnt from several texts; name the column of the "
+            "classes with --label-column",
+            path=path,
+            n_classes=n_classes,
+            label_column=label_column,
+            n_rows=n_rows,
         )
 
 
@@ -84,14 +105,22 @@ def _lines(path: Path) -> Iterator[str]:
 
 def _check_column(path: Path, column: str, names: Sequence[str]) -> None:
     if not names:
-        raise DataError(f"{path} is empty: its first row must name the columns")
+        raise DataError("{path} is empty: its first row must name the columns", path=path)
     if column not in names:
         raise DataError(
-            f"{path} has no column {column!r}{did_you_mean(column, names)}; name yours with "
-            "--text-column and --label-column"
+            "{path} has no column {column!r}{near}; name yours with --text-column and "
+            "--label-column",
+            path=path,
+            column=column,
+            near=did_you_mean(column, names),
         )
     if names.count(column) > 1:
-        raise DataError(f"{path} has {names.count(column)} columns {column!r}; rename all but one")
+        raise DataError(
+            "{path} has {count} columns {column!r}; rename all but one",
+            path=path,
+            count=names.count(column),
+            column=column,
+        )
 
 
 @contextmanager
@@ -117,8 +146,10 @@ def split_by_text(
     missing = sorted(set(table.labels) - {label for _, label in train})
     if missing:
         raise DataError(
-            f"the class {missing[0]!r} has no text to learn from after {share:.0%} were held out; "
-            "add texts of it, or lower data.validation"
+            "the class {missing!r} has no text to learn from after {share:.0%} were held "
+            "out; add texts of it, or lower data.validation",
+            missing=missing[0],
+            share=share,
         )
     return train, valid
 

@@ -62,7 +62,9 @@ class Beam:
         expect_number(self.length_penalty, "length_penalty")
         if not 1 <= self.size <= MAX_BEAMS:
             raise ConfigError(
-                f"the beam must hold from 1 to {MAX_BEAMS:,} continuations, got {self.size:,}"
+                "the beam must hold from 1 to {most:,} continuations, got {size:,}",
+                most=MAX_BEAMS,
+                size=self.size,
             )
         if not 1 <= self.n_best <= self.size:
             raise ConfigError(
@@ -71,13 +73,18 @@ class Beam:
             )
         if not abs(self.length_penalty) <= _MAX_PENALTY:  # refuses NaN, too
             raise ConfigError(
-                f"length_penalty must be from {-_MAX_PENALTY:g} to {_MAX_PENALTY:g}, "
-                f"got {self.length_penalty:g}"
+                "length_penalty must be from {least:g} to {most:g}, got {length_penalty:g}",
+                least=-_MAX_PENALTY,
+                most=_MAX_PENALTY,
+                length_penalty=self.length_penalty,
             )
         for name, choices in (("penalty", ("power", "gnmt")), ("stop", ("best", "first", "exact"))):
             if getattr(self, name) not in choices:
                 raise ConfigError(
-                    f"{name} must be {' or '.join(map(repr, choices))}, got {getattr(self, name)!r}"
+                    "{name} must be {names}, got {value!r}",
+                    name=name,
+                    names=" or ".join(map(repr, choices)),
+                    value=getattr(self, name),
                 )
 
     def score(self, total: float, length: int) -> float:

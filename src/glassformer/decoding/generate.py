@@ -56,7 +56,11 @@ def translate(
         [[start, *ids] for ids in prefixes] if prefixes is not None else [[start]] * len(sources)
     )
     if len(forced) != len(sources):
-        raise InputError(f"got {len(sources)} sources and {len(forced)} prefixes")
+        raise InputError(
+            "got {n_sources} sources and {n_forced} prefixes",
+            n_sources=len(sources),
+            n_forced=len(forced),
+        )
     limits = [
         _room(model.config, len(prefix), len(source) + 50 if max_new is None else max_new)
         for source, prefix in zip(sources, forced, strict=True)
@@ -151,7 +155,7 @@ def _as_list(value: Sequence[T], what: str) -> Sequence[T]:
     if isinstance(value, str | bytes) or not (
         hasattr(value, "__len__") and hasattr(value, "__iter__")
     ):
-        raise InputError(f"expected {what}, got {type(value).__name__}")
+        raise InputError("expected {what}, got {kind}", what=what, kind=type(value).__name__)
     return value
 
 
@@ -184,7 +188,9 @@ def _room(config: ModelConfig, n_prefix: int, wanted: int) -> int:
     room = config.max_len - n_prefix + 1
     if room < 1:
         raise InputError(
-            f"the text has {n_prefix} tokens, the model has learned {config.max_len} positions; "
-            "cut the text"
+            "the text has {n_prefix} tokens, the model has learned {max_len} positions; "
+            "cut the text",
+            n_prefix=n_prefix,
+            max_len=config.max_len,
         )
     return min(wanted, room)

@@ -102,9 +102,11 @@ class Stop:
     def __post_init__(self) -> None:
         shortest, longest = min(self.max_new, default=1), max(self.max_new, default=1)
         if shortest < 1:
-            raise ConfigError(f"at least one token must be produced, got max_new {shortest}")
+            raise ConfigError(
+                "at least one token must be produced, got max_new {shortest}", shortest=shortest
+            )
         if longest >= 2**63:  # lengths are compared as integers of 64 bits
-            raise ConfigError(f"max_new must be below 2**63, got {longest}")
+            raise ConfigError("max_new must be below 2**63, got {longest}", longest=longest)
 
     @classmethod
     def after(cls, end: int | None, max_new: int | Sequence[int], n_sequences: int) -> "Stop":
@@ -112,6 +114,8 @@ class Stop:
         limits = (max_new,) * n_sequences if isinstance(max_new, int) else tuple(max_new)
         if len(limits) != n_sequences:
             raise ConfigError(
-                f"expected one max_new for each of {n_sequences} sequences, got {len(limits)}"
+                "expected one max_new for each of {n_sequences} sequences, got {n_limits}",
+                n_sequences=n_sequences,
+                n_limits=len(limits),
             )
         return cls(end, limits)

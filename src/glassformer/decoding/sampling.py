@@ -66,7 +66,12 @@ class Sampling:
 
     def _require(self, holds: bool, name: str, what: str) -> None:
         if not holds:
-            raise ConfigError(f"{name} must be {what}, got {getattr(self, name)}")
+            raise ConfigError(
+                "{name} must be {what}, got {value}",
+                name=name,
+                what=what,
+                value=getattr(self, name),
+            )
 
     def chances(
         self, logits: Float[Tensor, "... V"], seen: Tensor | None = None

@@ -285,6 +285,8 @@ def _check(batch: Sequence[Ids], what: str) -> None:
     empty = next((i for i, ids in enumerate(batch) if not len(ids)), None)
     if empty is not None:
         raise InputError(
-            f"the {what} of sequence {empty} is empty; a model needs at least one token, such as "
-            "the start or end token"
+            "the {what} of sequence {empty} is empty; a model needs at least one token, "
+            "such as the start or end token",
+            what=what,
+            empty=empty,
         )

@@ -64,7 +64,7 @@ def render_text(thing: Document | Traced, to: str = "terminal", **options: Any) 
     """The same in a format that is text."""
     made = render(thing, to, **options)
     if not isinstance(made, str):
-        raise TraceError(f"{to} is no text: give render() a path to write it to")
+        raise TraceError("{to} is no text: give render() a path to write it to", to=to)
     return made
 
 

@@ -150,7 +150,9 @@ def write_figures(
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise TraceError(f"cannot make the folder {folder}: {error.strerror}") from None
+        raise TraceError(
+            "cannot make the folder {folder}: {reason}", folder=folder, reason=error.strerror
+        ) from None
     return [
         write_file(Path(folder) / f"{prefix}{figure.name}.svg", figure.drawing.svg())
         for figure in document.figures()

@@ -9,16 +9,13 @@ from __future__ import annotations
 import io
 import math
 import os
-import re
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 from rich import box
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
-from rich.measure import Measurement
+from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.rule import Rule
 from rich.table import Table as Grid
@@ -28,6 +25,7 @@ from rich.tree import Tree as Branches
 from glassformer.documents import parts as p
 from glassformer.documents.formulas import text_lines
 from glassformer.documents.renderer import Renderer
+from glassformer.language import Prose
 from glassformer.trace.render.colours import BLUE, ORANGE, hex_colour, ink_on
 
 _STYLES: dict[p.Look, str] = {
@@ -218,43 +216,3 @@ def _text(inline: p.Inline, style: str = "") -> Text:
         for span in p.spans(inline)
     )
     return Text.assemble(*pieces, style=style)
-
-
-_WIDE = "⺀-鿿가-힣豈-﫿！-｠"
-_OPENING = "（《“‘「『【"
-_CLOSING = "，。、；：？！）》”’」』】…"
-# What stays on one line: a wide letter or a word, with the punctuation that belongs to it.
-_UNIT = re.compile(
-    rf"(?:[{_OPENING}]*(?:[{_WIDE}]|[^\s{_WIDE}{_OPENING}]+|\s)[{_CLOSING}]*|[{_OPENING}]+)\s*"
-)
-_HAS_WIDE = re.compile(f"[{_WIDE}]")
-
-
-@dataclass(frozen=True)
-class Prose:
-    """A text for rich's console, with its own way of breaking lines."""
-
-    text: str
-    style: str = ""
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        lines = broken_lines(self.text, options.max_width)
-        yield Text("\n".join(lines), self.style, overflow="fold")
-
-    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        return Text(self.text).__rich_measure__(console, options)
-
-
-def broken_lines(text: str, width: int) -> Iterator[str]:
-    """Lines of at most `width` columns; one that holds no wide letter is left to rich."""
-    for line in text.split("\n"):
-        if not _HAS_WIDE.search(line):
-            yield line
-            continue
-        begun = ""
-        for unit in _UNIT.findall(line):
-            if begun and cell_len((begun + unit).rstrip()) > width:
-                yield begun.rstrip()
-                begun = ""
-            begun += unit
-        yield begun.rstrip()

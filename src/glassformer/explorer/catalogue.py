@@ -8,14 +8,14 @@ be opened.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from glassformer import checkpoint
 from glassformer.errors import CheckpointError, UnknownNameError
-from glassformer.explorer.schemas import Bilingual, ModelInfo, Task
+from glassformer.explorer.schemas import ModelInfo, Task
 from glassformer.files import read_object, read_tensor_entries
+from glassformer.language import Bilingual, words
 
 __all__ = ["Catalogue"]
 
@@ -25,59 +25,18 @@ _TASKS: dict[str, Task] = {
 _ORDER = ("toy", "imdb", "en-de", "en-zh", "shakespeare")
 
 
-@dataclass(frozen=True)
-class _Words:
-    title: Bilingual
-    summary: Bilingual
-    examples: tuple[str, ...]
-
-
-_SHIPPED: dict[str, _Words] = {
-    "toy": _Words(
-        Bilingual(en="Toy", zh="玩具模型"),
-        Bilingual(
-            en="Happy or sad? One block, every parameter set by hand; it understands “not”.",
-            zh="高兴还是难过？只有一个块，每个参数都由人手设定；它懂得“not”的含义。",
-        ),
-        ("I am not happy", "you are very happy", "we are not sad"),
-    ),
-    "imdb": _Words(
-        Bilingual(en="Film reviews", zh="影评分类"),
-        Bilingual(
-            en="Is a review for or against the film? Trained on IMDb.",
-            zh="判断影评是正面还是负面；在 IMDb 数据上训练。",
-        ),
-        (
-            "A wonderful film, beautifully shot and moving.",
-            "The plot is thin and the jokes are worse, but I did not regret a single minute.",
-            "I wanted to like it, but it was a waste of time.",
-        ),
-    ),
-    "en-de": _Words(
-        Bilingual(en="English → German", zh="英语 → 德语"),
-        Bilingual(
-            en="An encoder-decoder as in the paper of 2017, small, for everyday sentences.",
-            zh="与 2017 年论文相同结构的小型编码器-解码器，翻译日常句子。",
-        ),
-        ("A dog runs through the snow.", "Where is the station?", "Two children are playing."),
-    ),
-    "en-zh": _Words(
-        Bilingual(en="English → Chinese", zh="英语 → 中文"),
-        Bilingual(
-            en="The same architecture, from English to simplified Chinese.",
-            zh="同样的结构，从英语翻译成简体中文。",
-        ),
-        ("Where is the station?", "I like to read books.", "She is not at home today."),
-    ),
-    "shakespeare": _Words(
-        Bilingual(en="Shakespeare", zh="莎士比亚"),
-        Bilingual(
-            en="A language model that writes on, letter by letter.",
-            zh="逐个字符续写文本的语言模型。",
-        ),
-        ("KING HENRY:\nWhat say you, my", "ROMEO:\nO, she doth", "To be, or not to"),
-    ),
+_EXAMPLES = {
+    "toy": ["I am not happy", "you are very happy", "we are not sad"],
+    "imdb": [
+        "A wonderful film, beautifully shot and moving.",
+        "The plot is thin and the jokes are worse, but I did not regret a single minute.",
+        "I wanted to like it, but it was a waste of time.",
+    ],
+    "en-de": ["A dog runs through the snow.", "Where is the station?", "Two children are playing."],
+    "en-zh": ["Where is the station?", "I like to read books.", "She is not at home today."],
+    "shakespeare": ["KING HENRY:\nWhat say you, my", "ROMEO:\nO, she doth", "To be, or not to"],
 }
+say = words(__name__)
 
 
 class Catalogue:
@@ -97,7 +56,9 @@ class Catalogue:
             card for name, folder in self._folders.items() if (card := _card(name, folder))
         ]
         if chosen is not None and not self.cards:
-            raise CheckpointError(f"{chosen} is no model that reads text: it cannot be explored")
+            raise CheckpointError(
+                "{chosen} is no model that reads text: it cannot be explored", chosen=chosen
+            )
 
     def folder(self, name: str) -> Path:
         """The folder of a model on a card."""
@@ -111,28 +72,18 @@ def _card(name: str, folder: Path) -> ModelInfo | None:
     architecture = (config.get("architectures") or [""])[0]
     if architecture not in _TASKS:
         return None
-    shipped = folder == checkpoint.SHIPPED / name and name in _SHIPPED
-    words = _SHIPPED[name] if shipped else _words_of(name, architecture, config)
+    shipped = folder == checkpoint.SHIPPED / name and name in _EXAMPLES
+    about = config.get("about") or {}
+    made = about.get("what") or about.get("recipe") or architecture
     return ModelInfo(
         name=name,
         task=_TASKS[architecture],
-        title=words.title,
-        summary=words.summary,
+        title=say[f"{name} title"] if shipped else Bilingual(name, name),
+        summary=say[f"{name} summary"] if shipped else say.both("yours", made=made),
         n_parameters=_count_parameters(folder / checkpoint.WEIGHTS),
         max_tokens=config.get("model", {}).get("max_len"),
-        examples=list(words.examples),
-        score=_score(config.get("about") or {}),
-    )
-
-
-def _words_of(name: str, architecture: str, config: dict[str, Any]) -> _Words:
-    """A card for a model of the user's."""
-    about = config.get("about") or {}
-    made = about.get("what") or about.get("recipe") or architecture
-    return _Words(
-        Bilingual(en=name, zh=name),
-        Bilingual(en=f"Your model: {made}.", zh=f"你的模型：{made}。"),
-        ("Hello",),
+        examples=_EXAMPLES[name] if shipped else ["Hello"],
+        score=_score(about),
     )
 
 
@@ -152,11 +103,9 @@ def _score(about: dict[str, Any]) -> Bilingual | None:
     parts = {part: found for part, found in scores.items() if part != "validation"} or scores
     for found in parts.values():
         if "accuracy" in found:
-            share = f"{100 * found['accuracy']:.1f} %"
-            return Bilingual(en=f"accuracy {share}", zh=f"准确率 {share}")
+            return say.both("accuracy", share=f"{100 * found['accuracy']:.1f} %")
         if "bleu" in found:
-            return Bilingual(en=f"BLEU {found['bleu']:.1f}", zh=f"BLEU {found['bleu']:.1f}")
+            return say.both("bleu", bleu=found["bleu"])
         if "bits_per_byte" in found:
-            bits = f"{found['bits_per_byte']:.2f}"
-            return Bilingual(en=f"{bits} bits per byte", zh=f"每字节 {bits} 比特")
+            return say.both("bits", bits=found["bits_per_byte"])
     return None

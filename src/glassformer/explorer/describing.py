@@ -80,8 +80,7 @@ def _notes(trace: Trace) -> list[Bilingual]:
     told = [note for note in trace.notes if not (isinstance(note, Note) and note.kind == "edited")]
     english, chinese = words_in("en"), words_in("zh")
     return [
-        Bilingual(en=note_in(english, note), zh=note_in(chinese, note))
-        for note in dict.fromkeys(told)
+        Bilingual(note_in(english, note), note_in(chinese, note)) for note in dict.fromkeys(told)
     ]
 
 

@@ -117,7 +117,8 @@ def explore(
 def _open(state: State, recorded: Trace, function: Callable[..., Any]) -> str:
     """Put the trace on a card of its own; answers the page's link to it."""
     from glassformer.explorer.opened import OpenTrace
-    from glassformer.explorer.schemas import Bilingual, ModelInfo
+    from glassformer.explorer.schemas import ModelInfo
+    from glassformer.language import Bilingual, words
 
     is_module = isinstance(function, nn.Module)
     name = type(function).__name__ if is_module else getattr(function, "__name__", "function")
@@ -127,11 +128,8 @@ def _open(state: State, recorded: Trace, function: Callable[..., Any]) -> str:
         ModelInfo(
             name=name,
             task="module",
-            title=Bilingual(en=name, zh=name),
-            summary=Bilingual(
-                en="Your module, with the inputs that you gave it.",
-                zh="你的模块,以及你给它的输入。",
-            ),
+            title=Bilingual(name, name),
+            summary=words("glassformer.explorer.catalogue")["module"],
             n_parameters=sum(parameters.values()),
             max_tokens=None,
             examples=[],

@@ -126,7 +126,9 @@ def _listen(host: str, port: int | None) -> socket.socket:
             failure = error
     assert failure is not None
     what = f"{host}:{port}" if port is not None else host
-    raise ConfigError(f"cannot listen on {what}: {failure.strerror or failure}")
+    raise ConfigError(
+        "cannot listen on {place}: {reason}", place=what, reason=failure.strerror or failure
+    )
 
 
 def _open(host: str, port: int) -> socket.socket:

@@ -61,14 +61,20 @@ def export(
     try:
         engine.check(checkpoint.config)
     except ExportError as error:
-        raise ExportError(f"{error}{_others(checkpoint.config, target)}") from None
+        raise ExportError(
+            "{error}{others}", error=error, others=_others(checkpoint.config, target)
+        ) from None
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
-        raise ExportError(f"{place} is not empty; choose a folder that does not exist yet")
+        raise ExportError(
+            "{place} is not empty; choose a folder that does not exist yet", place=place
+        )
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         work = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.parent))
     except OSError as error:
-        raise ExportError(f"cannot write the export to {place}: {error.strerror}") from error
+        raise ExportError(
+            "cannot write the export to {place}: {reason}", place=place, reason=error.strerror
+        ) from error
     checkpoint = _on_cpu(checkpoint)
     try:
         with evaluating(checkpoint.model.modules()):  # an engine has no dropout
@@ -87,7 +93,9 @@ def export(
         if isinstance(error, GlassformerError):
             raise
         raise ExportError(
-            f"cannot write the export to {place}: {error.strerror or error}"
+            "cannot write the export to {place}: {reason}",
+            place=place,
+            reason=error.strerror or error,
         ) from error
     finally:
         shutil.rmtree(work, ignore_errors=True)

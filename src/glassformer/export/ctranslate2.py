@@ -212,5 +212,7 @@ def verify(checkpoint: Checkpoint, folder: Path) -> str:
         differences.append(abs(theirs - best.log_probability) / best.length)
     worst = largest(differences)
     if not worst < 1e-3:
-        raise ExportError(f"CTranslate2's log-probabilities differ from the model's by {worst:.1e}")
+        raise ExportError(
+            "CTranslate2's log-probabilities differ from the model's by {worst:.1e}", worst=worst
+        )
     return f"CTranslate2's log-probabilities are within {worst:.1e} of the model's, a token"

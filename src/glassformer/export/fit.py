@@ -19,7 +19,9 @@ def demand(target: str, demands: list[Demand]) -> None:
     """Refuse a model that does not meet all demands."""
     for met, what in demands:
         if not met:
-            raise ExportError(f"{target} cannot hold this model: it has {what}")
+            raise ExportError(
+                "{target} cannot hold this model: it has {what}", target=target, what=what
+            )
 
 
 def plain_attention(config: ModelConfig) -> list[Demand]:
@@ -59,5 +61,5 @@ def traced() -> Iterator[None]:
     except Exception as error:
         said = (str(error).strip().splitlines() or [""])[0]
         raise ExportError(
-            f"torch cannot trace this model: {type(error).__name__}: {said}"
+            "torch cannot trace this model: {kind}: {said}", kind=type(error).__name__, said=said
         ) from error

@@ -31,7 +31,10 @@ def check(config: ModelConfig) -> None:
     elif config.architecture in ("encoder", "masked_language_model"):
         encoders.check(config)
     else:
-        raise ExportError(f"no Hugging Face architecture is made like our {config.architecture}")
+        raise ExportError(
+            "no Hugging Face architecture is made like our {architecture}",
+            architecture=config.architecture,
+        )
 
 
 def write(checkpoint: Checkpoint, folder: Path) -> None:
@@ -91,7 +94,9 @@ def verify(checkpoint: Checkpoint, folder: Path) -> str:
         ours, other = ours[is_token], other[is_token]
     worst = float((ours - other).abs().max() / ours.abs().max())
     if not worst < 1e-4:
-        raise ExportError(f"transformers' output differs from the model's by {worst:.1e}")
+        raise ExportError(
+            "transformers' output differs from the model's by {worst:.1e}", worst=worst
+        )
     return f"transformers' output is within {worst:.1e} of the model's"
 
 

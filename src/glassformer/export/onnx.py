@@ -37,13 +37,18 @@ _SHORTEST = 4  # below, a length is 0 or 1, which torch takes for a constant
 def check(config: ModelConfig) -> None:
     """Refuse what has no graph here."""
     if config.architecture not in ("classifier", "language_model", "seq2seq"):
-        raise ExportError(f"there is no ONNX export for the architecture {config.architecture}")
+        raise ExportError(
+            "there is no ONNX export for the architecture {architecture}",
+            architecture=config.architecture,
+        )
     if config.output.flattened:
         raise ExportError("there is no ONNX export for a flattened output layer")
     if config.max_len < _SHORTEST:
         raise ExportError(
-            f"an ONNX graph takes texts of any length, and this model reads {config.max_len} "
-            f"tokens at most; expected max_len {_SHORTEST} or more"
+            "an ONNX graph takes texts of any length, and this model reads {max_len} "
+            "tokens at most; expected max_len {shortest} or more",
+            max_len=config.max_len,
+            shortest=_SHORTEST,
         )
 
 
@@ -98,7 +103,9 @@ def verify(checkpoint: Checkpoint, folder: Path) -> str:
         same += run.greedy(text, prefix, n_new) == list(expected.best.tokens)
     if same < len(texts):
         raise ExportError(
-            f"onnxruntime wrote other texts than the model for {len(texts) - same} of {len(texts)}"
+            "onnxruntime wrote other texts than the model for {n} of {n_texts}",
+            n=len(texts) - same,
+            n_texts=len(texts),
         )
     return f"onnxruntime wrote the same {n_new} tokens as the model for {same} of {same} texts"
 
@@ -115,7 +122,9 @@ def _verify_classifier(model: Classifier, checkpoint: Checkpoint, folder: Path) 
         differences.append(float((ours - torch.from_numpy(theirs)).abs().max()))
     worst = largest(differences)
     if not worst <= 1e-5:
-        raise ExportError(f"onnxruntime's probabilities differ from the model's by {worst:.1e}")
+        raise ExportError(
+            "onnxruntime's probabilities differ from the model's by {worst:.1e}", worst=worst
+        )
     return f"onnxruntime's probabilities are within {worst:.1e} of the model's"
 
 
@@ -194,6 +203,6 @@ def _onnxruntime() -> Any:
         import onnxscript  # noqa: F401  # the exporter needs it, and says so less clearly
     except ImportError as error:
         raise ExportError(
-            f"this export needs {error.name}: pip install onnx onnxscript onnxruntime"
+            "this export needs {name}: pip install onnx onnxscript onnxruntime", name=error.name
         ) from None
     return onnxruntime

@@ -23,7 +23,10 @@ FILE = "model.pt2"
 def check(config: ModelConfig) -> None:
     """Refuse what does not read texts, or texts of one length alone."""
     if config.architecture in ("attention", "image_classifier", "recommender"):
-        raise ExportError(f"there is no torch export for the architecture {config.architecture}")
+        raise ExportError(
+            "there is no torch export for the architecture {architecture}",
+            architecture=config.architecture,
+        )
     if config.output.flattened:
         raise ExportError("there is no torch export for a flattened output layer")
 
@@ -54,7 +57,7 @@ def verify(checkpoint: Checkpoint, folder: Path) -> str:
         differences.append(float((ours - theirs).abs().max() / ours.abs().max()))
     worst = largest(differences)
     if not worst <= 1e-5:
-        raise ExportError(f"the exported program differs from the model by {worst:.1e}")
+        raise ExportError("the exported program differs from the model by {worst:.1e}", worst=worst)
     return f"the exported program's logits are within {worst:.1e} of the model's"
 
 

@@ -8,9 +8,14 @@
 `formulas/` is the language of its formulas, `auditing/` checks every printed number.
 """
 
-from glassformer.lessons.auditing import Audit, StepResult, audit
-from glassformer.lessons.example import Bilingual, Digits, Example, Language, Step
-from glassformer.lessons.reading import example_names, load_example, read_example
+from typing import TYPE_CHECKING
+
+from glassformer.lazy import on_first_use
+
+if TYPE_CHECKING:
+    from glassformer.lessons.auditing import Audit, StepResult, audit
+    from glassformer.lessons.example import Bilingual, Digits, Example, Language, Step
+    from glassformer.lessons.reading import example_names, load_example, read_example
 
 __all__ = [
     "Audit",
@@ -25,3 +30,6 @@ __all__ = [
     "load_example",
     "read_example",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = on_first_use(__name__)

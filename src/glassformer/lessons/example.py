@@ -8,30 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, TypeAlias
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.errors import ConfigError, UnknownNameError
+from glassformer.language import Bilingual, Language
 from glassformer.lessons.formulas.bounds import Array, Numbers, Words, exactly
 from glassformer.lessons.formulas.terms import Node
 
 __all__ = ["Bilingual", "Digits", "Example", "Language", "Quotation", "Step"]
-
-Language: TypeAlias = Literal["en", "zh"]
-
-
-@dataclass(frozen=True)
-class Bilingual:
-    """A text in English and in Chinese."""
-
-    en: str
-    zh: str
-
-    def say(self, language: Language) -> str:
-        """The text in one of the two languages."""
-        return self.zh if language == "zh" else self.en
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,8 +140,10 @@ class Example:
                         yield step
                 elif name in entered:
                     raise ConfigError(
-                        f"{self.source}: step {name!r}: expected a formula of other steps, "
-                        "got one that leads back to itself"
+                        "{source}: step {name!r}: expected a formula of other steps, got one that "
+                        "leads back to itself",
+                        source=self.source,
+                        name=name,
                     )
                 else:
                     entered.add(name)

@@ -18,11 +18,14 @@ from typing import Literal, cast
 import numpy as np
 
 from glassformer.errors import ConfigError
+from glassformer.language import words
 from glassformer.lessons.example import Bilingual
 from glassformer.lessons.formulas.bounds import MOST_NUMBERS, Array, shape_of
 from glassformer.lessons.formulas.evaluator import Work
 
 __all__ = ["Edit", "Notation", "NotationError", "shown"]
+
+say = words("glassformer.lessons.auditing.audit")
 
 _LONGEST = 500  # characters
 _DEEPEST = 100  # one inside the other: signs, brackets, the terms of a sum
@@ -38,9 +41,9 @@ _OPERATORS: Mapping[type[ast.operator], Callable[[Array, Array], Array]] = {
 class NotationError(ConfigError):
     """A printed formula that has no meaning: an unknown symbol, an index left over."""
 
-    def __init__(self, en: str, zh: str) -> None:
-        super().__init__(en)
-        self.said = Bilingual(en, zh)
+    def __init__(self, template: str, **fields: object) -> None:
+        self.said = say.both(template, **fields)
+        super().__init__(self.said.en)
 
 
 @dataclass(frozen=True)
@@ -93,12 +96,12 @@ class Notation:
         found = _value(self._tree.body, steps, work)
         over = [letter for letter in found.letters if letter not in indices]
         if over:
-            raise NotationError(f"the index {over[0]} is left over", f"多出了下标 {over[0]}")
+            raise NotationError("the index {over} is left over", over=over[0])
         try:
             return np.broadcast_to(found.spread(indices), shape)
         except ValueError:
             given = shape_of(found.values.shape)
-            raise NotationError(f"gives {given}", f"得到的是 {given}，形状不符") from None
+            raise NotationError("gives {given}", given=given) from None
 
     def edits(self, steps: Mapping[str, Array], indices: str, work: Work) -> Iterator[Edit]:
         """The formulas that one small change of print makes of it."""
@@ -168,7 +171,7 @@ class Notation:
         made = ast.Expression(cast(ast.expr, _Put(target, new).visit(tree.body)))
         if isinstance(change, _OneSide) and isinstance(node, ast.BinOp):
             over = shown(node.right if change.side == "left" else node.left)
-            detail = Bilingual(f"{over} does not belong there", f"{over} 是多余的")
+            detail = say.both("{over} does not belong there", over=over)
             return Edit(kind, _NAMES[kind], detail, place, Notation(made))
         return _edit(kind, shown(node), shown(new), place, Notation(made))
 
@@ -176,15 +179,15 @@ class Notation:
 _SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
 
 _NAMES = {
-    "subscript": Bilingual("an index printed wrong", "下标印错"),
-    "symbol": Bilingual("another symbol printed", "符号印错"),
-    "power": Bilingual("an exponent printed wrong", "指数印错"),
-    "term": Bilingual("a term too many", "多印了一项"),
+    "subscript": say.both("an index printed wrong"),
+    "symbol": say.both("another symbol printed"),
+    "power": say.both("an exponent printed wrong"),
+    "term": say.both("a term too many"),
 }
 
 
 def _edit(kind: str, printed: str, meant: str, place: int, formula: Notation) -> Edit:
-    detail = Bilingual(f"{printed} where {meant} belongs", f"印成了 {printed}，应为 {meant}")
+    detail = say.both("{printed} where {meant} belongs", printed=printed, meant=meant)
     return Edit(kind, _NAMES[kind], detail, place, formula)
 
 
@@ -299,13 +302,9 @@ def _value(node: ast.expr, steps: Mapping[str, Array], work: Work) -> _Lettered:
                 size = math.prod(np.broadcast_shapes(first.shape, second.shape))
             except ValueError:
                 said = shown(node)
-                raise NotationError(
-                    f"an index of {said} has two sizes", f"{said} 中同一个下标有两种范围"
-                ) from None
+                raise NotationError("an index of {said} has two sizes", said=said) from None
             if size > MOST_NUMBERS:
-                raise NotationError(
-                    f"more than {MOST_NUMBERS} numbers", f"超过 {MOST_NUMBERS} 个数"
-                )
+                raise NotationError("more than {most_numbers} numbers", most_numbers=MOST_NUMBERS)
             work.take(size)
             return _Lettered(np.asarray(_OPERATORS[type(operator)](first, second)), letters)
         case ast.Call(func=ast.Name(id=name), args=[argument]):
@@ -313,25 +312,27 @@ def _value(node: ast.expr, steps: Mapping[str, Array], work: Work) -> _Lettered:
             work.take(inside.values.size)
             return _called(name, inside)
     said = shown(node)
-    raise NotationError(f"{said} is no part of a formula", f"{said} 不是公式的一部分")
+    raise NotationError("{said} is no part of a formula", said=said)
 
 
 def _number(number: float) -> _Lettered:
     try:
         return _Lettered(np.asarray(float(number)))
     except OverflowError:
-        raise NotationError("a number is too large", "数值过大") from None
+        raise NotationError("a number is too large") from None
 
 
 def _step(name: str, letters: str, steps: Mapping[str, Array]) -> _Lettered:
     said = name.replace("_prime", "′")
     if name not in steps:
-        raise NotationError(f"{said} is not defined", f"{said} 没有定义")
+        raise NotationError("{said} is not defined", said=said)
     value = steps[name]
     if value.ndim != len(letters) or len(set(letters)) != len(letters):
         raise NotationError(
-            f"{said} has {value.ndim} indices, not {len(letters)}",
-            f"{said} 有 {value.ndim} 个下标，而不是 {len(letters)} 个",
+            "{said} has {ndim} indices, not {n_letters}",
+            said=said,
+            ndim=value.ndim,
+            n_letters=len(letters),
         )
     return _Lettered(value, letters)
 
@@ -343,7 +344,7 @@ def _called(name: str, inside: _Lettered) -> _Lettered:
     assert along is not None
     function, letter = along[1], along[2]
     if letter not in inside.letters:
-        raise NotationError(f"nothing to sum over {letter}", f"式中没有可对 {letter} 求和的项")
+        raise NotationError("nothing to sum over {letter}", letter=letter)
     axis = inside.letters.index(letter)
     if function == "softmax":
         powers = np.exp(inside.values - inside.values.max(axis=axis, keepdims=True))

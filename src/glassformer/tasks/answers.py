@@ -56,7 +56,10 @@ def check_options(model: "Model", options: Iterable[str]) -> None:
     for name in options:
         if name not in OPTIONS[model.task]:
             raise ConfigError(
-                f"--{name.replace('_', '-')} does not fit {model.name}, which can {model.task}"
+                "--{option} does not fit {name}, which can {what}",
+                option=name.replace("_", "-"),
+                name=model.name,
+                what=model.task,
             )
 
 

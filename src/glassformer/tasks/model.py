@@ -90,7 +90,9 @@ class Model:
         self._kinds = [(t, k) for c, t, k in _TASKS if isinstance(checkpoint.model, c)]
         if not self._kinds:
             raise InputError(
-                f"{name} is a {type(checkpoint.model).__name__}: it does not read text"
+                "{name} is a {kind}: it does not read text",
+                name=name,
+                kind=type(checkpoint.model).__name__,
             )
 
     def __repr__(self) -> str:
@@ -200,7 +202,9 @@ class Model:
         target = self.checkpoint.target_tokenizer or source
         start, end = target.special.start, target.special.end
         if start is None:
-            raise ConfigError(f"{self.name} cannot translate: its vocabulary has no start token")
+            raise ConfigError(
+                "{name} cannot translate: its vocabulary has no start token", name=self.name
+            )
         search = search or Beam(size=beam, n_best=n_best)
         sources = self.read(given)
         decoded = translate(
@@ -300,8 +304,9 @@ class Model:
             raise self._cannot("generate")
         if not isinstance(prompt, str):
             raise InputError(
-                f"expected one prompt, a text, received {type(prompt).__name__}; call generate "
-                "once for each of several"
+                "expected one prompt, a text, received {kind}; call generate once for each of "
+                "several",
+                kind=type(prompt).__name__,
             )
         return model, tokenizer_of(self.checkpoint), read_prompt(self.checkpoint, prompt)
 

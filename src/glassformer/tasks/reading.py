@@ -30,11 +30,13 @@ def texts_of(texts: Iterable[str]) -> list[str]:
     if isinstance(texts, str):
         raise InputError("expected several texts, received one string; put it in a list")
     if not isinstance(texts, Iterable):
-        raise InputError(f"expected a list of texts, received {type(texts).__name__}")
+        raise InputError("expected a list of texts, received {kind}", kind=type(texts).__name__)
     given = list(texts)
     for number, text in enumerate(given):
         if not isinstance(text, str):
-            raise InputError(f"text {number} is no string but {type(text).__name__}")
+            raise InputError(
+                "text {number} is no string but {kind}", number=number, kind=type(text).__name__
+            )
     return given
 
 

@@ -74,7 +74,9 @@ def read_person(text: str, titles: Titles, n_people: int) -> Person:
         number = text.strip()[1:]
         is_short = number.isdecimal() and len(number) < 20  # Python refuses to read 5,000 digits
         if not is_short or not 1 <= int(number) <= n_people:
-            raise InputError(f"people are #1 to #{n_people}, got {text.strip()!r}")
+            raise InputError(
+                "people are #1 to #{n_people}, got {text!r}", n_people=n_people, text=text.strip()
+            )
         return Person(int(number) - 1, ())
     # "Steins;Gate the Movie" is one film.
     asked = [text] if text in titles else [part for part in text.split(";") if part.strip()]

@@ -28,9 +28,13 @@ def check_weights(weights: str, device: torch.device | str) -> None:
     """Refuse what there is not, and what this machine cannot compute, before a model is read."""
     if not isinstance(weights, str) or weights not in get_args(Weights):
         names = ", ".join(get_args(Weights))
-        raise ConfigError(f"weights must be one of {names}, got {weights!r}")
+        raise ConfigError(
+            "weights must be one of {names}, got {weights!r}", names=names, weights=weights
+        )
     if weights == "int8" and str(device) != "cpu":
-        raise ConfigError(f"int8 weights are for the CPU, got device {device}; use bfloat16 there")
+        raise ConfigError(
+            "int8 weights are for the CPU, got device {device}; use bfloat16 there", device=device
+        )
     kind = as_device(device).type
     if weights == "bfloat16" and kind == "cpu" and not multiplies_bfloat16():
         raise ConfigError("this CPU cannot multiply bfloat16 matrices; use int8 or float32 weights")

@@ -66,8 +66,10 @@ class Limits:
         if self.is_bounded and len(text) * self.growth > MOST_CHARACTERS:
             longest = int(MOST_CHARACTERS / self.growth)
             raise InputError(
-                f"the text has {len(text):,} characters; this tokenizer is given {longest:,} at "
-                "most: cut the text"
+                "the text has {n_text:,} characters; this tokenizer is given {longest:,} at most: "
+                "cut the text",
+                n_text=len(text),
+                longest=longest,
             )
 
 

@@ -39,4 +39,6 @@ def load_tokenizer(path: str | PathLike[str]) -> Tokenizer:
             )
         return _KINDS[kind](data)
     except (ConfigError, InputError) as error:
-        raise CheckpointError(f"{path} is damaged or not a tokenizer.json: {error}") from error
+        raise CheckpointError(
+            "{path} is damaged or not a tokenizer.json: {error}", path=path, error=error
+        ) from error

@@ -17,14 +17,19 @@ def find_cell(trace: Trace, address: str) -> Cell:
     """The cell at `step[i, j]`; a step of one number needs no index."""
     found = _ADDRESS.fullmatch(address.strip())
     if found is None:
-        raise TraceError(f"a cell is written as step[i, j], such as logits[0, 1]; got {address!r}")
+        raise TraceError(
+            "a cell is written as step[i, j], such as logits[0, 1]; got {address!r}",
+            address=address,
+        )
     step = trace[found["name"].strip()]
     parts = [part.strip() for part in (found["index"] or "").split(",") if part.strip()]
     try:
         index = tuple(int(part) for part in parts)
     except ValueError:
         raise TraceError(
-            f"the indices of a cell are whole numbers, got [{found['index']}]; "
-            f"{step.name} has shape {tuple(step.shape)}"
+            "the indices of a cell are whole numbers, got [{found}]; {name} has shape {shape}",
+            found=found["index"],
+            name=step.name,
+            shape=tuple(step.shape),
         ) from None
     return step[index]

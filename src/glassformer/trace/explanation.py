@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from glassformer.language import Language, words
 from glassformer.trace import expressions as e
 from glassformer.trace.cells import Cell, Terms, leaves, summands_of
 from glassformer.trace.evaluate import Evaluation, Floats, evaluate, gathered
@@ -38,6 +39,9 @@ from glassformer.trace.precision import Relation, relation
 from glassformer.trace.source import from_package, source_parts
 
 _MOST_FACTORS = 4_096
+say = words(__name__)
+_INSIDE = ("others", "choice", "otherwise")
+"""The phrases that stand inside formulas."""
 NOT_REPRODUCED = "this rule does not reproduce the stored number"
 
 
@@ -298,9 +302,9 @@ class Card:
 
 def explain(cell: Cell, depth: int, terms: int, digits: int) -> str:
     """The cell's arithmetic, then that of the operands shown, `depth` levels down."""
-    card = Card(cell, terms, digits)
+    card = Card(cell, terms, digits, _phrases(spoken()))
     if card.is_unwritten:
-        return f"{cell.name}: not yet written  ({cell.step.op})"
+        return say("unwritten", cell=cell.name, op=cell.step.op)
     lines = _lines(card, terms, digits)
     if depth > 1:
         for operand in _shown_operands(card, terms):
@@ -311,23 +315,23 @@ def explain(cell: Cell, depth: int, terms: int, digits: int) -> str:
 
 def _lines(card: Card, most: int, digits: int) -> list[str]:
     cell, step = card.cell, card.cell.step
-    what = step.op if card.expression is not None else step.role
+    what = step.op if card.expression is not None else say(f"role {step.role}")
     if cell.index in step.pinned:
-        what = "set by an edit"
+        what = say("edited")
     shown = number(cell.value, digits)
-    lines = [f"{cell.name} = {shown}  ({what}{', expanded' if step.expanded else ''})"]
+    lines = [f"{cell.name} = {shown}  ({what}{say('expanded') if step.expanded else ''})"]
     if card.expression is None:
         if step.is_opaque and cell.index not in step.pinned:
             operands = ", ".join(o.step.name if o.step else o.argument for o in step.operands)
-            lines.append(f"  no rule for {step.op}; made from {operands}")
+            lines.append(say("no rule", op=step.op, operands=operands))
         return lines
     sign, numbers = card.relation, card.numbers
     has_symbol = str(card.sight.symbol(step)) != step.name
     lines.append(f"  {f'{card.name} ' if has_symbol else ''}{sign} {card.formula}")
     if legend := ", ".join(f"{symbol}: {name}" for symbol, name in card.legend.items()):
-        lines.append(f"  with {legend}")
+        lines.append(say("with", legend=legend))
     if sign == "≠":
-        lines.append(f"  {NOT_REPRODUCED}: it gives {number(card.recomputed, digits)}")
+        lines.append(say("not reproduced", value=number(card.recomputed, digits)))
     if card.is_copy:
         return lines  # the operand says the rest
     lines.append(f"  {sign} {numbers}")
@@ -339,11 +343,17 @@ def _lines(card: Card, most: int, digits: int) -> list[str]:
         value = number(part.value, digits)
         lines.append(f"  {part.symbol} = {part.symbols} = {part.numbers} = {value}")
     again = number(card.recomputed, 9)
-    lines.append(f"  float64: {again}, relative difference {card.difference:.1e}")
+    lines.append(say("difference", value=again, difference=card.difference))
     if cell.source is not None and cell.source.text:
         file = Path(cell.source.file).name
         lines.append(f"  {file}:{cell.source.number}: {cell.source.text}")
     return lines
+
+
+@cache
+def _phrases(language: Language) -> Phrases:
+    others, choice, otherwise = (say[key].say(language) for key in _INSIDE)
+    return Phrases(others, choice, otherwise)
 
 
 def _sum_line(total: float, values: npt.NDArray[np.float64], most: int, digits: int) -> str:
@@ -352,7 +362,7 @@ def _sum_line(total: float, values: npt.NDArray[np.float64], most: int, digits: 
         positive = float(values[values > 0].sum())
         negative = float(values[values < 0].sum())
         parts = f"{number(positive, digits)} − {number(-negative, digits)}"
-        return f"{parts} (positive and negative terms)"
+        return say("positive and negative", parts=parts)
     parts = " + ".join(
         f"({v})" if v.startswith("-") else v
         for v in (number(value, digits) for value in values.tolist())

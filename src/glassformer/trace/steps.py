@@ -199,8 +199,11 @@ class Step:
         given = _positions(index)
         if given is None:
             raise TraceError(
-                f"a cell of {self.name} is one number: its index is one whole number per axis of "
-                f"{tuple(self.shape)}, got {index!r}; a part of the tensor is .value[…]"
+                "a cell of {name} is one number: its index is one whole number per axis of "
+                "{shape}, got {index!r}; a part of the tensor is .value[…]",
+                name=self.name,
+                shape=tuple(self.shape),
+                index=index,
             )
         missing = len(self.shape) - len(given)
         if missing > 0 and all(size == 1 for size in self.shape[:missing]):
@@ -210,7 +213,12 @@ class Step:
         )
         if not fits:
             asked = ", ".join(map(str, index)) if isinstance(index, tuple) else index
-            raise TraceError(f"{self.name} has no cell [{asked}]: its shape is {tuple(self.shape)}")
+            raise TraceError(
+                "{name} has no cell [{asked}]: its shape is {shape}",
+                name=self.name,
+                asked=asked,
+                shape=tuple(self.shape),
+            )
         return tuple(
             place + size if place < 0 else place
             for place, size in zip(given, self.shape, strict=True)

@@ -118,10 +118,11 @@ class Trace:
 
     def __getitem__(self, name: str) -> Step:
         if not self._by_name:
-            raise TraceError(f"{name!r} cannot be shown: this trace was closed")
+            raise TraceError("{name!r} cannot be shown: this trace was closed", name=name)
         if not isinstance(name, str):
             raise TraceError(
-                f"a step is asked for by its name, got {name!r}; by its place it is t.steps[0]"
+                "a step is asked for by its name, got {name!r}; by its place it is t.steps[0]",
+                name=name,
             )
         if name not in self._by_name:
             if name in self.stages:

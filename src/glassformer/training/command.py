@@ -12,7 +12,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from glassformer.errors import ConfigError, GlassformerError, exit_code
+from glassformer.errors import ConfigError, Fragment, GlassformerError, exit_code
+from glassformer.language import chosen_language, message_of, speak, words
 from glassformer.training.config import RunConfig
 from glassformer.training.log import make_reporter
 from glassformer.training.plot import check_drawing, plot_run
@@ -20,19 +21,7 @@ from glassformer.training.recipes import RECIPES, recipe
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.settings import Options, changed, from_file, parse_arguments
 
-HELP = """A recipe, then any of
-
-- `--out DIR`: the run folder (runs/RECIPE unless given)
-- `--resume`: go on where the folder's run stopped
-- `--config FILE`: settings from a TOML file, or from a run folder's config.json
-- `--plot`: draw the run into its folder (needs matplotlib)
-- `--watch`: show the run on a local page as it goes: loss, score, and how attention changes
-- `--section.key VALUE`: one setting
-- `--text FILE`, `--pairs FILE`, or `--csv FILE --text-column NAME --label-column NAME`: your own
-  data, for the recipes text, pairs and csv
-
-`glassformer recipes` lists the recipes, `glassformer recipes NAME` all settings of one.
-"""
+say = words("glassformer.training.log")
 
 _OPTIONS = Options(
     flags=("--resume", "--plot", "--watch"),
@@ -68,7 +57,10 @@ def configure(
         from_there = from_file(Path(config_file))
         if from_there.get("recipe", name) != name:
             raise ConfigError(
-                f"{config_file} is a config of the recipe {from_there['recipe']}, not of {name}"
+                "{config_file} is a config of the recipe {other}, not of {name}",
+                config_file=config_file,
+                other=from_there["recipe"],
+                name=name,
             )
         config = changed(config, _with_epochs_meant(from_there), config_file)
     return changed(config, _with_epochs_meant(changes))
@@ -88,7 +80,7 @@ def _with_epochs_meant(changes: Mapping[str, Any]) -> Mapping[str, Any]:
 def execute(arguments: Sequence[str], watcher: Watcher | None = None) -> None:
     """Run the command; the result is one JSON object on stdout."""
     if not arguments or arguments[0].startswith("-"):
-        raise ConfigError(f"name a recipe first: {', '.join(RECIPES)}")
+        raise ConfigError("name a recipe first: {names}", names=", ".join(RECIPES))
     name, given = arguments[0], parse_arguments(arguments[1:], _OPTIONS)
     if "--plot" in given.flags:
         check_drawing()  # now, not after hours of training
@@ -114,26 +106,31 @@ def execute(arguments: Sequence[str], watcher: Watcher | None = None) -> None:
     sys.stdout.write(json.dumps(asdict(result) | {"folder": str(result.folder)}) + "\n")
     sys.stdout.flush()
     if "--plot" in given.flags:
-        sys.stderr.write(f"the run as a picture: {plot_run(folder)}\n")
+        sys.stderr.write(f"{say('plot', file=plot_run(folder))}\n")
     if config.kind == "transformer" and config.data.runs_on_text:
-        sys.stderr.write(f'to use it: glassformer run {shlex.quote(str(folder))} "…"\n')
+        sys.stderr.write(f"{say('use', folder=shlex.quote(str(folder)))}\n")
 
 
 def main(arguments: Sequence[str]) -> int:
     """The command as a program of its own; returns its exit code."""
-    if "--help" in arguments or "-h" in arguments:
-        sys.stdout.write(f"{HELP}\nRecipes: {', '.join(RECIPES)}.\n")
-        return 0
     try:
+        speak(chosen_language())
+        if "--help" in arguments or "-h" in arguments:
+            usage = words("glassformer.cli.help")("train RECIPE").strip()
+            sys.stdout.write(f"{usage}\n\n{say('recipes', names=', '.join(RECIPES))}\n")
+            return 0
         execute(arguments)
     except (GlassformerError, OSError, KeyboardInterrupt) as error:
-        sys.stderr.write(f"glassformer: {' '.join(str(error).split())}\n")
+        sys.stderr.write(f"glassformer: {message_of(error)}\n")
         return exit_code(error)
     return 0
 
 
 def _how_to_resume(recipe: str, folder: RunFolder) -> str:
     if folder.never_began():
-        return "interrupted before the first update; the same command starts again"
-    out = shlex.quote(str(folder.path))
-    return f"interrupted; to go on: glassformer train {recipe} --out {out} --resume"
+        return Fragment.of("interrupted before the first update; the same command starts again")
+    return Fragment.of(
+        "interrupted; to go on: glassformer train {recipe} --out {out} --resume",
+        recipe=recipe,
+        out=shlex.quote(str(folder.path)),
+    )

@@ -49,14 +49,24 @@ class OptimiserConfig:
         _check_finite(self, "optimiser")
         for name in ("lr", "muon_lr", "eps"):
             if getattr(self, name) <= 0:
-                raise ConfigError(f"optimiser.{name} must be above 0, got {getattr(self, name)}")
+                raise ConfigError(
+                    "optimiser.{name} must be above 0, got {value}",
+                    name=name,
+                    value=getattr(self, name),
+                )
         for name in ("beta1", "beta2", "label_smoothing"):
             if not 0 <= getattr(self, name) < 1:
-                raise ConfigError(f"optimiser.{name} must be in [0, 1), got {getattr(self, name)}")
+                raise ConfigError(
+                    "optimiser.{name} must be in [0, 1), got {value}",
+                    name=name,
+                    value=getattr(self, name),
+                )
         for name in ("weight_decay", "clip", "agreement"):
             if getattr(self, name) < 0:
                 raise ConfigError(
-                    f"optimiser.{name} must not be negative, got {getattr(self, name)}"
+                    "optimiser.{name} must not be negative, got {value}",
+                    name=name,
+                    value=getattr(self, name),
                 )
 
 
@@ -74,9 +84,11 @@ class ScheduleConfig:
     def __post_init__(self) -> None:
         _check_finite(self, "schedule")
         if self.warmup < 0:
-            raise ConfigError(f"schedule.warmup must not be negative, got {self.warmup}")
+            raise ConfigError(
+                "schedule.warmup must not be negative, got {warmup}", warmup=self.warmup
+            )
         if not 0 <= self.floor <= 1:
-            raise ConfigError(f"schedule.floor must be from 0 to 1, got {self.floor}")
+            raise ConfigError("schedule.floor must be from 0 to 1, got {floor}", floor=self.floor)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,17 +144,21 @@ class LoopConfig:
         check_counts(self, "loop", "steps", "accumulate", "evaluate_every", "patience")
         check_counts(self, "loop", "save_every", "keep", "log_every", "beam")
         if self.least_steps < 0:
-            raise ConfigError(f"loop.least_steps must not be negative, got {self.least_steps}")
+            raise ConfigError(
+                "loop.least_steps must not be negative, got {least_steps}",
+                least_steps=self.least_steps,
+            )
         if self.epochs <= 0:
-            raise ConfigError(f"loop.epochs must be above 0, got {self.epochs}")
+            raise ConfigError("loop.epochs must be above 0, got {epochs}", epochs=self.epochs)
         if not 0 <= self.average < 1:
-            raise ConfigError(f"loop.average must be in [0, 1), got {self.average}")
+            raise ConfigError("loop.average must be in [0, 1), got {average}", average=self.average)
         if self.length_penalty < 0:
             raise ConfigError(
-                f"loop.length_penalty must not be negative, got {self.length_penalty}"
+                "loop.length_penalty must not be negative, got {length_penalty}",
+                length_penalty=self.length_penalty,
             )
         if not 0 <= self.seed < 2**63:  # torch takes a signed number of 64 bits
-            raise ConfigError(f"loop.seed must be from 0 to 2**63 - 1, got {self.seed}")
+            raise ConfigError("loop.seed must be from 0 to 2**63 - 1, got {seed}", seed=self.seed)
 
     def updates(self, per_epoch: int) -> tuple[int, int]:
         """How many there are, and how many lie between two evaluations."""
@@ -175,7 +191,9 @@ class RunConfig:
         self.data.check_model(self.kind, self.model.architecture)
         for name in ("agreement", "label_smoothing"):
             if getattr(self.optimiser, name) and not self.data.predicts_probabilities:
-                raise ConfigError(f"optimiser.{name} is for probabilities; ratings are numbers")
+                raise ConfigError(
+                    "optimiser.{name} is for probabilities; ratings are numbers", name=name
+                )
         if self.loop.sharding == "fsdp" and self.optimiser.kind == "muon":
             raise ConfigError(
                 "muon works on whole matrices, and loop.sharding = fsdp cuts them: "
@@ -187,4 +205,9 @@ def _check_finite(config: object, section: str) -> None:
     """Comparisons with nan are all false, so that it would pass for any number."""
     for name, value in vars(config).items():
         if isinstance(value, float) and not math.isfinite(value):
-            raise ConfigError(f"{section}.{name} must be a finite number, got {value}")
+            raise ConfigError(
+                "{section}.{name} must be a finite number, got {value}",
+                section=section,
+                name=name,
+                value=value,
+            )

@@ -192,8 +192,9 @@ def _check_same_data(model: Checkpoint, problem: PreparedProblem) -> None:
     if isinstance(known, Mapping) and dict(known) != problem.checksums:
         names = ", ".join(sorted({*known, *problem.checksums}))
         raise DataError(
-            f"{names}: not the data that this model was trained on, so what is held out of them "
-            "may have been learnt from; `glassformer run` reads any text"
+            "{names}: not the data that this model was trained on, so what is held out of "
+            "them may have been learnt from; `glassformer run` reads any text",
+            names=names,
         )
 
 
@@ -202,7 +203,8 @@ def _config_of(model: Checkpoint) -> RunConfig:
     name = str(model.about.get("recipe", "nothing"))
     if name not in RECIPES and "run" not in model.about:
         raise ConfigError(
-            f"this model was not made by a recipe (its card says {name!r}), so it has no test data"
+            "this model was not made by a recipe (its card says {name!r}), so it has no test data",
+            name=name,
         )
     kept = model.about.get("run")
     config = restored(RunConfig, kept) if isinstance(kept, Mapping) else recipe(name)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from glassformer.errors import TrainingError
 from glassformer.files import parse_object, read_bytes
+from glassformer.language import words
 
 _MOST_METRICS = 256 * 2**20  # bytes: a line takes about 200, so over a million of them
 
@@ -42,6 +43,9 @@ def records_in(metrics: bytes) -> Iterator[Record]:
             data = parse_object(line, f"line {number}", error=TrainingError)
             if type(data.get("step")) is int:
                 yield Record(line, data)
+
+
+say = words(__name__)
 
 
 class Reporter:
@@ -85,7 +89,8 @@ class PlainReporter(Reporter):
         self._last = now
         first, since = self._started
         left = (now - since) / max(1, step - first) * (self._total - step)
-        self.line(f"step {step}/{self._total}  {score_text(facts)}  {_clock(left)} left")
+        shown = {"step": step, "total": self._total, "facts": score_text(facts)}
+        self.line(say("step", clock=_clock(left), **shown))
 
     def line(self, text: str) -> None:
         """To stderr."""

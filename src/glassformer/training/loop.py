@@ -15,13 +15,13 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.data import Loader, Update
-from glassformer.errors import TrainingError
+from glassformer.errors import Fragment, TrainingError
 from glassformer.training.config import RunConfig
 from glassformer.training.ema import EMA
 from glassformer.training.evaluation import Evaluator, Scores, is_better
 from glassformer.training.fast.acceleration import choose_acceleration, make_learner
 from glassformer.training.fast.sharding import all_whole, cut_like, fill
-from glassformer.training.log import Reporter
+from glassformer.training.log import Reporter, say
 from glassformer.training.optimiser import Optimiser, learning_rate_share
 from glassformer.training.problems.prepared_problem import PreparedProblem
 from glassformer.training.processes import Interruption, Processes
@@ -146,7 +146,7 @@ class Trainer:
             if stop:
                 raise KeyboardInterrupt
             if self._is_out_of_patience():
-                self.reporter.line(f"no better score for {progress.n_worse} evaluations: stopped")
+                self.reporter.line(say("stopped", n=progress.n_worse))
                 if not saves:
                     self.save()
                 break
@@ -249,10 +249,17 @@ class Trainer:
 
     def _diverged(self, what: str) -> TrainingError:
         states = self.folder.states
-        kept = f"the last good state is kept in {states}" if states.is_dir() else "no state is kept"
+        kept = (
+            Fragment.of("the last good state is kept in {states}", states=states)
+            if states.is_dir()
+            else Fragment.of("no state is kept")
+        )
         return TrainingError(
-            f"{what} is not a number at step {self.progress.step}; {kept}. Try a lower "
-            "optimiser.lr, a longer schedule.warmup or optimiser.clip"
+            "{what} is not a number at step {step}; {kept}. Try a lower optimiser.lr, a longer "
+            "schedule.warmup or optimiser.clip",
+            what=what,
+            step=self.progress.step,
+            kept=kept,
         )
 
     def _report(self, tally: Tally, epoch: int) -> None:
@@ -294,16 +301,15 @@ class Trainer:
             scores = self.evaluator(model, self.problem.valid)
             # The last update's loss was that of the weights before it.
             if not math.isfinite(scores.value):
-                raise self._diverged(f"the {scores.main} on validation data")
+                raise self._diverged(Fragment.of("the {name} on validation data", name=scores.main))
             self._keep_if_best(scores)
         if self.processes.is_first:
             record = {f"valid_{name}": value for name, value in scores.values.items()}
             seconds = time.perf_counter() - started
             self.folder.log({"step": self.progress.step, **record, "evaluation_seconds": seconds})
             numbers = "  ".join(f"{name} {value:.4f}" for name, value in scores.values.items())
-            self.reporter.line(
-                f"step {self.progress.step}  {self.progress.seconds:.0f} s  validation: {numbers}"
-            )
+            step, seconds = self.progress.step, self.progress.seconds
+            self.reporter.line(say("validation", step=step, seconds=seconds, numbers=numbers))
 
     def _keep_if_best(self, scores: Scores) -> None:
         progress = self.progress

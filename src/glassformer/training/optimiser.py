@@ -132,8 +132,11 @@ class Optimiser:
             part.load_state_dict({"state": state, "param_groups": groups})
             if tensors and len(state) != len(names):
                 raise TrainingError(
-                    f"the saved state has {len(state)} parameters for {kind}, expected "
-                    f"{len(names)}; it belongs to another model or optimiser"
+                    "the saved state has {n_state} parameters for {kind}, expected {n_names}; it "
+                    "belongs to another model or optimiser",
+                    n_state=len(state),
+                    kind=kind,
+                    n_names=len(names),
                 )
 
     def _cut(self, value: Tensor, name: str) -> Tensor:

@@ -56,5 +56,5 @@ def plot_run(folder: Path) -> Path:
 def _records(metrics: Path) -> list[dict[str, Any]]:
     records = [record.data for record in records_in(read_metrics(metrics))]
     if not records:
-        raise DataError(f"{metrics} is empty: there is nothing to draw")
+        raise DataError("{metrics} is empty: there is nothing to draw", metrics=metrics)
     return records

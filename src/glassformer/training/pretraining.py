@@ -18,8 +18,9 @@ def with_pretraining_placed(config: RunConfig) -> RunConfig:
         return config
     if first.loop.device not in ("auto", config.loop.device):
         raise ConfigError(
-            f"both runs use one device: set loop.device, got {config.loop.device} and "
-            f"first.loop.device {first.loop.device}"
+            "both runs use one device: set loop.device, got {device} and first.loop.device {other}",
+            device=config.loop.device,
+            other=first.loop.device,
         )
     data = replace(
         first.data,
@@ -39,8 +40,13 @@ def check_unchanged(config: RunConfig, folder: RunFolder) -> None:
     for name, value in wanted.items():
         if value != there.get(name):
             raise ConfigError(
-                f"the run {config.recipe} in {folder.path} is done, with first.{name} "
-                f"{there.get(name)}, not {value}; leave it as it was, or start in another folder"
+                "the run {recipe} in {path} is done, with first.{name} {value}, not {new}; "
+                "leave it as it was, or start in another folder",
+                recipe=config.recipe,
+                path=folder.path,
+                name=name,
+                value=there.get(name),
+                new=value,
             )
 
 
@@ -54,7 +60,10 @@ def start_from(model: nn.Module, earlier: nn.Module) -> None:
     for name, parameter in common.items():
         if parameter.shape != known[name].shape:
             raise TrainingError(
-                f"the parameter {name} has shape {tuple(parameter.shape)}, the model it starts "
-                f"from {tuple(known[name].shape)}; give both the same sizes"
+                "the parameter {name} has shape {shape}, the model it starts from {other}; "
+                "give both the same sizes",
+                name=name,
+                shape=tuple(parameter.shape),
+                other=tuple(known[name].shape),
             )
         parameter.copy_(known[name])

@@ -161,9 +161,11 @@ def choose_device(asked: str, processes: Processes) -> torch.device:
     try:
         device = torch.device(asked)
     except RuntimeError:
-        raise ConfigError(f"loop.device must be cpu, cuda, mps or auto, got {asked!r}") from None
+        raise ConfigError(
+            "loop.device must be cpu, cuda, mps or auto, got {asked!r}", asked=asked
+        ) from None
     if device.type not in ("cpu", "cuda", "mps"):
-        raise ConfigError(f"loop.device must be cpu, cuda, mps or auto, got {asked!r}")
+        raise ConfigError("loop.device must be cpu, cuda, mps or auto, got {asked!r}", asked=asked)
     if device.type == "mps" and not torch.backends.mps.is_available():
         raise ConfigError("loop.device mps is the GPU of a Mac, and this machine has none: set cpu")
     return _numbered(device, processes.local_rank) if device.type == "cuda" else device
@@ -174,8 +176,10 @@ def _numbered(device: torch.device, local_rank: int) -> torch.device:
     number, count = local_rank if device.index is None else device.index, torch.cuda.device_count()
     if number >= count:
         raise ConfigError(
-            f"asked for {number + 1} or more GPUs on this machine, which has {count}; lower "
-            "--nproc-per-node, or set --loop.device cpu"
+            "asked for {n} or more GPUs on this machine, which has {count}; lower "
+            "--nproc-per-node, or set --loop.device cpu",
+            n=number + 1,
+            count=count,
         )
     return torch.device("cuda", number)
 

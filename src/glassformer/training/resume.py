@@ -25,6 +25,7 @@ from torch import Tensor
 
 from glassformer.errors import TrainingError
 from glassformer.files import open_regular, read_object, write_whole
+from glassformer.training.log import say
 from glassformer.training.processes import Processes
 from glassformer.training.run_folder import state_files
 
@@ -93,8 +94,11 @@ def save_state(folder: Path, state: State, keep: int) -> None:
         write_whole(folder / f"{name}.json", json.dumps(facts, indent=1).encode())
     except OSError as error:
         raise TrainingError(
-            f"cannot save the state of step {state.step} to {folder}: {error.strerror}; "
-            "the states saved before are whole"
+            "cannot save the state of step {step} to {folder}: {reason}; the states saved "
+            "before are whole",
+            step=state.step,
+            folder=folder,
+            reason=error.strerror,
         ) from error
     others = [path for path in state_files(folder) if path.stem != name]
     earlier = [path for path in others if path.stem < name]
@@ -115,7 +119,11 @@ def newest_state(folder: Path, report: Callable[[str], None]) -> State | None:
             report(f"{path} is damaged ({error}); the state before it is used")
             damaged += 1
     if damaged:
-        raise TrainingError(f"all {damaged} states in {folder} are damaged: start the run again")
+        raise TrainingError(
+            "all {damaged} states in {folder} are damaged: start the run again",
+            damaged=damaged,
+            folder=folder,
+        )
     return None
 
 
@@ -174,11 +182,8 @@ def resume_rng(
     else:  # a process that the run did not have: its dropout must differ from the others'
         seed_rng(hash((seed, state.step, processes.rank)))
     if processes.n != len(saved):
-        report(
-            f"this state was saved by {_processes(len(saved))} and is resumed by "
-            f"{_processes(processes.n)}: the updates have the same examples, but other dropout "
-            "masks and another rounding, so the weights will not be the same to the last bit"
-        )
+        before, now = _processes(len(saved)), _processes(processes.n)
+        report(say("processes", before=before, now=now))
 
 
 def check_seed(state: State, seed: int, folder: Path) -> None:
@@ -186,13 +191,16 @@ def check_seed(state: State, seed: int, folder: Path) -> None:
     began = state.facts.get("config", {}).get("loop", {}).get("seed", seed)
     if began != seed:
         raise TrainingError(
-            f"the states in {folder} are of the seed {began}, not of {seed}; leave loop.seed as it "
-            "was, or start in another folder"
+            "the states in {folder} are of the seed {began}, not of {seed}; leave "
+            "loop.seed as it was, or start in another folder",
+            folder=folder,
+            began=began,
+            seed=seed,
         )
 
 
 def _processes(n: int) -> str:
-    return "1 process" if n == 1 else f"{n} processes"
+    return say("one process") if n == 1 else say("several processes", n=n)
 
 
 def _hash(data: bytes, step: int, facts: dict[str, Any]) -> str:

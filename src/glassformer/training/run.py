@@ -23,7 +23,7 @@ from glassformer.files import as_path, write_whole
 from glassformer.nn import count_parameters
 from glassformer.nn.baselines import KINDS
 from glassformer.training.config import RunConfig
-from glassformer.training.log import Reporter
+from glassformer.training.log import Reporter, say
 from glassformer.training.loop import Trainer
 from glassformer.training.model_card import model_card
 from glassformer.training.pretraining import check_unchanged, start_from, with_pretraining_placed
@@ -114,9 +114,10 @@ def _explained_lack_of_memory(device: torch.device) -> Iterator[None]:
         ) and "can't allocate memory" not in str(error):
             raise
         raise TrainingError(
-            f"{device.type} has too little memory for this run: raise loop.accumulate, or "
-            "lower data.batch_size (data.max_tokens), data.max_len or the model's sizes; "
-            "states that were saved are whole"
+            "{type} has too little memory for this run: raise loop.accumulate, or lower "
+            "data.batch_size (data.max_tokens), data.max_len or the model's sizes; states "
+            "that were saved are whole",
+            type=device.type,
         ) from error
 
 
@@ -163,8 +164,7 @@ def _make_trainer(
     seed_rng(config.loop.seed + processes.rank)  # dropout differs between processes
     if resume:
         found = trainer.resume()
-        nothing = f"no state in {folder.states} to go on from: from the start"
-        log.line(_where_it_goes_on(trainer) if found else nothing)
+        log.line(_where_it_goes_on(trainer) if found else say("no state", folder=folder.states))
     if processes.is_first and goes_on:
         # Not before: settings that the run cannot go on with must not replace its own.
         folder.begin(config)
@@ -181,7 +181,7 @@ def _pretrained(
     if inside.model.is_dir():
         check_unchanged(config.first, inside)
     else:
-        log.line(f"first the run {config.first.recipe}, in {inside.path}")
+        log.line(say("first", recipe=config.first.recipe, folder=inside.path))
         train(config.first, inside.path, resume=resume, reporter=log)
         processes.wait()
     return checkpoint.load(inside.model)
@@ -189,9 +189,14 @@ def _pretrained(
 
 def _log_start(trainer: Trainer, about: dict[str, Any]) -> None:
     trainer.reporter.line(
-        f"{trainer.config.recipe}: {len(trainer.problem.train):,} examples, "
-        f"{about['parameters']:,} parameters, {trainer.device.type}, "
-        f"{trainer.total:,} updates at most"
+        say(
+            "begins",
+            recipe=trainer.config.recipe,
+            examples=len(trainer.problem.train),
+            parameters=about["parameters"],
+            device=trainer.device.type,
+            updates=trainer.total,
+        )
     )
     if trainer.processes.is_first:
         trainer.folder.write_about(about)
@@ -200,8 +205,8 @@ def _log_start(trainer: Trainer, about: dict[str, Any]) -> None:
 def _where_it_goes_on(trainer: Trainer) -> str:
     step, total = trainer.progress.step, trainer.total
     if step < total:
-        return f"going on at step {step} of {total}"
-    return f"the run has made {step} updates already, {total} were asked for: none is left to make"
+        return say("goes on", step=step, total=total)
+    return say("nothing left", step=step, total=total)
 
 
 def _final_beam(config: RunConfig) -> Beam:
@@ -216,8 +221,10 @@ def _check_folder(folder: RunFolder, config: RunConfig, resume: bool) -> None:
         folder.check_ours()
     elif (there := folder.read_config()).recipe != config.recipe:
         raise TrainingError(
-            f"{folder.path} holds a run of the recipe {there.recipe}, not of {config.recipe}; "
-            "choose another folder"
+            "{path} holds a run of the recipe {recipe}, not of {other}; choose another folder",
+            path=folder.path,
+            recipe=there.recipe,
+            other=config.recipe,
         )
 
 
@@ -246,12 +253,12 @@ def _finish(
     model = trainer.final_model()
     beam = _final_beam(trainer.config)
     if trainer.kept_step != trainer.progress.step:
-        trainer.reporter.line(f"the best weights are those of update {trainer.kept_step}")
+        trainer.reporter.line(say("best", step=trainer.kept_step))
     held_out = dict(trainer.problem.tests)
     if trainer.problem.valid is not None:
         held_out = {"validation": trainer.problem.valid, **held_out}
     if not held_out:
-        trainer.reporter.line("no example is held out, so there is no score")
+        trainer.reporter.line(say("not held out"))
     scores: dict[str, dict[str, float]] = {}
     signatures: dict[str, str] = {}
     for name, part in held_out.items():
@@ -259,9 +266,9 @@ def _finish(
         scores[name] = result.values
         signatures |= result.signatures
         numbers = "  ".join(f"{key} {value:.4f}" for key, value in result.values.items())
-        how = f" (beam of {beam.size})" if trainer.problem.task == "translate" else ""
+        key = "score of beams" if trainer.problem.task == "translate" else "score"
         if trainer.processes.is_first:
-            trainer.reporter.line(f"{name}{how}: {numbers}")
+            trainer.reporter.line(say(key, name=name, beams=beam.size, numbers=numbers))
     if not trainer.processes.is_first:
         return scores
     facts = about | {

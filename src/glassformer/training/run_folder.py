@@ -67,14 +67,17 @@ class RunFolder:
             lock = (self.path / _LOCK).open("ab")
         except OSError as error:
             raise TrainingError(
-                f"cannot write to {self.path}: {error.strerror}; choose another folder with --out"
+                "cannot write to {path}: {reason}; choose another folder with --out",
+                path=self.path,
+                reason=error.strerror,
             ) from error
         with lock:
             holder = hold(lock)
             if holder == "another":
                 raise ConfigError(
-                    f"another process is training in {self.path}; wait for its end, or choose "
-                    "another folder"
+                    "another process is training in {path}; wait for its end, or choose another "
+                    "folder",
+                    path=self.path,
                 )
             if holder == "us":
                 for folder in (self.path, self.states, self.path / "watch"):
@@ -116,7 +119,9 @@ class RunFolder:
                 opened.write(json.dumps(record, ensure_ascii=False) + "\n")
         except OSError as error:
             raise TrainingError(
-                f"cannot write {self.metrics}: {error.strerror}; the states saved before are whole"
+                "cannot write {metrics}: {reason}; the states saved before are whole",
+                metrics=self.metrics,
+                reason=error.strerror,
             ) from error
 
     def rewind(self, step: int) -> None:
@@ -124,7 +129,9 @@ class RunFolder:
         if not self.metrics.exists():
             return
         if not self.metrics.is_file():
-            raise TrainingError(f"{self.metrics} is not a regular file; move it elsewhere")
+            raise TrainingError(
+                "{metrics} is not a regular file; move it elsewhere", metrics=self.metrics
+            )
         records = records_in(read_metrics(self.metrics))
         kept = [record.line + b"\n" for record in records if record.data["step"] <= step]
         write_whole(self.metrics, b"".join(kept))
@@ -132,21 +139,23 @@ class RunFolder:
     def check_empty(self) -> None:
         """Refuse a folder that holds something else."""
         if self.path.is_file():
-            raise TrainingError(f"{self.path} is a file; a run needs a folder")
+            raise TrainingError("{path} is a file; a run needs a folder", path=self.path)
         if self.path.is_dir() and any(self.path.iterdir()) and not self.never_began():
             raise TrainingError(
-                f"{self.path} is not empty; go on with --resume, or choose another folder"
+                "{path} is not empty; go on with --resume, or choose another folder", path=self.path
             )
 
     def check_ours(self) -> None:
         """Refuse to go on in a folder that no run began: of a killed one, little may be left."""
         if self.path.is_file():
-            raise TrainingError(f"{self.path} is a file; a run needs a folder")
+            raise TrainingError("{path} is a file; a run needs a folder", path=self.path)
         names = {file.name for file in self.path.iterdir()} if self.path.is_dir() else set()
         foreign = sorted(name for name in names - {"watch", _LOCK} if not name.endswith(".tmp"))
         if foreign:
             raise TrainingError(
-                f"{self.path} holds {foreign[0]!r} and no run to go on with; choose another folder"
+                "{path} holds {foreign!r} and no run to go on with; choose another folder",
+                path=self.path,
+                foreign=foreign[0],
             )
 
     def never_began(self) -> bool:
@@ -168,7 +177,9 @@ class RunFolder:
             self.path.mkdir(parents=True, exist_ok=True)
             write_whole(self.path / name, text.encode())
         except OSError as error:
-            raise TrainingError(f"cannot write to {self.path}: {error.strerror}") from error
+            raise TrainingError(
+                "cannot write to {path}: {reason}", path=self.path, reason=error.strerror
+            ) from error
 
 
 def state_files(folder: Path) -> list[Path]:

@@ -66,13 +66,13 @@ def parse_arguments(arguments: Sequence[str], options: Options = _SETTINGS_ALONE
             flags.add(argument)
             continue
         if not argument.startswith("--"):
-            raise ConfigError(f"expected --section.key value, got {argument!r}")
+            raise ConfigError("expected --section.key value, got {argument!r}", argument=argument)
         key, equals, value = argument.partition("=")
         if "." not in key and key not in known:
             raise UnknownNameError("option", key, known)
         given = value if equals else next(rest, None)
         if given is None or (key in options.values and not given):
-            raise ConfigError(f"{key} needs a value")
+            raise ConfigError("{key} needs a value", key=key)
         if key in options.values:
             values[key] = given
         else:
@@ -95,7 +95,11 @@ def changed(config: T, changes: Mapping[str, Any], source: str = "") -> T:
         for section in sections:
             place = place.setdefault(section, {})
             if not isinstance(place, dict):
-                raise ConfigError(f"{section} is set as a whole; it cannot have {name} as well")
+                raise ConfigError(
+                    "{section} is set as a whole; it cannot have {name} as well",
+                    section=section,
+                    name=name,
+                )
         place[last] = value
     result: T = _Change(config, source).replaced(config, tree)
     return result
@@ -108,9 +112,14 @@ def from_file(path: Path) -> dict[str, Any]:
         text = content.decode("utf-8-sig")  # Windows' editors write a mark
         data = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{path} is not {path.suffix[1:].upper() or 'TOML'}: {error}") from None
+        raise ConfigError(
+            "{path} is not {format}: {error}",
+            path=path,
+            format=path.suffix[1:].upper() or "TOML",
+            error=error,
+        ) from None
     if not isinstance(data, dict):
-        raise ConfigError(f"{path} must hold sections with settings")
+        raise ConfigError("{path} must hold sections with settings", path=path)
     return dict(_flat(data, ""))
 
 
@@ -151,7 +160,9 @@ def restored(cls: type[T], data: Mapping[str, Any], where: str = "config") -> T:
         )
     missing = [one.name for one in fields(cast(Any, cls)) if _is_required(one, data)]
     if missing:
-        raise ConfigError(f"{where} lacks {missing[0]!r}, which every config has")
+        raise ConfigError(
+            "{where} lacks {missing!r}, which every config has", where=where, missing=missing[0]
+        )
     return cls(**values)
 
 
@@ -249,8 +260,10 @@ class _Change:
         """Refuse a setting that the problem does not read: a result would seem to come from it."""
         if not self.source.endswith(".json") and str(value) != str(foreign_default(name)):
             raise ConfigError(
-                f"data.{name} is not a setting of the problem {config.problem}, which has "
-                f"{', '.join(sorted(settings_names(type(config)) - {'problem'}))}"
+                "data.{name} is not a setting of the problem {problem}, which has {names}",
+                name=name,
+                problem=config.problem,
+                names=", ".join(sorted(settings_names(type(config)) - {"problem"})),
             )
 
     def _unknown(self, path: str, value: Any) -> UnknownNameError:
@@ -277,7 +290,9 @@ def _converted(value: Any, hint: Any, where: str) -> Any:
         except (TypeError, ValueError, OverflowError):  # a whole number that no float can hold
             continue
     wanted = " or ".join(_in_words(option) for option in _options(hint))
-    raise ConfigError(f"{where} must be {wanted}, got {value!r}")
+    raise ConfigError(
+        "{where} must be {wanted}, got {value!r}", where=where, wanted=wanted, value=value
+    )
 
 
 def _options(hint: Any) -> list[Any]:

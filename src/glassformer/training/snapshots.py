@@ -155,10 +155,14 @@ def read_attention(folder: Path, update: int, kind: str) -> NDArray[np.float32]:
     """Weights (layers, H, Q, K) of one kind of attention after an update."""
     path = _picture(folder / "watch", update)
     if not path.is_file():
-        raise TrainingError(f"{folder} has no attention of update {update}")
+        raise TrainingError(
+            "{folder} has no attention of update {update}", folder=folder, update=update
+        )
     kinds = load_file(path)
     if kind not in kinds:
-        raise TrainingError(f"the run has no {kind} attention, but {', '.join(kinds)}")
+        raise TrainingError(
+            "the run has no {kind} attention, but {names}", kind=kind, names=", ".join(kinds)
+        )
     weights: NDArray[np.float32] = kinds[kind]
     return weights
 
@@ -199,7 +203,9 @@ def _write(path: Path, data: bytes) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, data)
     except OSError as error:
-        raise TrainingError(f"cannot write to {path.parent}: {error.strerror}") from error
+        raise TrainingError(
+            "cannot write to {parent}: {reason}", parent=path.parent, reason=error.strerror
+        ) from error
 
 
 def _picture(folder: Path, update: int) -> Path:
@@ -230,7 +236,9 @@ def _read_sample(path: Path) -> Sample | None:
         )
         return Sample(data["recipe"], data["total"], attending)
     except (KeyError, TypeError) as error:
-        raise TrainingError(f"{path} is not the sample of a run: {error!r}") from None
+        raise TrainingError(
+            "{path} is not the sample of a run: {error!r}", path=path, error=error
+        ) from None
 
 
 def _read_state(path: Path) -> RunState:
@@ -238,5 +246,5 @@ def _read_state(path: Path) -> RunState:
         return "running"
     said = read_object(path, error=TrainingError, what="the state of a run").get("state")
     if said not in get_args(RunState):
-        raise TrainingError(f"{path} is not the state of a run: {said!r:.40}")
+        raise TrainingError("{path} is not the state of a run: {said!r:.40}", path=path, said=said)
     return cast(RunState, said)

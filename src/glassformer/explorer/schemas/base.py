@@ -6,6 +6,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from glassformer.language import Bilingual, Language
+
 __all__ = [
     "MOST_CHARACTERS",
     "Bilingual",
@@ -17,7 +19,6 @@ __all__ = [
     "Task",
 ]
 
-Language = Literal["en", "zh"]
 Number = float | Literal["NaN", "Infinity", "-Infinity"]
 Task = Literal["classify", "translate", "generate", "module"]
 ProblemCode = Literal[
@@ -53,10 +54,3 @@ class Problem(Message):
     """What sort of refusal it is, for a page to say in its own language; None for rare ones."""
     figures: dict[str, int | str] = {}
     """What such a sentence has to name: `tokens` and `most`, or a `name`."""
-
-
-class Bilingual(Message):
-    """A text in both languages."""
-
-    en: str
-    zh: str

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from glassformer.language import words
 from glassformer.lessons.auditing.slip import Change, Part, Rule, Scene
-from glassformer.lessons.example import Bilingual
 from glassformer.lessons.formulas.terms import (
     Binary,
     Call,
@@ -18,6 +18,8 @@ from glassformer.lessons.formulas.terms import (
     replace_each,
     walk,
 )
+
+say = words("glassformer.lessons.auditing.audit")
 
 
 def wrong_divisor(node: Node, scene: Scene) -> Iterator[Part]:
@@ -34,12 +36,11 @@ def wrong_divisor(node: Node, scene: Scene) -> Iterator[Part]:
         if value is not None and not np.isclose(value, divisor):
             detail = scene.tell(
                 "divided by {new} instead of {old}",
-                "除以 {new}，应除以 {old}",
                 new=new,
                 old=node.right,
             )
             yield Binary("/", node.left, new, node.column), detail
-    yield node.left, scene.tell("not divided by {old}", "没有除以 {old}", old=node.right)
+    yield node.left, scene.tell("not divided by {old}", old=node.right)
 
 
 def sample_deviation(node: Node, scene: Scene) -> Iterator[Part]:
@@ -49,10 +50,10 @@ def sample_deviation(node: Node, scene: Scene) -> Iterator[Part]:
         return
     given = node.keyword("sample")
     if isinstance(given, Number) and given.value:
-        detail = Bilingual("divided by n instead of n − 1", "除以 n，应除以 n − 1")
+        detail = say.both("divided by n instead of n − 1")
         yield node.with_keyword("sample", 0), detail
     else:
-        detail = Bilingual("divided by n − 1 instead of n", "除以 n − 1，应除以 n")
+        detail = say.both("divided by n − 1 instead of n")
         yield node.with_keyword("sample", 1), detail
 
 
@@ -61,17 +62,16 @@ def geometric_mean(node: Node, scene: Scene) -> Iterator[Part]:
     if isinstance(node, Call) and node.function == "mean":
         detail = scene.tell(
             "the n-th root of the product of the numbers of {x}, not their sum divided by n",
-            "对 {x} 的各数连乘后开 n 次方，而不是求和后除以 n",
             x=node.arguments[0],
         )
         yield Call("geometric_mean", node.arguments, node.keywords, node.column), detail
 
 
 _REDUCTION_NAMES = {
-    "mean": Bilingual("the mean", "平均值"),
-    "sum": Bilingual("the sum", "总和"),
-    "max": Bilingual("the maximum", "最大值"),
-    "min": Bilingual("the minimum", "最小值"),
+    "mean": say.both("the mean"),
+    "sum": say.both("the sum"),
+    "max": say.both("the maximum"),
+    "min": say.both("the minimum"),
 }
 
 
@@ -84,9 +84,7 @@ def another_reduction(*pair: str) -> Rule:
         other = pair[0] if node.function == pair[1] else pair[1]
         new, old = _REDUCTION_NAMES[other], _REDUCTION_NAMES[node.function]
         of = scene.say(node.arguments[0])
-        detail = Bilingual(
-            f"{new.en} of {of.en} instead of {old.en}", f"{of.zh} 取了{new.zh}，应取{old.zh}"
-        )
+        detail = say.both("{new} of {of} instead of {old}", new=new, of=of, old=old)
         yield Call(other, node.arguments, node.keywords, node.column), detail
 
     return rule
@@ -97,9 +95,7 @@ def another_base(node: Node, scene: Scene) -> Iterator[Part]:
     del scene
     if isinstance(node, Call) and node.function in ("log", "log_softmax"):
         for base in (10, 2):
-            detail = Bilingual(
-                f"logarithm to base {base} instead of e", f"取了以 {base} 为底的对数，应以 e 为底"
-            )
+            detail = say.both("logarithm to base {base} instead of e", base=base)
             yield Binary("/", node, call("log", base)), detail
 
 
@@ -107,18 +103,18 @@ def no_exponential(node: Node, scene: Scene) -> Iterator[Part]:
     """Each score divided by their sum, without e^."""
     del scene
     if isinstance(node, Call) and node.function == "softmax":
-        detail = Bilingual("scores divided by their sum", "分数直接除以总和")
+        detail = say.both("scores divided by their sum")
         yield Call("proportion", node.arguments, node.keywords, node.column), detail
 
 
 def root_left_out(node: Node, scene: Scene) -> Iterator[Part]:
     """The variance where the deviation is meant, or a number where its root is."""
     if isinstance(node, Call) and node.function == "std":
-        detail = Bilingual("the variance instead of the deviation", "用方差代替了标准差")
+        detail = say.both("the variance instead of the deviation")
         yield Call("var", node.arguments, node.keywords, node.column), detail
     elif isinstance(node, Call) and node.function == "sqrt":
         x = node.arguments[0]
-        yield x, scene.tell("{x} without its root", "{x} 没有开方", x=x)
+        yield x, scene.tell("{x} without its root", x=x)
 
 
 def activation_left_out(node: Node, scene: Scene) -> Iterator[Part]:
@@ -126,7 +122,7 @@ def activation_left_out(node: Node, scene: Scene) -> Iterator[Part]:
     del scene
     if isinstance(node, Call) and node.function in _ACTIVATIONS:
         name = _ACTIVATIONS[node.function]
-        yield node.arguments[0], Bilingual(f"without {name}", f"没有应用 {name}")
+        yield node.arguments[0], say.both("without {name}", name=name)
 
 
 _ACTIVATIONS = {
@@ -150,15 +146,13 @@ def another_activation(node: Node, scene: Scene) -> Iterator[Part]:
         if function != used:
             yield (
                 call(function, x),
-                Bilingual(f"{name} instead of {right}", f"用 {name} 代替了 {right}"),
+                say.both("{name} instead of {right}", name=name, right=right),
             )
     if used != "gelu":  # the formula by which GELU is often approximated
         inner = Binary("+", x, Binary("*", Number(0.044715), Binary("^", x, Number(3.0))))
         tanh = call("tanh", Binary("*", Number(float(np.sqrt(2 / np.pi))), inner))
         half = Binary("*", Number(0.5), x)
-        detail = Bilingual(
-            f"GELU (its tanh formula) instead of {right}", f"用 GELU（tanh 近似式）代替了 {right}"
-        )
+        detail = say.both("GELU (its tanh formula) instead of {right}", right=right)
         yield Binary("*", half, Binary("+", Number(1.0), tanh)), detail
 
 
@@ -167,9 +161,10 @@ def wrong_sign(node: Node, scene: Scene) -> Iterator[Part]:
     if isinstance(node, Binary) and node.operator in "+-":
         other = "-" if node.operator == "+" else "+"
         detail = scene.tell(
-            f"{other} {{x}} instead of {node.operator} {{x}}",
-            f"{other} {{x}}，应为 {node.operator} {{x}}",
+            "{wrong} {x} instead of {right} {x}",
             x=node.right,
+            wrong=other,
+            right=node.operator,
         )
         yield Binary(other, node.left, node.right, node.column), detail
 
@@ -179,7 +174,7 @@ def sine_for_cosine(node: Node, scene: Scene) -> Iterator[Part]:
     del scene
     if isinstance(node, Call) and node.function in ("sin", "cos"):
         other = "cos" if node.function == "sin" else "sin"
-        detail = Bilingual(f"{other} instead of {node.function}", f"{other} 代替了 {node.function}")
+        detail = say.both("{other} instead of {function}", other=other, function=node.function)
         yield Call(other, node.arguments, node.keywords, node.column), detail
 
 
@@ -191,9 +186,7 @@ def sine_and_cosine_exchanged(tree: Node, scene: Scene) -> Iterator[Change]:
     if len({part.function for part in waves}) < 2:
         return
     tree = replace_each(tree, {part: Call(other[part.function], part.arguments) for part in waves})
-    detail = Bilingual(
-        "sine where cosine belongs, and cosine where sine belongs", "正弦与余弦处处互换"
-    )
+    detail = say.both("sine where cosine belongs, and cosine where sine belongs")
     yield Change(tree, detail)
 
 
@@ -203,16 +196,14 @@ def wrong_index(node: Node, scene: Scene) -> Iterator[Part]:
         return
     inside = node.arguments[0]
     if isinstance(inside, Binary) and inside.operator == "/":
-        detail = scene.tell(
-            "{new} instead of {old}", "用 {new} 代替了 {old}", new=inside.left, old=node
-        )
+        detail = scene.tell("{new} instead of {old}", new=inside.left, old=node)
         yield inside.left, detail
 
 
 def from_one(node: Node, scene: Scene) -> Iterator[Part]:
     """Counted from 1 where 0 is the first."""
     if isinstance(node, Call) and node.function == "range" and node.keyword("stop") is None:
-        detail = scene.tell("{x} counted from 1", "{x} 从 1 开始计数", x=node)
+        detail = scene.tell("{x} counted from 1", x=node)
         yield Binary("+", node, Number(1.0)), detail
 
 
@@ -221,7 +212,7 @@ def mask_by_zero(node: Node, scene: Scene) -> Iterator[Part]:
     del scene
     if isinstance(node, Call) and node.function == "mask":
         scores, allowed = node.arguments
-        detail = Bilingual("hidden scores are 0, not −∞", "被掩盖的分数写成 0，应为 −∞")
+        detail = say.both("hidden scores are 0, not −∞")
         yield call("where", allowed, scores, 0.0), detail
 
 
@@ -229,7 +220,7 @@ def no_mask(node: Node, scene: Scene) -> Iterator[Part]:
     """The scores as if nothing were hidden."""
     if isinstance(node, Call) and node.function == "mask":
         scores = node.arguments[0]
-        yield scores, scene.tell("{x} unmasked", "{x} 没有加掩码", x=scores)
+        yield scores, scene.tell("{x} unmasked", x=scores)
 
 
 def mask_after_softmax(node: Node, scene: Scene) -> Iterator[Part]:
@@ -243,10 +234,7 @@ def mask_after_softmax(node: Node, scene: Scene) -> Iterator[Part]:
     if isinstance(masked, Call) and masked.function == "mask":
         scores, allowed = masked.arguments
         weights = Call("softmax", (scores,), node.keywords, node.column)
-        detail = Bilingual(
-            "hidden weights set to 0 after the softmax: a row no longer adds up to 1",
-            "先做 softmax，再把被掩盖的权重置 0，每行之和不再是 1",
-        )
+        detail = say.both("hidden weights set to 0 after the softmax: a row no longer adds up to 1")
         yield call("where", allowed, weights, 0.0), detail
 
 
@@ -254,5 +242,5 @@ def other_triangle(node: Node, scene: Scene) -> Iterator[Part]:
     """The past hidden and the future seen."""
     del scene
     if isinstance(node, Call) and node.function == "causal":
-        detail = Bilingual("the past is hidden, the future is seen", "掩盖了过去，却看到了未来")
+        detail = say.both("the past is hidden, the future is seen")
         yield call("opposite", node), detail

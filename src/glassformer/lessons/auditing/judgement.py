@@ -10,6 +10,7 @@ from itertools import combinations
 import numpy as np
 
 from glassformer.errors import expect
+from glassformer.language import words
 from glassformer.lessons.auditing.possibility import Impossible, impossible
 from glassformer.lessons.auditing.quotation import judge_quotation
 from glassformer.lessons.auditing.recomputation import EndToEnd, FromPrint
@@ -29,17 +30,14 @@ from glassformer.lessons.formulas.bounds import Numbers, Value, Words
 from glassformer.lessons.formulas.evaluator import Work
 from glassformer.lessons.formulas.terms import Name, Partly, walk
 
-_NOT_PRINTED = Bilingual("not printed", "文中没有给出数值")
-_NO_NUMBER = Bilingual(
-    "the formula gives no number that can be compared", "由公式得不到可供比较的数值"
-)
+say = words("glassformer.lessons.auditing.audit")
+
+_NOT_PRINTED = say.both("not printed")
+_NO_NUMBER = say.both("the formula gives no number that can be compared")
 
 
-_MISFITS = Bilingual(
-    "its printed inputs do not fit together, because of a mistake above",
-    "由于前面的错误，印出的输入彼此不匹配",
-)
-_NOT_SEARCHED = Bilingual("cause not searched further", "未继续查找原因")
+_MISFITS = say.both("its printed inputs do not fit together, because of a mistake above")
+_NOT_SEARCHED = say.both("cause not searched further")
 
 # How much is computed for one example in all, and of that to explain what is wrong, in numbers.
 MOST_IN_ALL = 40_000_000
@@ -225,7 +223,7 @@ class _Judge:
         if not missing:
             return _NO_NUMBER
         listed = ", ".join(missing)
-        return Bilingual(f"{listed} not printed in full", f"{listed} 没有完整给出")
+        return say.both("{listed} not printed in full", listed=listed)
 
 
 def _choices(names: list[str]) -> Iterator[tuple[str, ...]]:
@@ -240,17 +238,12 @@ def _choices(names: list[str]) -> Iterator[tuple[str, ...]]:
 
 def _above(names: Sequence[str]) -> Bilingual:
     listed = ", ".join(names)
-    return Bilingual(
-        f"agrees with the right input ({listed}); the misprint is above",
-        f"与正确的输入（{listed}）相符，印错的是前面的步骤",
-    )
+    return say.both("agrees with the right input ({listed}); the misprint is above", listed=listed)
 
 
 def _failed(name: Bilingual, error: Exception) -> Bilingual:
     what = " ".join(f"{type(error).__name__}: {error}".split())[:200]
-    return Bilingual(
-        f"the search for “{name.en}” failed ({what})", f"查找“{name.zh}”时出错（{what}）"
-    )
+    return say.both("the search for “{name}” failed ({what})", name=name, what=what)
 
 
 def _joined(notes: list[Bilingual]) -> Bilingual | None:

@@ -7,6 +7,7 @@ from itertools import permutations
 
 import numpy as np
 
+from glassformer.language import words
 from glassformer.lessons.auditing.slip import Change, Part, Scene, take_rows
 from glassformer.lessons.example import Bilingual, Digits
 from glassformer.lessons.formulas.bounds import Numbers
@@ -24,11 +25,13 @@ from glassformer.lessons.formulas.terms import (
     call,
 )
 
+say = words("glassformer.lessons.auditing.audit")
+
 _NAMES = {
-    "std": Bilingual("standard deviation", "标准差"),
-    "var": Bilingual("variance", "方差"),
-    "mean": Bilingual("mean", "平均值"),
-    "sum": Bilingual("sum", "总和"),
+    "std": say.both("standard deviation"),
+    "var": say.both("variance"),
+    "mean": say.both("mean"),
+    "sum": say.both("sum"),
 }
 
 _ALONG = {*REDUCTIONS, "softmax", "log_softmax", "argmax"}
@@ -51,16 +54,14 @@ def wrong_axis(node: Node, scene: Scene) -> Iterator[Part]:
 
 def _along(function: str, wrong: int, right: int, axes: int) -> Bilingual:
     if axes == 2:
-        en, zh = ("columns", "rows"), ("列", "行")
-        return Bilingual(
-            f"{function} down the {en[wrong]} instead of along the {en[right]}"
-            if wrong == 0
-            else f"{function} along the {en[wrong]} instead of down the {en[right]}",
-            f"{function} 按{zh[wrong]}计算，应按{zh[right]}计算",
-        )
-    return Bilingual(
-        f"{function} along axis {wrong} instead of {right}",
-        f"{function} 沿第 {wrong} 轴计算，应沿第 {right} 轴",
+        down = "{function} down the columns instead of along the rows"
+        along = "{function} along the rows instead of down the columns"
+        return say.both(down if wrong == 0 else along, function=function)
+    return say.both(
+        "{function} along axis {wrong} instead of {right}",
+        function=function,
+        wrong=wrong,
+        right=right,
     )
 
 
@@ -68,11 +69,11 @@ def transposed(node: Node, scene: Scene) -> Iterator[Part]:
     """A matrix the wrong way round: turned where it should not be, or not where it should."""
     if isinstance(node, Call) and node.function == "transpose":
         x = node.arguments[0]
-        yield x, scene.tell("{x} is not transposed", "{x} 没有转置", x=x)
+        yield x, scene.tell("{x} is not transposed", x=x)
     elif isinstance(node, Name | Partly):
         value = scene.numbers(node)
         if value is not None and value.ndim == 2:
-            detail = scene.tell("{x} is transposed", "{x} 被转置", x=node)
+            detail = scene.tell("{x} is transposed", x=node)
             yield call("transpose", node), detail
 
 
@@ -81,7 +82,7 @@ def result_transposed(tree: Node, scene: Scene) -> Iterator[Change]:
     if _turned(tree) is not None:  # then it is the factors that are exchanged: the same numbers
         return
     if isinstance(scene.right, Numbers) and len(scene.right.shape) == 2:
-        detail = Bilingual("rows and columns of the result exchanged", "结果的行与列互换")
+        detail = say.both("rows and columns of the result exchanged")
         yield Change(call("transpose", tree), detail)
 
 
@@ -91,7 +92,6 @@ def factors_exchanged(node: Node, scene: Scene) -> Iterator[Part]:
         return
     detail = scene.tell(
         "{left} and {right} exchanged",
-        "{left} 与 {right} 互换了位置",
         left=node.left,
         right=_turned(node) or node.right,
     )
@@ -117,14 +117,14 @@ def joined_otherwise(node: Node, scene: Scene) -> Iterator[Part]:
         return
     parts = node.arguments
     if len(parts) == 1 and node.function == "flatten":
-        detail = scene.tell("{x} read down its columns", "{x} 按列展开", x=parts[0])
+        detail = scene.tell("{x} read down its columns", x=parts[0])
         yield call("flatten", call("transpose", parts[0])), detail
     if not 2 <= len(parts) <= _MOST_PARTS:
         return
     for order in permutations(range(len(parts))):
         if order != tuple(range(len(parts))):
             said = ", ".join(str(i + 1) for i in order)
-            detail = Bilingual(f"parts in the order {said}", f"各部分的次序为 {said}")
+            detail = say.both("parts in the order {said}", said=said)
             yield Call(node.function, tuple(parts[i] for i in order), node.keywords), detail
     values = [scene.numbers(part) for part in parts]
     if node.function == "concat" and node.keyword("axis") is None:
@@ -141,10 +141,7 @@ def _interleaved(parts: tuple[Node, ...], shapes: list[tuple[int, ...]]) -> Iter
     columns = tuple(
         Index(part, (*before, Slice(i, i + 1))) for i in range(shapes[0][-1]) for part in parts
     )
-    detail = Bilingual(
-        "column by column in turn, not one part after the other",
-        "各部分的列交错排列，而不是依次拼接",
-    )
+    detail = say.both("column by column in turn, not one part after the other")
     yield Call("concat", columns), detail
 
 
@@ -165,9 +162,7 @@ def another_slice(node: Node, scene: Scene) -> Iterator[Part]:
         for new in _like(part, body.shape[at]):
             parts = (*node.parts[:place], new, *node.parts[place + 1 :])
             other = Index(node.body, parts, node.column)
-            detail = scene.tell(
-                "{new} instead of {old}", "取了 {new}，应取 {old}", new=other, old=node
-            )
+            detail = scene.tell("{new} taken instead of {old}", new=other, old=node)
             yield other, detail
 
 
@@ -197,9 +192,7 @@ def another_matrix(*, own: bool) -> Callable[[Node, Scene], Iterator[Change]]:
             if own != (name in scene.step.inputs):
                 continue
             if isinstance(value, Numbers) and value.shape == shape and shape != ():
-                detail = scene.tell(
-                    "the numbers are those of {x}", "这些数字属于 {x}", x=Name(name)
-                )
+                detail = scene.tell("the numbers are those of {x}", x=Name(name))
                 yield Change(Known(value.mid), detail)
 
     return rewrite
@@ -218,9 +211,7 @@ def another_operand(node: Node, scene: Scene) -> Iterator[Part]:
             and isinstance(other, Numbers)
             and other.shape == value.shape
         ):
-            detail = scene.tell(
-                "{new} used for {old}", "误用 {new} 代替 {old}", new=Name(name), old=node
-            )
+            detail = scene.tell("{new} used for {old}", new=Name(name), old=node)
             yield Name(name), detail
 
 
@@ -229,25 +220,23 @@ def factor_left_out(node: Node, scene: Scene) -> Iterator[Part]:
     if isinstance(node, Binary) and node.operator in "@*":
         for kept, lost in ((node.left, node.right), (node.right, node.left)):
             if not isinstance(kept, Number):
-                detail = scene.tell(
-                    "{kept} alone, without {lost}", "只有 {kept}，缺少 {lost}", kept=kept, lost=lost
-                )
+                detail = scene.tell("{kept} alone, without {lost}", kept=kept, lost=lost)
                 yield kept, detail
 
 
 def number_by_number(node: Node, scene: Scene) -> Iterator[Part]:
     """Multiplied number by number where the matrix product is meant."""
     if isinstance(node, Binary) and node.operator == "@":
-        detail = scene.tell("{x} number by number", "{x} 按元素相乘", x=node)
+        detail = scene.tell("{x} number by number", x=node)
         yield Binary("*", node.left, node.right, node.column), detail
 
 
 def term_left_out(node: Node, scene: Scene) -> Iterator[Part]:
     """A sum with a term missing: a forgotten bias, residual or mean."""
     if isinstance(node, Binary) and node.operator in "+-":
-        yield node.left, scene.tell("without {lost}", "缺少 {lost}", lost=node.right)
+        yield node.left, scene.tell("without {lost}", lost=node.right)
         if node.operator == "+":
-            yield node.right, scene.tell("without {lost}", "缺少 {lost}", lost=node.left)
+            yield node.right, scene.tell("without {lost}", lost=node.left)
 
 
 def term_twice(node: Node, scene: Scene) -> Iterator[Part]:
@@ -255,7 +244,7 @@ def term_twice(node: Node, scene: Scene) -> Iterator[Part]:
     if isinstance(node, Binary) and node.operator in "+-":
         terms = [node.right] if node.operator == "-" else [node.right, node.left]
         for term in terms:
-            detail = scene.tell("{x} twice", "{x} 加了两次", x=term)
+            detail = scene.tell("{x} twice", x=term)
             yield Binary(node.operator, node, term, node.column), detail
 
 
@@ -294,9 +283,9 @@ def product_missed(*, twice: bool) -> Callable[[Node, Scene], Iterator[Change]]:
         if found:
             said = ", ".join(found)
             detail = (
-                Bilingual(f"{said} counted twice", f"{said} 多加了一次")
+                say.both("{said} counted twice", said=said)
                 if twice
-                else Bilingual(f"{said} left out", f"漏加了 {said}")
+                else say.both("{said} left out", said=said)
             )
             yield Change(Known(made), detail)
 
@@ -316,10 +305,7 @@ def rows_mixed(node: Node, scene: Scene) -> Iterator[Part]:
     axis = node.keyword("axis")
     if axis is None or (isinstance(axis, Number) and axis.value in (1, -1)):
         name = _NAMES.get(node.function, Bilingual(node.function, node.function))
-        detail = Bilingual(
-            f"{name.en} of each row together with the row below",
-            f"{name.zh}：把每一行与下一行合在一起计算",
-        )
+        detail = say.both("{name} of each row together with the row below", name=name)
         yield node.with_keyword("rows", 2), detail
 
 
@@ -344,5 +330,5 @@ def rows_exchanged(tree: Node, scene: Scene) -> Iterator[Change]:
     moved = [i for i, j in enumerate(order) if i != j]
     if moved:
         places = ", ".join(f"{i} ← {order[i]}" for i in moved)
-        detail = Bilingual(f"rows in another order: {places}", f"行的次序不同：{places}")
+        detail = say.both("rows in another order: {places}", places=places)
         yield Change(take_rows(tree, order), detail)

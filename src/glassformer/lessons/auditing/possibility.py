@@ -17,6 +17,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from glassformer.language import words
 from glassformer.lessons.auditing.recomputation import FromPrint
 from glassformer.lessons.auditing.verdicts import Cells, Committed, Explanation
 from glassformer.lessons.example import Bilingual, Digits, Step
@@ -35,6 +36,8 @@ from glassformer.lessons.formulas.terms import (
     Text,
     walk,
 )
+
+say = words("glassformer.lessons.auditing.audit")
 
 _ROOM = 1e-9  # for the rounding of float64 itself, in numbers of the size of one
 # Work in numbers computed: for a fraction in exact elimination, and for a pair of rows.
@@ -98,7 +101,7 @@ class _Page:
 
 # --- probabilities ---------------------------------------------------------------------------
 
-_NOT_SOFTMAX = Bilingual("a softmax that is not one", "并非真正的 softmax")
+_NOT_SOFTMAX = say.both("a softmax that is not one")
 
 
 def _softmax(page: _Page) -> Impossible | None:
@@ -142,7 +145,7 @@ def _sum(low: Array, high: Array, scores: Array) -> _Mark | None:
             continue  # a row that is hidden throughout is 0 throughout
         middle = float(((least + most) / 2)[shown].sum())
         if least[shown].sum() > 1 + _ROOM or (shown.all() and most.sum() < 1 - _ROOM):
-            text = Bilingual(f"the sum is {middle:.4g}, not 1", f"总和为 {middle:.4g}，不是 1")
+            text = say.both("the sum is {middle:.4g}, not 1", middle=middle)
             return text, line
     return None
 
@@ -172,24 +175,19 @@ def _ratio(
         return None
     line, i, j = pair
     a, b, p, q = mid[line][i], mid[line][j], weights[line][i], weights[line][j]
-    what = Bilingual(
-        f"scores {a:g} and {b:g} get {p:g} and {q:g}", f"分数 {a:g} 与 {b:g} 得到 {p:g} 与 {q:g}"
-    )
-    order = (p - q) * (a - b) < 0
-    more = Bilingual(
-        ", the smaller score the larger weight"
-        if order
-        else f", but their ratio must be e^{a - b:.3g} = {np.exp(a - b):.3g}",
-        "，分数小的反而权重大"
-        if order
-        else f"，而两者之比应为 e^{a - b:.3g} = {np.exp(a - b):.3g}",
-    )
+    what = say.both("scores {a:g} and {b:g} get {p:g} and {q:g}", a=a, b=b, p=p, q=q)
     if function == "log_softmax":
         more = Bilingual("", "")
+    elif (p - q) * (a - b) < 0:
+        more = say.both(", the smaller score the larger weight")
+    else:
+        more = say.both(
+            ", but their ratio must be e^{gap:.3g} = {ratio:.3g}", gap=a - b, ratio=np.exp(a - b)
+        )
     return Bilingual(what.en + more.en, what.zh + more.zh), line
 
 
-_NOT_AVERAGE = Bilingual("no average of its numbers", "并非各数的加权平均")
+_NOT_AVERAGE = say.both("no average of its numbers")
 
 
 def _average(page: _Page) -> Impossible | None:
@@ -225,16 +223,18 @@ def _average(page: _Page) -> Impossible | None:
     at = tuple(np.argwhere(cells)[0])
     number, column = f"{page.digits.values[at]:g}", int(at[-1])
     ends = f"{least[column]:.4g}", f"{most[column]:.4g}"
-    reason = Bilingual(
-        f"{number}, but the values that are mixed lie between {ends[0]} and {ends[1]}",
-        f"{number}，而参与加权平均的各数都在 {ends[0]} 与 {ends[1]} 之间",
+    reason = say.both(
+        "{number}, but the values that are mixed lie between {least} and {most}",
+        number=number,
+        least=ends[0],
+        most=ends[1],
     )
     return Impossible("not_average", _NOT_AVERAGE, reason, np.asarray(cells))
 
 
 # --- normalised rows -------------------------------------------------------------------------
 
-_NOT_NORMALISED = Bilingual("a row that is not normalised", "并非归一化的行")
+_NOT_NORMALISED = say.both("a row that is not normalised")
 
 
 def _normalised(page: _Page) -> Impossible | None:
@@ -261,13 +261,13 @@ def _normalised(page: _Page) -> Impossible | None:
         reason = _row(low[line], high[line], most, float(least[line]))
         if reason is not None:
             cells[line] = ~np.isnan(low[line])
-            where = Bilingual(f"row {line}: ", f"第 {line} 行：") if len(low) > 1 else _NOTHING
+            where = say.both("row {line}: ", line=line) if len(low) > 1 else _NOTHING
             said.append(Bilingual(where.en + reason.en, where.zh + reason.zh))
     if not said:
         return None
     more = len(said) - 1
-    rows = "1 row" if more == 1 else f"{more} rows"
-    also = Bilingual(f" (and {rows} more)", f"（另有 {more} 行）") if more else _NOTHING
+    rows = " (and 1 row more)" if more == 1 else " (and {more} rows more)"
+    also = say.both(rows, more=more) if more else _NOTHING
     reason = Bilingual(said[0].en + also.en, said[0].zh + also.zh)
     marked = cells.reshape(page.digits.values.shape)
     return Impossible("not_normalised", _NOT_NORMALISED, reason, marked)
@@ -346,32 +346,33 @@ def _row(low: Array, high: Array, most: float, least: float) -> Bilingual | None
     # What is hidden makes up for the sum of what is shown, with squares that are not less.
     rest = 0.0 if low.sum() <= 0 <= high.sum() else min(low.sum() ** 2, high.sum() ** 2)
     if not hidden and rest > _ROOM:
-        return Bilingual(
-            f"the sum is {total:.4g}, but a normalised row sums to 0",
-            f"总和为 {total:.4g}，而归一化后每行之和为 0",
-        )
+        return say.both("the sum is {total:.4g}, but a normalised row sums to 0", total=total)
     if smallest.sum() + (rest / hidden if hidden else 0.0) > most + _ROOM:
         alone = smallest.sum() > most + _ROOM
-        return Bilingual(
-            f"the squares of {those} sum to {squares:.4g}"
-            + ("" if alone else f", and the {hidden} that are not printed must balance their sum")
-            + f"; in a normalised row of {n} all squares together sum to at most {most:g}",
-            f"{those} 的平方和为 {squares:.4g}"
-            + ("" if alone else f"，未印出的 {hidden} 个数还要抵消它们的和")
-            + f"；而归一化后 {n} 个数的平方和至多为 {most:g}",
+        rest_too = ", and the {hidden} that are not printed must balance their sum"
+        return say.both(
+            "the squares of {those} sum to {squares:.4g}{rest}; in a normalised row of {n} all "
+            "squares together sum to at most {most:g}",
+            those=those,
+            squares=squares,
+            rest=_NOTHING if alone else say.both(rest_too, hidden=hidden),
+            n=n,
+            most=most,
         )
     largest = np.maximum(low**2, high**2).sum()
     if not hidden and largest < least - _ROOM:
-        return Bilingual(
-            f"the squares sum to {squares:.4g}; in a normalised row of {n} they sum to {least:.4g}",
-            f"平方和为 {squares:.4g}；而归一化后 {n} 个数的平方和为 {least:.4g}",
+        return say.both(
+            "the squares sum to {squares:.4g}; in a normalised row of {n} they sum to {least:.4g}",
+            squares=squares,
+            n=n,
+            least=least,
         )
     return None
 
 
 # --- rows of a shared linear layer -----------------------------------------------------------
 
-_NOT_LINEAR = Bilingual("rows that one linear layer cannot give", "同一个线性层得不到的行")
+_NOT_LINEAR = say.both("rows that one linear layer cannot give")
 
 
 def _linear(page: _Page) -> Impossible | None:
@@ -480,15 +481,18 @@ def _relation(factors: Array, page: _Page, column: int) -> Bilingual:
     printed = ", ".join(f"{page.digits.values[row, column]:g}" for row in rows)
     listed = ", ".join(map(str, rows))
     if len(rows) == 2 and factors[rows[0]] == -factors[rows[1]]:
-        return Bilingual(
-            f"rows {listed} are equal going in, but come out as {printed} in column {column}",
-            f"第 {listed} 行输入相同，第 {column} 列的输出却是 {printed}",
+        return say.both(
+            "rows {listed} are equal going in, but come out as {printed} in column {column}",
+            listed=listed,
+            printed=printed,
+            column=column,
         )
-    terms = " ".join(f"{factors[row]:+g}·row {row}" for row in rows)
-    terms_zh = " ".join(f"{factors[row]:+g}·第 {row} 行" for row in rows)
-    return Bilingual(
-        f"{terms} is 0 going in, but not coming out: {printed} in column {column}",
-        f"输入满足 {terms_zh} = 0，输出却不满足：第 {column} 列为 {printed}",
+    terms = [say.both("{factor:+g}·row {row}", factor=factors[row], row=row) for row in rows]
+    return say.both(
+        "{terms} is 0 going in, but not coming out: {printed} in column {column}",
+        terms=Bilingual(" ".join(term.en for term in terms), " ".join(term.zh for term in terms)),
+        printed=printed,
+        column=column,
     )
 
 
@@ -557,13 +561,21 @@ def _steep_rows(
     gap = float(np.max(np.abs(x.mid[i] - x.mid[j])))
     first, second = f"{values[i, column]:g}", f"{values[j, column]:g}"
     least, most = between
-    reason = Bilingual(
-        f"rows {i} and {j} differ by {gap:.2g} at most going in, but are {first} and {second} in "
-        f"column {column} coming out: weights between {least:g} and {most:g} give a difference of "
-        f"at most {possible:.2g}, this one needs a weight of {needed:.2g} or more",
-        f"第 {i}、{j} 行的输入至多相差 {gap:.2g}，第 {column} 列的输出却是 {first} 与 {second}："
-        f"{least:g} 到 {most:g} 之间的权重至多造成 {possible:.2g} 的差，"
-        f"这里需要至少 {needed:.2g} 的权重",
+    reason = say.both(
+        "rows {i} and {j} differ by {gap:.2g} at most going in, but are {first} and "
+        "{second} in column {column} coming out: weights between {least:g} and "
+        "{most:g} give a difference of at most {possible:.2g}, this one needs a weight "
+        "of {needed:.2g} or more",
+        i=i,
+        j=j,
+        gap=gap,
+        first=first,
+        second=second,
+        column=column,
+        least=least,
+        most=most,
+        possible=possible,
+        needed=needed,
     )
     return Impossible("not_linear", _NOT_LINEAR, reason, cells)
 
@@ -579,10 +591,11 @@ def _columns(page: _Page) -> Impossible | None:
     if not missing or not columns:
         return None
     words = ", ".join(f"“{word}”" for word in dict.fromkeys(missing))
-    name = Bilingual("a token without a column", "词元没有对应的列")
-    reason = Bilingual(
-        f"{words} must be produced, but none of the {len(columns)} columns stands for it",
-        f"需要产生{words}，但 {len(columns)} 列中没有一列对应它",
+    name = say.both("a token without a column")
+    reason = say.both(
+        "{words} must be produced, but none of the {n_columns} columns stands for it",
+        words=words,
+        n_columns=len(columns),
     )
     return Impossible("no_column", name, reason, page.nowhere())
 
@@ -590,22 +603,22 @@ def _columns(page: _Page) -> Impossible | None:
 # --- ranges ----------------------------------------------------------------------------------
 
 _RANGES = {
-    "relu": (Bilingual("a ReLU is never below 0", "ReLU 的结果不会小于 0"), 0.0, np.inf),
-    "abs": (Bilingual("an absolute value is never below 0", "绝对值不会小于 0"), 0.0, np.inf),
-    "std": (Bilingual("a deviation is never below 0", "标准差不会小于 0"), 0.0, np.inf),
-    "var": (Bilingual("a variance is never below 0", "方差不会小于 0"), 0.0, np.inf),
-    "exp": (Bilingual("e^x is never below 0", "e^x 不会小于 0"), 0.0, np.inf),
-    "sqrt": (Bilingual("a root is never below 0", "平方根不会小于 0"), 0.0, np.inf),
-    "softmax": (Bilingual("a probability is between 0 and 1", "概率在 0 与 1 之间"), 0.0, 1.0),
-    "sigmoid": (Bilingual("a sigmoid is between 0 and 1", "sigmoid 在 0 与 1 之间"), 0.0, 1.0),
+    "relu": (say.both("a ReLU is never below 0"), 0.0, np.inf),
+    "abs": (say.both("an absolute value is never below 0"), 0.0, np.inf),
+    "std": (say.both("a deviation is never below 0"), 0.0, np.inf),
+    "var": (say.both("a variance is never below 0"), 0.0, np.inf),
+    "exp": (say.both("e^x is never below 0"), 0.0, np.inf),
+    "sqrt": (say.both("a root is never below 0"), 0.0, np.inf),
+    "softmax": (say.both("a probability is between 0 and 1"), 0.0, 1.0),
+    "sigmoid": (say.both("a sigmoid is between 0 and 1"), 0.0, 1.0),
     "log_softmax": (
-        Bilingual("the logarithm of a probability is never above 0", "概率的对数不会大于 0"),
+        say.both("the logarithm of a probability is never above 0"),
         -np.inf,
         0.0,
     ),
-    "tanh": (Bilingual("tanh is between −1 and 1", "tanh 在 −1 与 1 之间"), -1.0, 1.0),
-    "sin": (Bilingual("a sine is between −1 and 1", "正弦在 −1 与 1 之间"), -1.0, 1.0),
-    "cos": (Bilingual("a cosine is between −1 and 1", "余弦在 −1 与 1 之间"), -1.0, 1.0),
+    "tanh": (say.both("tanh is between −1 and 1"), -1.0, 1.0),
+    "sin": (say.both("a sine is between −1 and 1"), -1.0, 1.0),
+    "cos": (say.both("a cosine is between −1 and 1"), -1.0, 1.0),
 }  # fmt: skip
 
 
@@ -620,8 +633,8 @@ def _range(page: _Page) -> Impossible | None:
     if not cells.any():
         return None
     number = float(page.digits.values[cells][0])
-    name = Bilingual("out of range", "超出取值范围")
-    reason = Bilingual(f"{number:g}, but {said.en}", f"{number:g}，而{said.zh}")
+    name = say.both("out of range")
+    reason = say.both("{number:g}, but {said}", number=number, said=said)
     return Impossible("out_of_range", name, reason, np.asarray(cells))
 
 

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from glassformer.language import words
 from glassformer.lessons.auditing.slip import Change, Part, Scene, take_rows
 from glassformer.lessons.example import Bilingual, Digits
 from glassformer.lessons.formulas.bounds import Array, Numbers, Words
@@ -25,6 +26,8 @@ from glassformer.lessons.formulas.terms import (
     call,
 )
 
+say = words("glassformer.lessons.auditing.audit")
+
 _ROUNDED_CALLS = {"softmax", "mean", "std", "var", "sum", "geometric_mean"}
 
 
@@ -41,9 +44,9 @@ def rounded_before_use(node: Node, scene: Scene) -> Iterator[Part]:
         if np.allclose(finite, np.rint(finite), rtol=0, atol=1e-9):
             return  # rounding changes nothing from here on
         detail = scene.tell(
-            f"{{x}} rounded to {decimals} decimals first",
-            f"{{x}} 先舍入到 {decimals} 位小数",
+            "{x} rounded to {decimals} decimals first",
             x=node,
+            decimals=decimals,
         )
         yield call("round", node, decimals), detail
 
@@ -67,8 +70,8 @@ def _cut_off(right: Array, digits: Digits) -> Bilingual:
         if np.isfinite(number) and abs(number - printed) > digits.half[at]:
             more = f"{number:.{max(places, 0) + 2}f}"
             shown = f"{printed:.{max(places, 0)}f}"
-            return Bilingual(f"{more} printed as {shown}", f"{more} 写成了 {shown}")
-    return Bilingual("further digits dropped", "舍去了后面的数字")
+            return say.both("{more} printed as {shown}", more=more, shown=shown)
+    return say.both("further digits dropped")
 
 
 def fitted_to_one(tree: Node, scene: Scene) -> Iterator[Change]:
@@ -92,31 +95,34 @@ def _fitted(right: Array, fitted: Array, decimals: int) -> Bilingual:
     rounded = round_half_up(right, decimals)
     moved = np.argwhere(np.abs(rounded - fitted) > 0.1 * 10.0**-decimals)
     if not len(moved):
-        return Bilingual("so that each row adds up to 1", "使每行之和为 1")
+        return say.both("so that each row adds up to 1")
     at = tuple(moved[0])
     number, usual, instead = f"{right[at]:.3g}", rounded[at], fitted[at]
     total = f"{rounded[at[:-1]].sum():.{decimals}f}"
     places = f".{decimals}f"
-    return Bilingual(
-        f"{number} became {instead:{places}} instead of {usual:{places}}, "
-        f"since the rounded numbers would add up to {total}, not 1",
-        f"{number} 写成了 {instead:{places}} 而不是 {usual:{places}}，"
-        f"因为各数分别四舍五入后之和是 {total}，不是 1",
+    return say.both(
+        "{number} became {instead:{places}} instead of {usual:{places}}, since the "
+        "rounded numbers would add up to {total}, not 1",
+        number=number,
+        places=places,
+        instead=instead,
+        usual=usual,
+        total=total,
     )
 
 
 def sign_lost(tree: Node, scene: Scene) -> Iterator[Change]:
     """The right size with the wrong sign."""
     if isinstance(scene.printed, Digits):
-        yield Change(Negative(tree), Bilingual("the opposite sign", "符号相反"))
+        yield Change(Negative(tree), say.both("the opposite sign"))
 
 
 def point_moved(tree: Node, scene: Scene) -> Iterator[Change]:
     """The right digits with the point one place off."""
     if isinstance(scene.printed, Digits):
-        detail = Bilingual("ten times too large", "大了十倍")
+        detail = say.both("ten times too large")
         yield Change(Binary("*", tree, Number(10.0)), detail)
-        detail = Bilingual("ten times too small", "小了十倍")
+        detail = say.both("ten times too small")
         yield Change(Binary("/", tree, Number(10.0)), detail)
 
 
@@ -136,7 +142,7 @@ def digits_exchanged(tree: Node, scene: Scene) -> Iterator[Change]:
     if moved:
         number, places = float(right[moved[0]]), int(digits.decimals[moved[0]])
         was, now = (f"{part:.{max(places, 0)}f}" for part in (number, typed[moved[0]]))
-        yield Change(Known(typed), Bilingual(f"{now} for {was}", f"{was} 写成了 {now}"))
+        yield Change(Known(typed), say.both("{now} for {was}", now=now, was=was))
 
 
 def _as_typed(right: float, printed: float, decimals: int) -> float:
@@ -163,7 +169,7 @@ def token_dropped(tree: Node, scene: Scene) -> Iterator[Change]:
         if kept is not None:
             lost = [i for i in range(len(right)) if i not in kept]
             words = ", ".join(f"“{scene.right.items[i]}”" for i in lost)
-            detail = Bilingual(f"{words} is missing", f"缺少{words}")
+            detail = say.both("{words} is missing", words=words)
             yield Change(Listing(tuple(Text(word or "") for word in scene.printed.items)), detail)
     elif isinstance(scene.right, Numbers) and isinstance(scene.printed, Digits):
         yield from _rows_dropped(tree, scene.right.mid, scene.printed)
@@ -184,7 +190,7 @@ def _rows_dropped(tree: Node, right: Array, digits: Digits) -> Iterator[Change]:
             return
         kept.append(fits[0])
     lost = ", ".join(str(i) for i in range(len(right)) if i not in kept)
-    yield Change(take_rows(tree, kept), Bilingual(f"place {lost} is missing", f"缺少第 {lost} 项"))
+    yield Change(take_rows(tree, kept), say.both("place {lost} is missing", lost=lost))
 
 
 def _places_of(printed: list[str], right: list[str]) -> list[int] | None:

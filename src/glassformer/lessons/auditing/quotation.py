@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from glassformer.language import words
 from glassformer.lessons.auditing.recomputation import FromPrint
 from glassformer.lessons.auditing.search import Search
 from glassformer.lessons.auditing.slip import Slip
@@ -24,14 +25,13 @@ from glassformer.lessons.formulas.bounds import Array, Numbers
 from glassformer.lessons.formulas.evaluator import Work, WorkSpentError
 from glassformer.lessons.notation import Edit, Notation, NotationError
 
+say = words("glassformer.lessons.auditing.audit")
+
 _DIGITS = 9  # to which a printed formula or code must agree with the right formula
 _MOST_READINGS = 2  # ways to mend a printed formula that are named
-_NO_NUMBER = Bilingual("the right formula gives no number here", "由正确的公式在此得不到数值")
-_TOO_MUCH = Bilingual("too much to compute", "计算量过大")
-_NOT_RUN = Bilingual(
-    "parsed, but not run: code of a file is never run",
-    "已做语法检查，但没有运行：绝不运行文件中的代码",
-)
+_NO_NUMBER = say.both("the right formula gives no number here")
+_TOO_MUCH = say.both("too much to compute")
+_NOT_RUN = say.both("parsed, but not run: code of a file is never run")
 
 
 def judge_quotation(
@@ -59,7 +59,7 @@ def _judge_formula(
     try:
         if step.id in formula.symbols():
             said = step.id.replace("_prime", "′")
-            raise NotationError(f"{said} is defined by itself", f"{said} 用自身来定义自身")
+            raise NotationError("{said} is defined by itself", said=said)
         if _same(formula.value(known, indices, right.shape, work), right.mid):
             return StepResult(step, "agrees", right, right)
     except NotationError as error:
@@ -67,7 +67,7 @@ def _judge_formula(
     found = _misprints(formula, known, indices, right.mid, work)
     explanations = tuple(Explanation(tuple(map(_committed, edits))) for edits in found)
     if reason is None and not explanations:
-        reason = Bilingual("gives other numbers", "得到的数不同")
+        reason = say.both("gives other numbers")
     return StepResult(step, "wrong", right, right, None, explanations, reason)
 
 
@@ -132,7 +132,7 @@ def _judge_code(
         value = _run(quoted, _known(from_print, step))
     except Exception as error:  # whatever printed code does is a finding, not a crash
         what = " ".join(f"{type(error).__name__}: {error}".split())[:200]
-        name = Bilingual("the code does not run", "代码无法运行")
+        name = say.both("the code does not run")
         failed = Committed("code", name, Bilingual(what, what))
         return StepResult(step, "wrong", right, right, None, (Explanation((failed,)),))
     if value.shape == right.shape and _same(value, right.mid):
@@ -154,9 +154,10 @@ def _other_numbers(
     found = compare(as_numbers, right)
     search = Search(from_print, as_numbers, found, slips)
     explanations = search.one_slip(work)
-    reason = Bilingual(
-        f"the code gives {_first(value)}, the formula {_first(right.mid)}",
-        f"代码得到 {_first(value)}，公式得到 {_first(right.mid)}",
+    reason = say.both(
+        "the code gives {code}, the formula {formula}",
+        code=_first(value),
+        formula=_first(right.mid),
     )
     return StepResult(step, "wrong", right, right, None, tuple(explanations), reason)
 
@@ -176,14 +177,14 @@ def _syntax(quoted: Quotation) -> Committed | None:
         at = error.lineno or 1
         line = lines[min(at, len(lines)) - 1].strip()
         kind = type(error).__name__
-        detail = Bilingual(
-            f"{kind} at line {at}, “{line}”: {error.msg}", f"第 {at} 行“{line}”{kind}：{error.msg}"
+        detail = say.both(
+            "{kind} at line {at}, “{line}”: {msg}", kind=kind, at=at, line=line, msg=error.msg
         )
     except (ValueError, RecursionError, MemoryError) as error:
         detail = Bilingual(f"{error}", f"{error}")
     else:
         return None
-    return Committed("syntax", Bilingual("code that is not Python", "代码不合 Python 语法"), detail)
+    return Committed("syntax", say.both("code that is not Python"), detail)
 
 
 def _unread(quoted: Quotation) -> Committed | None:
@@ -200,10 +201,9 @@ def _unread(quoted: Quotation) -> Committed | None:
             unread = [part.arg for part in taken if part.arg not in {*read, "self", "cls"}]
             if unread:
                 names = ", ".join(unread)
-                name = Bilingual("a parameter without effect", "参数不起作用")
-                detail = Bilingual(
-                    f"{function.name} takes {names} and never uses it",
-                    f"{function.name} 接受了 {names}，却从未使用",
+                name = say.both("a parameter without effect")
+                detail = say.both(
+                    "{name} takes {names} and never uses it", name=function.name, names=names
                 )
                 return Committed("unread", name, detail)
     return None

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from glassformer.language import words
 from glassformer.lessons.example import Bilingual, Digits, Language, Step
 from glassformer.lessons.formulas import FormulaError
 from glassformer.lessons.formulas.bounds import Array, Numbers, Value, Words
@@ -28,6 +29,9 @@ from glassformer.lessons.formulas.terms import (
     show,
     walk,
 )
+
+say = words("glassformer.lessons.auditing.audit")
+
 
 _SIZES = ("rows", "columns", "count")
 _LARGEST_SIZE = 100_000
@@ -75,13 +79,13 @@ class Scene:
             )
         return self._said[node]
 
-    def tell(self, en: str, zh: str, **parts: Node) -> Bilingual:
+    def tell(self, template: str, **parts: Node | str | int) -> Bilingual:
         """A sentence in both languages, with parts of the formula in its {places}."""
-        said = {name: self.say(node) for name, node in parts.items()}
-        return Bilingual(
-            en.format(**{name: text.en for name, text in said.items()}),
-            _close_up(zh.format(**{name: text.zh for name, text in said.items()})),
-        )
+        said = {
+            name: self.say(part) if isinstance(part, Node) else part for name, part in parts.items()
+        }
+        told = say.both(template, **said)
+        return Bilingual(told.en, _close_up(told.zh))
 
     def title(self, id_: str, language: Language) -> str:
         """What a reader calls a step: its title in quotes, or its name where it has no title."""

@@ -13,8 +13,11 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from glassformer.language import words
 from glassformer.lessons.example import Bilingual, Digits, Example, Language, Step
 from glassformer.lessons.formulas.bounds import Array, Mask, Numbers, Value, Words
+
+say = words("glassformer.lessons.auditing.audit")
 
 Cells = NDArray[np.bool_]
 
@@ -176,8 +179,8 @@ class StepResult:
         if not self.explanations:
             if self.verdict != "wrong" or self.note is not None:
                 return None
-            return "没有已知的失误能得出这些数字" if language == "zh" else "no known slip"
-        joint, choice = ("；并且", "；或者：") if language == "zh" else (" and ", "; or ")
+            return say["no known slip"].say(language)
+        joint, choice = say[" and "].say(language), say["; or "].say(language)
         return choice.join(
             joint.join(_say(slip, language) for slip in explanation.slips)
             for explanation in self.explanations
@@ -230,18 +233,17 @@ def _say(slip: Committed, language: Language) -> str:
     if slip.cells is None:
         return text
     where = _places(slip.cells, language)
-    return f"{text}（仅{where}）" if language == "zh" else f"{text} (only in {where})"
+    return say["{text} (only in {where})"].say(language, text=text, where=where)
 
 
 def _places(cells: tuple[tuple[int, ...], ...], language: Language) -> str:
     """Cells in short: as rows × columns where they are such a block."""
     axes = [sorted(set(axis)) for axis in zip(*cells, strict=True)]
     if len(axes) == 2 and len(axes[0]) * len(axes[1]) == len(cells) > 1:
-        if language == "zh":
-            rows, columns = ("、".join(map(str, axis)) for axis in axes)
-            return f"第 {rows} 行 × 第 {columns} 列"
-        rows, columns = (", ".join(map(str, axis)) for axis in axes)
-        return f"rows {rows} × columns {columns}"
+        comma = say[", "].say(language)
+        rows, columns = (comma.join(map(str, axis)) for axis in axes)
+        places = say.both("rows {rows} × columns {columns}", rows=rows, columns=columns)
+        return places.say(language)
     listed = ", ".join(f"[{', '.join(map(str, cell))}]" for cell in cells[:6])
     return f"{listed}, … ({len(cells)})" if len(cells) > 6 else listed
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from glassformer.errors import DataError
-from glassformer.lessons.example import Bilingual, Language
+from glassformer.language import Bilingual, Language, words
 from glassformer.nn.properties import DISTURBED
 
 __all__ = [
@@ -31,6 +31,8 @@ __all__ = [
     "Verdict",
     "with_seconds",
 ]
+
+say = words("glassformer.lessons.claims.report")
 
 Figures: TypeAlias = Mapping[str, float]
 """What was measured, by name; yes and no are 1 and 0."""
@@ -176,18 +178,17 @@ class Outcome:
     def sentence(self, language: Language) -> str:
         """What was measured, and where the verdict has one, its condition or reason."""
         if self.verdict == "not measured yet":
-            return {"en": "Command: {}", "zh": "命令：{}"}[language].format(self.claim.command)
+            return say["command is"].say(language, command=self.claim.command)
         sentences = [self.claim.found.say(language).format_map(self.figures)]
         if self.claim.seconds is not None:
-            rests = _TAKEN_BACK if self.taken_back else _RESTS_ON
-            basis = self.claim.seconds.basis.say(language)
-            sentences.append(rests.say(language).format(basis=basis))
+            rests = "taken back" if self.taken_back else "rests on"
+            sentences.append(say[rests].say(language, basis=self.claim.seconds.basis))
             sentences += [_timed(self.claim.seconds, timing, language) for timing in self.timings]
         if self.verdict in ("holds in part", "not decidable here") and self.claim.remark:
             sentences.append(self.claim.remark.say(language))
         if self.missing is not None:
-            sentences.append(_STANDS_IN.say(language).format(self.missing))
-        said = (" " if language == "en" else "").join(sentences)
+            sentences.append(say["stands in"].say(language, reason=self.missing))
+        said = say["between sentences"].say(language).join(sentences)
         if self.seconds is None and self.claim.stored is not None:
             said += _origin(self.claim.stored, language)
         return said
@@ -210,20 +211,6 @@ class Outcome:
         }
 
 
-_RESTS_ON = Bilingual("The verdict rests on the {basis}.", "结论依据的是{basis}。")
-_STANDS_IN = Bilingual(
-    "Stored result; not measured now: {}.", "此为已存结果，这次未能重新测量：{}。"
-)
-_TAKEN_BACK = Bilingual(
-    "By the {basis} it holds; the seconds say otherwise.", "按{basis}成立；耗时却不然。"
-)
-_DISTURBED = Bilingual(
-    "Timing disturbed: the median call took {spread:.0%} longer than the shortest, so differences "
-    "of that size say nothing.",
-    "计时受到干扰：中位耗时比最短耗时多 {spread:.0%}，这种程度的差别不说明问题。",
-)
-
-
 def _figures(timing: Figures | Stored) -> Figures:
     return timing.figures if isinstance(timing, Stored) else timing
 
@@ -235,11 +222,11 @@ def _timed(seconds: Seconds, timing: Figures | Stored, language: Language) -> st
     if seconds.contradict(figures):
         sentences.append(seconds.against.say(language))
     if figures["spread"] > DISTURBED:
-        sentences.append(_DISTURBED.say(language).format_map(figures))
-    said = (" " if language == "en" else "").join(sentences)
+        sentences.append(say["disturbed"].say(language, spread=figures["spread"]))
+    said = say["between sentences"].say(language).join(sentences)
     return said + (_origin(timing, language) if isinstance(timing, Stored) else "")
 
 
 def _origin(stored: Stored, language: Language) -> str:
-    form = {"en": " (`{}`, {}, {})", "zh": "（`{}`，{}，{}）"}[language]
-    return form.format(stored.command, stored.where, stored.date)
+    fields = {"command": stored.command, "where": stored.where, "date": stored.date}
+    return say["origin"].say(language, **fields)

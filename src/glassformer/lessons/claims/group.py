@@ -6,15 +6,14 @@ the claim may hold in part or stay open, `remark`; of a claim whose seconds are 
 """
 
 import json
-import tomllib
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from glassformer.language import words
 from glassformer.lessons.claims.claim import Claim, Decision, Figures, Rule, Seconds, Stored
-from glassformer.lessons.example import Bilingual
 
 __all__ = ["Group", "stored_results"]
 
@@ -26,8 +25,8 @@ class Group:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._words = tomllib.loads(_read(f"{name}.toml"))
-        self.title = _bilingual(self._words["title"])
+        self._words = words(f"{__package__}.{name}")
+        self.title = self._words["title"]
         self.claims: dict[str, Claim] = {}
 
     def claim(
@@ -37,15 +36,14 @@ class Group:
 
         A rule that is a bare condition says when the claim holds; otherwise it fails.
         """
-        words = self._words[id_]
 
         def register(measure: Experiment) -> Experiment:
             self.claims[id_] = Claim(
                 id=id_,
-                texts=tuple(words["texts"]),
-                says=_bilingual(words["says"]),
-                found=_bilingual(words["found"]),
-                remark=_bilingual(words["remark"]) if "remark" in words else None,
+                texts=tuple(self._words.data[id_]["texts"]),
+                says=self._words[f"{id_} says"],
+                found=self._words[f"{id_} found"],
+                remark=self._words.get(f"{id_} remark"),
                 measure=measure,
                 rule=rule if isinstance(rule, Rule) else Rule(rule),
                 slow=command is not None,
@@ -60,15 +58,14 @@ class Group:
         self, id_: str, margin: Callable[[Figures], float]
     ) -> Callable[[Experiment], Experiment]:
         """Register the stopwatch beside a claim whose verdict rests on what is counted."""
-        words = self._words[id_]
 
         def register(measure: Experiment) -> Experiment:
             timed = Seconds(
                 measure=measure,
                 margin=margin,
-                basis=_bilingual(words["basis"]),
-                said=_bilingual(words["timed"]),
-                against=_bilingual(words["against"]),
+                basis=self._words[f"{id_} basis"],
+                said=self._words[f"{id_} timed"],
+                against=self._words[f"{id_} against"],
                 stored=stored_results(id_),
             )
             self.claims[id_] = replace(self.claims[id_], seconds=timed, stored=None)
@@ -79,11 +76,7 @@ class Group:
     @property
     def described(self) -> set[str]:
         """Ids that the file of words knows."""
-        return {key for key in self._words if key != "title"}
-
-
-def _bilingual(words: dict[str, str]) -> Bilingual:
-    return Bilingual(words["en"], words["zh"])
+        return {key for key in self._words.data if key != "title"}
 
 
 def _read(name: str) -> str:

@@ -80,7 +80,11 @@ def read_text(number: str) -> str:
         raise DataError("expected the folder of the texts in GLASSFORMER_TEXTS; it is not set")
     found = sorted(Path(folder).glob(f"{number}*"))
     if not found:
-        raise DataError(f"{folder}: expected a file that begins with {number}, found none")
+        raise DataError(
+            "{folder}: expected a file that begins with {number}, found none",
+            folder=folder,
+            number=number,
+        )
     return found[0].read_text(encoding="utf-8", errors="replace")
 
 

@@ -11,18 +11,23 @@ printed, from its audit), one file a lesson, `figures/` (drawings from the same 
 `rendering/`.
 """
 
-from glassformer.lessons.walks.catalogue import LESSONS, Entry, make_lesson
-from glassformer.lessons.walks.lesson import (
-    Figure,
-    Formula,
-    HeatMap,
-    Lesson,
-    LessonStep,
-    Paragraph,
-    Part,
-    Remark,
-    Table,
-)
+from typing import TYPE_CHECKING
+
+from glassformer.lazy import on_first_use
+
+if TYPE_CHECKING:
+    from glassformer.lessons.walks.catalogue import LESSONS, Entry, make_lesson
+    from glassformer.lessons.walks.lesson import (
+        Figure,
+        Formula,
+        HeatMap,
+        Lesson,
+        LessonStep,
+        Paragraph,
+        Part,
+        Remark,
+        Table,
+    )
 
 __all__ = [
     "LESSONS",
@@ -38,3 +43,6 @@ __all__ = [
     "Table",
     "make_lesson",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = on_first_use(__name__)

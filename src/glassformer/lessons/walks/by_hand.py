@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import torch
 
-from glassformer.lessons.example import Bilingual, Digits, Example, Language
+from glassformer.language import Language, words
+from glassformer.lessons.example import Digits, Example
 from glassformer.lessons.formulas.bounds import Words
 from glassformer.lessons.reading import load_example
 from glassformer.lessons.walks.attending import AttentionWalk, feed_forward_step, norm_step
@@ -34,95 +35,16 @@ from glassformer.lessons.walks.lesson import (
     Table,
     formula,
 )
-from glassformer.lessons.walks.phrases import Phrases, Speaker
+from glassformer.lessons.walks.phrases import Speaker
 from glassformer.lessons.walks.predicting import prediction_steps
 from glassformer.lessons.walks.remarks import Remarker
 from glassformer.lessons.walks.steps import heat_map, role_step
 from glassformer.nn.positions import sinusoids
 from glassformer.trace import Cell, Trace, trace
 
-__all__ = ["PHRASES", "TITLE", "by_hand"]
+__all__ = ["PHRASES", "by_hand"]
 
-TITLE = Bilingual("A Transformer by hand", "手算一个 Transformer")
-PHRASES: Phrases = {
-    "summary": Bilingual(
-        "Six words through encoder, decoder and prediction, every number consistent, with the "
-        "slips of the text beside the right ones.",
-        "六个词依次经过编码器、解码器直到预测，所有数值前后一致，并指出原文的笔误。",
-    ),
-    "words title": Bilingual("Words and their numbers", "单词与编号"),
-    "words": Bilingual(
-        "The data set has {count} different words, numbered from 1. The input is the sentence "
-        "“{sentence}”.",
-        "数据集共有 {count} 个不同的单词，从 1 开始编号。输入是句子“{sentence}”。",
-    ),
-    "six": Bilingual(
-        "Vectors are given for six words only, so the lesson goes on with these six.",
-        "由于只给出了六个词的向量，下面就用这六个词继续。",
-    ),
-    "number": Bilingual("number", "编号"),
-    "word head": Bilingual("word", "单词"),
-    "angle": Bilingual(
-        "Dimensions {first} and {second} are pair {pair}, so the exponent is −2·{pair}/{width}. "
-        "From it come the frequency, the angle and its cosine.",
-        "维度 {first} 和 {second} 是第 {pair} 对（从 0 数起），指数为 −2·{pair}/{width}。由此依次得"
-        "到频率、角度和余弦。",
-    ),
-    "unprinted": Bilingual(
-        "The text does not print these parameters. The ones here are numbers between 0 and 1 with "
-        "two decimals, drawn at random as its others are (with seed {seed}, the first that leads "
-        "to the word the text predicts).",
-        "原文没有印出这些参数。这里取 0 到 1 之间、保留两位小数的随机数，与原文其他参数的取法相同（"
-        "随机种子 {seed}，是第一个能预测出原文那个词的种子）。",
-    ),
-    "decoder title": Bilingual("The decoder begins", "解码器的输入"),
-    "decoder": Bilingual(
-        "The decoder starts with “<start>”. This output layer reads all six positions at once, so "
-        "five positions of padding follow; they come later than “<start>”, and it does not see "
-        "them.",
-        "解码器从“<start>”开始。这个输出层一次读取全部六个位置，所以后面补了五个填充位置；它们都排"
-        "在“<start>”之后，“<start>”看不到它们。",
-    ),
-    "decoder attention title": Bilingual(
-        "Masked self-attention of the decoder", "解码器的掩码自注意力"
-    ),
-    "decoder attention": Bilingual(
-        "The same arithmetic as in the encoder, with the future hidden. “<start>” sees nothing but "
-        "itself, so its weight on itself is {value}.",
-        "计算与编码器相同，只是遮住了后面的位置。“<start>”只能看到自己，所以它对自己的权重是 "
-        "{value}。",
-    ),
-    "cross title": Bilingual(
-        "Cross-attention: the decoder reads the encoder", "交叉注意力：解码器读取编码器"
-    ),
-    "cross": Bilingual(
-        "Queries come from the decoder, keys and values from the encoder's output. {row} gives "
-        "{column} a weight of {value}, that is {percent}.",
-        "查询来自解码器，键和值来自编码器的输出。{row} 给 {column} 的注意力权重是 {value}，即 "
-        "{percent}。",
-    ),
-    "cross roles": Bilingual(
-        "The text has it the other way round: it takes queries and keys from the encoder and "
-        "values from the decoder. Then every output would have the encoder's length, and what the "
-        "decoder is asking would have no part in the weights.",
-        "原文说反了：它让查询和键来自编码器，值来自解码器。那样输出的长度就成了编码器的长度，而且解"
-        "码器想问什么与权重毫无关系。",
-    ),
-    "decoder norm": Bilingual("Add and normalise", "残差相加与层归一化"),
-    "after cross": Bilingual(
-        "Add and normalise after cross-attention", "交叉注意力之后的残差与归一化"
-    ),
-    "decoder end": Bilingual("Decoder output", "解码器的输出"),
-    "first norm": Bilingual("Layer normalisation after attention", "注意力之后的层归一化"),
-    "second norm": Bilingual("Layer normalisation: the encoder's output", "层归一化：编码器的输出"),
-    "flatten title": Bilingual("All rows as one", "展平成一行"),
-    "flatten": Bilingual(
-        "This text lays all rows of the decoder's output end to end, {count} numbers, and predicts "
-        "one word from them. (The paper predicts one for each position, from its own row.)",
-        "这篇文章把解码器输出的各行首尾相接成 {count} 个数，由此预测一个词。（原论文是每个位置用自"
-        "己那一行各预测一个词。）",
-    ),
-}
+PHRASES = words(__name__)
 _ENCODER = "model.encoder.blocks.0"
 _DECODER = "model.decoder.blocks.0"
 _PLAY, _YOU = 2, 1
@@ -133,7 +55,7 @@ _IDS = {"queries": "query", "keys": "key", "values": "value", "scores": "scores"
 def by_hand(language: Language) -> Lesson:
     """The lesson."""
     say = Speaker(language, PHRASES)
-    return Lesson("by-hand", TITLE.say(language), say("summary"), language, tuple(_steps(say)))
+    return Lesson("by-hand", say("title"), say("summary"), language, tuple(_steps(say)))
 
 
 def _steps(say: Speaker) -> Iterator[LessonStep]:

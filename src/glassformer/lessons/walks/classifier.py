@@ -9,7 +9,7 @@ from functools import lru_cache
 import torch
 import torch.nn.functional as F
 
-from glassformer.lessons.example import Bilingual, Language
+from glassformer.language import Language, words
 from glassformer.lessons.walks.figures.model_figures import block_figure, classifier_figure
 from glassformer.lessons.walks.lesson import (
     Figure,
@@ -20,7 +20,7 @@ from glassformer.lessons.walks.lesson import (
     Table,
     formula,
 )
-from glassformer.lessons.walks.phrases import Phrases, Speaker
+from glassformer.lessons.walks.phrases import Speaker
 from glassformer.lessons.walks.steps import heat_map, percent, role_step
 from glassformer.lessons.walks.textbook import number
 from glassformer.nn import Classifier, ModelConfig, presets
@@ -30,62 +30,9 @@ from glassformer.nn.shapes import Bool, Float, Int, Tensor
 from glassformer.text import WordTokenizer
 from glassformer.trace import Trace, trace
 
-__all__ = ["PHRASES", "REVIEWS", "TITLE", "Learned", "classifier", "learn"]
+__all__ = ["PHRASES", "REVIEWS", "Learned", "classifier", "learn"]
 
-TITLE = Bilingual("A classifier: is the review positive?", "分类器：这条影评是好评吗？")
-PHRASES: Phrases = {
-    "summary": Bilingual(
-        "Reviews of two to four words through embedding, one block, the mean over positions and a "
-        "softmax over two classes.",
-        "两到四个词的影评，依次经过嵌入、一个块、按位置取平均，再用 softmax 分成两类。",
-    ),
-    "reviews title": Bilingual("The reviews", "影评"),
-    "reviews": Bilingual(
-        "{count} reviews, half of them positive. Some have the same words in another order: "
-        "“{one}” and “{other}”. A model that does not know positions cannot tell those two apart.",
-        "共 {count} 条影评，好评和差评各一半。有些用词相同、只是顺序不同，例如“{one}”和“{other}”。"
-        "不知道位置的模型无法区分这两条。",
-    ),
-    "review": Bilingual("review", "影评"),
-    "label": Bilingual("label", "标签"),
-    "positive": Bilingual("positive", "好评"),
-    "negative": Bilingual("negative", "差评"),
-    "training title": Bilingual("Training", "训练"),
-    "training": Bilingual(
-        "The model has {parameters} parameters, random at first. After {steps} steps on all "
-        "reviews at once it gets {right} of {count} right. Without positions, trained in the same "
-        "way, another model gets {blind}: on “{one}” and “{other}” its answers are the same.",
-        "模型有 {parameters} 个参数，起初都是随机数。在全部影评上训练 {steps} 步后，{count} 条中答"
-        "对 {right} 条。用同样的方法训练一个没有位置信息的模型，只答对 {blind} 条：对“{one}”和“"
-        "{other}”，它的回答相同。",
-    ),
-    "embedded": Bilingual(
-        "We follow “{review}”. Each word has a vector and so has each position; the two are added.",
-        "下面跟踪“{review}”。每个词有一个向量，每个位置也有一个向量，两者相加。",
-    ),
-    "block title": Bilingual("One block", "一个块"),
-    "block": Bilingual(
-        "Attention mixes the words; everything else in the block treats each word alone. Both "
-        "parts are added to what went in (the residual connection), and each sum is normalised.",
-        "注意力把各个词混合起来，块里的其他部分都是逐词处理。两个部分的结果都与各自的输入相加（残差"
-        "连接），再对和作层归一化。",
-    ),
-    "pooled title": Bilingual("The mean over the words", "对各词取平均"),
-    "pooled": Bilingual(
-        "The review as a whole is the mean of its words' vectors: entry {column} is {value}.",
-        "整条影评用各词向量的平均值表示：分量 {column} 为 {value}。",
-    ),
-    "logits": Bilingual(
-        "A linear map gives each class a score. {column}: {value}.",
-        "线性映射给每个类别一个得分。{column}：{value}。",
-    ),
-    "probabilities": Bilingual(
-        "Softmax makes probabilities of the scores: “{review}” is {column} with {percent}.",
-        "softmax 把得分变成概率：“{review}”是{column}的概率为 {percent}。",
-    ),
-    "classes": Bilingual("Scores of the classes", "类别得分"),
-    "answer": Bilingual("Probabilities", "概率"),
-}
+PHRASES = words(__name__)
 REVIEWS: tuple[tuple[str, int], ...] = (
     ("good not bad", 1), ("bad not good", 0), ("a good film", 1), ("a bad film", 0),
     ("not a bad film", 1), ("not a good film", 0), ("a film not bad", 1), ("a film not good", 0),
@@ -155,7 +102,7 @@ def classifier(language: Language) -> Lesson:
     """The lesson."""
     say = Speaker(language, PHRASES)
     steps = tuple(_steps(say))
-    return Lesson("classifier", TITLE.say(language), say("summary"), language, steps)
+    return Lesson("classifier", say("title"), say("summary"), language, steps)
 
 
 def _steps(say: Speaker) -> Iterator[LessonStep]:

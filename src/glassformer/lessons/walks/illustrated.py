@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import torch
 
-from glassformer.lessons.example import Bilingual, Digits, Example, Language
+from glassformer.language import Language, words
+from glassformer.lessons.example import Digits, Example
 from glassformer.lessons.reading import load_example
 from glassformer.lessons.walks.attending import AttentionWalk
 from glassformer.lessons.walks.figures import attention_figures as drawn
@@ -20,7 +21,7 @@ from glassformer.lessons.walks.lesson import (
     Table,
     formula,
 )
-from glassformer.lessons.walks.phrases import Phrases, Speaker
+from glassformer.lessons.walks.phrases import Speaker
 from glassformer.lessons.walks.remarks import Remarker
 from glassformer.lessons.walks.steps import heat_map, percent
 from glassformer.lessons.walks.textbook import number, place_labels
@@ -28,53 +29,9 @@ from glassformer.nn import build, presets
 from glassformer.nn.attention import MultiHeadAttention
 from glassformer.trace import Cell, Step, Trace, trace
 
-__all__ = ["PHRASES", "TITLE", "illustrated", "illustrated_trace", "printed_matrix", "set_maps"]
+__all__ = ["PHRASES", "illustrated", "illustrated_trace", "printed_matrix", "set_maps"]
 
-TITLE = Bilingual("Self-attention with three inputs", "三个输入的自注意力")
-PHRASES: Phrases = {
-    "summary": Bilingual(
-        "Three vectors of four numbers become three vectors of three, each a mixture of all.",
-        "三个四维向量变成三个三维向量，每个输出都是全部输入的混合。",
-    ),
-    "inputs": Bilingual(
-        "Three inputs, a row each. They meet three matrices of parameters, W_Q, W_K and W_V, "
-        "which a trained model would have learned; here they are given.",
-        "三个输入，每行一个。它们将与三个参数矩阵 W_Q、W_K、W_V 相乘。训练好的模型会学出这些参数，"
-        "这里直接给定。",
-    ),
-    "rounded title": Bilingual("The same with rounded weights", "用取整后的权重再算一遍"),
-    "rounded": Bilingual(
-        "For reading, the text goes on with weights of one decimal. That is a choice, not the "
-        "softmax: {row} gives {column} not {rounded} but {exact}. Put in the place of the exact "
-        "weights, the rounded ones give other outputs: entry {entry} of {row} is {coarse} "
-        "instead of {fine}.",
-        "为了便于阅读，原文接下来改用一位小数的权重。这是一种取舍，并不是 softmax 的结果：{row} 给 "
-        "{column} 的权重不是 {rounded}，而是 {exact}。把取整后的权重代回去，输出也随之改变：{row} "
-        "的分量 {entry} 是 {coarse}，而精确值是 {fine}。",
-    ),
-    "exact weights": Bilingual("exact weights", "精确的权重"),
-    "rounded weights": Bilingual("rounded weights", "取整的权重"),
-    "exact outputs": Bilingual("exact outputs", "精确的输出"),
-    "rounded outputs": Bilingual("outputs from rounded weights", "由取整权重得到的输出"),
-    "weighted title": Bilingual("Weighted values, one by one", "逐个看加权后的值"),
-    "weighted": Bilingual(
-        "Before they are added, the weighted values can be looked at one by one: for each output "
-        "the value of every input times its weight. The last line of each table is their sum, "
-        "the output.",
-        "相加之前，可以逐个看加权后的值：对每个输出，每个输入的值乘以它的权重。每张表的最后一行是它"
-        "们的和，也就是输出。",
-    ),
-    "weighted for": Bilingual("for the output of {row}", "{row} 的输出"),
-    "sum": Bilingual("sum", "和"),
-    "from": Bilingual("from", "来自"),
-    "repeat title": Bilingual("All three outputs", "三个输出"),
-    "repeat": Bilingual(
-        "The three rows were computed at once; one matrix product does what the steps above did "
-        "for {row}. {other} attends most to {best}, with {percent}.",
-        "三行是一次算出来的：一次矩阵乘法就完成了上面为 {row} 所做的各步。{other} 最关注的是 {best}"
-        "，占 {percent}。",
-    ),
-}
+PHRASES = words(__name__)
 _IDS = {"queries": "queries", "keys": "keys", "values": "values", "scores": "scores",
         "weights": "softmax_exact"}  # fmt: skip
 _MAPS = {"to_queries": "w_query", "to_keys": "w_key", "to_values": "w_value"}
@@ -98,7 +55,7 @@ def illustrated(language: Language) -> Lesson:
     """The lesson."""
     say = Speaker(language, PHRASES)
     steps = tuple(_steps(say))
-    return Lesson("illustrated", TITLE.say(language), say("summary"), language, steps)
+    return Lesson("illustrated", say("title"), say("summary"), language, steps)
 
 
 def illustrated_trace(say: Speaker) -> tuple[Trace, Example]:

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 import torch
 import torch.nn.functional as F
 
-from glassformer.lessons.example import Bilingual, Language
+from glassformer.language import Language, words
 from glassformer.lessons.reading import load_example
 from glassformer.lessons.walks.attending import AttentionWalk
 from glassformer.lessons.walks.illustrated import printed_matrix
 from glassformer.lessons.walks.lesson import Lesson, LessonStep, Paragraph, Part
-from glassformer.lessons.walks.phrases import Phrases, Speaker
+from glassformer.lessons.walks.phrases import Speaker
 from glassformer.lessons.walks.remarks import Remarker
 from glassformer.lessons.walks.steps import heat_map, role_step
 from glassformer.nn import AttentionConfig
@@ -20,38 +20,9 @@ from glassformer.nn.attention import MultiHeadAttention, set_attention
 from glassformer.nn.shapes import Float, Int, Tensor
 from glassformer.trace import Cell, Trace, trace
 
-__all__ = ["PHRASES", "TITLE", "masked"]
+__all__ = ["PHRASES", "masked"]
 
-TITLE = Bilingual("Masked attention with two heads", "两个头的掩码注意力")
-PHRASES: Phrases = {
-    "summary": Bilingual(
-        "A 3×3 input, two heads, all projections the identity: the right scores, mask, weights "
-        "and outputs.",
-        "3×3 的输入，两个头，所有投影都是单位矩阵：正确的分数、掩码、权重和输出。",
-    ),
-    "inputs": Bilingual(
-        "Three positions, a row each. Both heads use the identity for W_Q, W_K and W_V, so each "
-        "of them has the input itself as queries, keys and values. Both then compute the same; "
-        "trained heads differ in these matrices and in nothing else.",
-        "三个位置，每行一个。两个头的 W_Q、W_K、W_V 都取单位矩阵，所以每个头的查询、键和值都是输入"
-        "本身，两个头算出来的也就相同；训练得到的各个头，区别也只在于这些矩阵。",
-    ),
-    "unscaled": Bilingual(
-        "The text does not scale here, so the divisor is 1. With scores as large as these the "
-        "softmax will hardly leave anything to any but the largest: one reason to scale.",
-        "原文这里不作缩放，除数为 1。分数这么大，softmax 几乎只留下最大的一个，这正是需要缩放的原因"
-        "之一。",
-    ),
-    "two heads title": Bilingual("Both heads", "两个头"),
-    "two heads": Bilingual(
-        "The second head has the same matrices and gets the same weights and outputs.",
-        "第二个头的矩阵相同，得到的权重和输出也相同。",
-    ),
-    "next": Bilingual(
-        "A linear map W_O usually follows. The text leaves it out, and so does this lesson.",
-        "通常之后还有一个线性变换 W_O。原文没有计算它，这里也不计算。",
-    ),
-}
+PHRASES = words(__name__)
 _IDS = {"scores": ("masked_a1", "masked_a2"), "masked": ("masked_a1_masked", "masked_a2_masked")}
 
 
@@ -86,7 +57,7 @@ class _Masked(torch.nn.Module):
 def masked(language: Language) -> Lesson:
     """The lesson."""
     say = Speaker(language, PHRASES)
-    return Lesson("masked", TITLE.say(language), say("summary"), language, tuple(_steps(say)))
+    return Lesson("masked", say("title"), say("summary"), language, tuple(_steps(say)))
 
 
 def _steps(say: Speaker) -> Iterator[LessonStep]:

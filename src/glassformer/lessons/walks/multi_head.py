@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import torch
 
-from glassformer.lessons.example import Bilingual, Language
+from glassformer.language import Language, words
 from glassformer.lessons.walks.attending import AttentionWalk
 from glassformer.lessons.walks.figures.attention_figures import heads_figure, reshape_figure
 from glassformer.lessons.walks.lesson import (
@@ -17,7 +17,7 @@ from glassformer.lessons.walks.lesson import (
     Part,
     Table,
 )
-from glassformer.lessons.walks.phrases import Phrases, Speaker
+from glassformer.lessons.walks.phrases import Speaker
 from glassformer.lessons.walks.steps import heat_map
 from glassformer.lessons.walks.textbook import step_title
 from glassformer.nn import AttentionConfig
@@ -26,49 +26,9 @@ from glassformer.nn.properties import attention_parameters
 from glassformer.trace import Step, Trace, trace
 from glassformer.trace.render.matrices import shape_text
 
-__all__ = ["PHRASES", "TITLE", "multi_head"]
+__all__ = ["PHRASES", "multi_head"]
 
-TITLE = Bilingual("Multi-head attention", "多头注意力")
-PHRASES: Phrases = {
-    "summary": Bilingual(
-        "256 numbers cut into 4 heads of 64, by their shapes; then the same with 8 numbers and 4 "
-        "heads of 2, in full.",
-        "把 256 维切成 4 个 64 维的头，先看形状；再用 8 维、4 个 2 维的头完整算一遍。",
-    ),
-    "shapes title": Bilingual("Four narrow heads: the shapes", "四个窄的头：看形状"),
-    "shapes": Bilingual(
-        "Five words, each a vector of {width} numbers. One map of {width}×{width} makes the "
-        "queries of all heads at once: its columns {first} belong to head 1. Each head then works "
-        "on {per_head} numbers, on its own, and at the end the four results stand side by side "
-        "again.",
-        "五个词，每个是 {width} 维向量。一个 {width}×{width} 的映射一次算出所有头的查询：其中第 "
-        "{first} 列属于第 1 个头。每个头各自处理 {per_head} 维，最后四个结果再首尾相接。",
-    ),
-    "tensor": Bilingual("tensor", "张量"),
-    "shape": Bilingual("shape", "形状"),
-    "cost title": Bilingual("What the heads cost", "多个头的代价"),
-    "cost": Bilingual(
-        "Narrow heads are free: four maps {width} → {per_head} have as many parameters as one map "
-        "{width} → {width}. Four heads of the full width would have four times as many.",
-        "窄的头不增加参数：四个 {width} → {per_head} 的映射，与一个 {width} → {width} 的映射参数一"
-        "样多。如果四个头都用全宽，参数就是四倍。",
-    ),
-    "heads": Bilingual("heads", "头数"),
-    "head width": Bilingual("width of a head", "每个头的宽度"),
-    "parameters": Bilingual("parameters (queries, keys, values)", "参数量（查询、键、值）"),
-    "twin title": Bilingual("A small twin", "一个小号的例子"),
-    "twin": Bilingual(
-        "The same module with width {width} and {heads} heads of {per_head}, on three words. Its "
-        "parameters are random, with one decimal.",
-        "同样的模块，宽度 {width}，{heads} 个头，每个头 {per_head} 维，输入三个词。参数是保留一位小"
-        "数的随机数。",
-    ),
-    "all heads title": Bilingual("Every head looks elsewhere", "每个头关注的不同"),
-    "all heads": Bilingual(
-        "All heads see the same words. Their parameters differ, and so do their weights.",
-        "所有头看到的是相同的词；参数不同，注意力权重也就不同。",
-    ),
-}
+PHRASES = words(__name__)
 _WIDTH, _HEADS, _SMALL = 256, 4, 8
 _WORDS = ("the", "cat", "walks")
 _SHOWN = ("x", "projected_queries", "unrotated", "scores", "weights", "context", "joined", "output")
@@ -78,7 +38,7 @@ def multi_head(language: Language) -> Lesson:
     """The lesson."""
     say = Speaker(language, PHRASES)
     steps = tuple(_steps(say))
-    return Lesson("multi-head", TITLE.say(language), say("summary"), language, steps)
+    return Lesson("multi-head", say("title"), say("summary"), language, steps)
 
 
 def _attention(width: int) -> MultiHeadAttention:

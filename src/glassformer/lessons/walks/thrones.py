@@ -10,10 +10,10 @@ from functools import lru_cache
 import torch
 import torch.nn.functional as F
 
-from glassformer.lessons.example import Bilingual, Language
+from glassformer.language import Language, words
 from glassformer.lessons.walks.attending import AttentionWalk
 from glassformer.lessons.walks.lesson import Lesson, LessonStep, Paragraph, Part, Table, formula
-from glassformer.lessons.walks.phrases import Phrases, Speaker
+from glassformer.lessons.walks.phrases import Speaker
 from glassformer.lessons.walks.predicting import Predictor, likeliest, prediction_steps
 from glassformer.lessons.walks.remarks import Remarker
 from glassformer.lessons.walks.steps import heat_map, percent, role_step
@@ -24,66 +24,10 @@ from glassformer.nn.properties.studies.training import one_thread
 from glassformer.text import WordTokenizer
 from glassformer.trace import Trace, trace
 
-__all__ = ["ANSWER", "PHRASES", "QUESTION", "TITLE", "Learned", "learn", "thrones"]
+__all__ = ["ANSWER", "PHRASES", "QUESTION", "Learned", "learn", "thrones"]
 
-TITLE = Bilingual("The Game of Thrones pair, learned", "学会《权力的游戏》的一句话")
 QUESTION, ANSWER = "When you play the game of thrones", "you win or you die"
-PHRASES: Phrases = {
-    "summary": Bilingual(
-        "A small Transformer with random parameters learns one answer in seconds, then says it "
-        "word by word until “<end>”.",
-        "一个参数随机的小 Transformer 在几秒内学会一句回答，然后逐词说出，直到“<end>”。",
-    ),
-    "words title": Bilingual("Words and their numbers", "单词与编号"),
-    "words": Bilingual(
-        "The question is “{question}”, the answer to learn “{answer}”. All seven words of the "
-        "question are used. The answer is wrapped in “<start>” and “<end>”, so that the model "
-        "knows where to begin and can say when it is done.",
-        "问句是“{question}”，要学会的回答是“{answer}”。问句的七个词全部使用。回答前后加上“<start>”"
-        "和“<end>”，模型才知道从哪里开始，也才能表示说完了。",
-    ),
-    "word head": Bilingual("word", "词元"),
-    "number": Bilingual("number", "编号"),
-    "untrained title": Bilingual("Before training", "训练之前"),
-    "untrained": Bilingual(
-        "The model has {parameters} parameters, all random ({layers} block each for encoder and "
-        "decoder, width {width}, {heads} heads). Asked now, it answers: “{said}”.",
-        "模型有 {parameters} 个参数，全部随机（编码器、解码器各 {layers} 层，宽度 {width}，{heads} "
-        "个头）。现在问它，它的回答是：“{said}”。",
-    ),
-    "training title": Bilingual("Training", "训练"),
-    "training": Bilingual(
-        "In each step the model sees question and answer, and predicts at every position the next "
-        "word of the answer. The loss is the mean of −log(probability of the right word); AdamW "
-        "moves the parameters against its gradient. After {steps} steps ({seconds} s) the answer "
-        "is right and every word of it has at least {least}.",
-        "每一步都把问句和回答交给模型，让它在每个位置预测回答的下一个词。损失是 −log(正确词的概率) "
-        "的平均值；AdamW 沿梯度的反方向调整参数。{steps} 步之后（{seconds} 秒）回答正确，并且每个词"
-        "的概率都不低于 {least}。",
-    ),
-    "step head": Bilingual("step", "步"),
-    "loss head": Bilingual("loss", "损失"),
-    "says": Bilingual("it says", "此时的回答"),
-    "factor": Bilingual(
-        "As in the paper, what was looked up is first multiplied by the square root of the width.",
-        "与原论文一样，查表得到的向量先乘以宽度的平方根。",
-    ),
-    "decode title": Bilingual("Word {number}: after {given}", "第 {number} 个词：在{given}之后"),
-    "decode": Bilingual(
-        "Given {so_far}, the decoder predicts {word} with {percent}. In its first head of "
-        "cross-attention it looks most at {best} of the question.",
-        "已有{so_far}，解码器以 {percent} 的概率预测{word}。在交叉注意力的第一个头里，它最关注问句"
-        "中的{best}。",
-    ),
-    "done title": Bilingual("Done", "完成"),
-    "done": Bilingual(
-        "“<end>” ends the answer: “{said}”. All words were read off one pass: since no position "
-        "sees what comes after it, the numbers are the same as when the words are made one by one.",
-        "“<end>”表示回答结束：“{said}”。所有词都取自同一次前向计算：因为每个位置都看不到后面的词，"
-        "所以与逐词生成时的数值相同。",
-    ),
-    "cross": Bilingual("cross-attention: who reads what", "交叉注意力：谁读取什么"),
-}
+PHRASES = words(__name__)
 _SEED = 0
 _EVERY = 10
 _MOST_STEPS = 400
@@ -178,7 +122,7 @@ def say_answer(model: Seq2Seq, words: WordTokenizer, source: torch.Tensor, most:
 def thrones(language: Language) -> Lesson:
     """The lesson."""
     say = Speaker(language, PHRASES)
-    return Lesson("thrones", TITLE.say(language), say("summary"), language, tuple(_steps(say)))
+    return Lesson("thrones", say("title"), say("summary"), language, tuple(_steps(say)))
 
 
 def _steps(say: Speaker) -> Iterator[LessonStep]:

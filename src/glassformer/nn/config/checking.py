@@ -20,7 +20,11 @@ class Checked:
             value = getattr(self, name)
             if not _fits(value, hint):
                 raise ConfigError(
-                    f"{type(self).__name__}.{name} must be {_in_words(hint)}, got {value!r}"
+                    "{kind}.{name} must be {in_words}, got {value!r}",
+                    kind=type(self).__name__,
+                    name=name,
+                    in_words=_in_words(hint),
+                    value=value,
                 )
 
     def _require(self, holds: bool, message: str) -> None:
@@ -64,7 +68,7 @@ def positive(config: object, name: str, most: int = 2**24) -> None:
     """Refuse a size below 1, or beyond all sense; None, where the field allows it, is none."""
     value = getattr(config, name)
     if value is not None and value < 1:
-        raise ConfigError(f"{name} must be at least 1, got {value}")
+        raise ConfigError("{name} must be at least 1, got {value}", name=name, value=value)
     at_most(config, name, most)
 
 
@@ -72,14 +76,16 @@ def at_most(config: object, name: str, most: int) -> None:
     """Refuse a size that would fill any memory, before anything is built; None is none."""
     value = getattr(config, name)
     if value is not None and value > most:
-        raise ConfigError(f"{name} must be at most {most:,}, got {value:,}")
+        raise ConfigError(
+            "{name} must be at most {most:,}, got {value:,}", name=name, most=most, value=value
+        )
 
 
 def probability(config: object, name: str) -> None:
     """Refuse a share that is negative, or all."""
     value = getattr(config, name)
     if not 0 <= value < 1:
-        raise ConfigError(f"{name} must be in [0, 1), got {value}")
+        raise ConfigError("{name} must be in [0, 1), got {value}", name=name, value=value)
 
 
 def known_field(config: Any, name: str) -> None:
@@ -97,14 +103,18 @@ def config_of(cls: type[T], config: object, settings: dict[str, Any]) -> T:
         return cls(**settings)
     if settings or not isinstance(config, cls):
         got = "both" if settings else f"{config!r:.60}"
-        raise ConfigError(f"expected {cls.__name__}(…) or its settings by name, got {got}")
+        raise ConfigError(
+            "expected {kind}(…) or its settings by name, got {got}", kind=cls.__name__, got=got
+        )
     return config
 
 
 def from_dict(cls: type[T], data: Any, where: str) -> T:
     """A config, and those in it, from plain data; `where` is how messages call it."""
     if not isinstance(data, dict):
-        raise ConfigError(f"{where} must be an object with settings, got {data!r}")
+        raise ConfigError(
+            "{where} must be an object with settings, got {data!r}", where=where, data=data
+        )
     hints = get_type_hints(cls)
     values: dict[str, Any] = {}
     for key, value in data.items():

@@ -78,8 +78,10 @@ def trace_data(
     size = sum(step.view.numel * step.dtype.itemsize for step in tensors)
     if size > max_bytes:
         raise TraceError(
-            f"the trace holds {size:,} bytes of numbers, more than max_bytes = {max_bytes:,}; "
-            "trace a shorter input, or raise max_bytes"
+            "the trace holds {size:,} bytes of numbers, more than max_bytes = "
+            "{max_bytes:,}; trace a shorter input, or raise max_bytes",
+            size=size,
+            max_bytes=max_bytes,
         )
     names: dict[int, list[str]] = {}
     for name in trace.names:
@@ -215,10 +217,15 @@ def read_json(path: str | os.PathLike[str]) -> TraceData:
     try:
         data = json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise TraceError(f"{path} is no JSON file: {error}") from None
+        raise TraceError("{path} is no JSON file: {error}", path=path, error=error) from None
     schema = data.get("schema") if isinstance(data, dict) else None
     if schema != SCHEMA:
-        raise TraceError(f"{path} has schema {schema!r}; this version reads {SCHEMA!r}")
+        raise TraceError(
+            "{path} has schema {schema!r}; this version reads {ours!r}",
+            path=path,
+            schema=schema,
+            ours=SCHEMA,
+        )
     try:
         tensors = {}
         for item in data["tensors"]:
@@ -226,7 +233,7 @@ def read_json(path: str | os.PathLike[str]) -> TraceData:
             tensors.update(dict.fromkeys([read.name, *item["aliases"]], read))
         return TraceData(tensors, data["outputs"], data["edges"], data["notes"], data["cells"])
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        raise TraceError(f"{path} is damaged: {error!r}") from None
+        raise TraceError("{path} is damaged: {error!r}", path=path, error=error) from None
 
 
 def _read_tensor(item: dict[str, Any]) -> TensorData:

@@ -18,7 +18,9 @@ def write_file(path: str | os.PathLike[str], content: str | bytes) -> Path:
     try:
         return write_whole(target, content)
     except OSError as error:
-        raise TraceError(f"cannot write {target}: {error.strerror}") from error
+        raise TraceError(
+            "cannot write {target}: {reason}", target=target, reason=error.strerror
+        ) from error
 
 
 def source_place(line: Line | None) -> str:

@@ -163,8 +163,10 @@ def attention_kernels(preferred: AttentionKernel) -> AbstractContextManager[obje
 
 def _check_graphs(device: torch.device, config: RunConfig, recordable: bool) -> None:
     if device.type != "cuda":
-        raise ConfigError(f"loop.graphs = on needs an NVIDIA GPU, this run is on {device.type}")
+        raise ConfigError(
+            "loop.graphs = on needs an NVIDIA GPU, this run is on {type}", type=device.type
+        )
     if not recordable:
-        raise ConfigError(f"loop.graphs = on is not for models of kind {config.kind}")
+        raise ConfigError("loop.graphs = on is not for models of kind {kind}", kind=config.kind)
     if config.loop.sharding == "fsdp":
         raise ConfigError("loop.graphs = on does not go with loop.sharding = fsdp: set one to off")

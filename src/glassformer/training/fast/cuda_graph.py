@@ -65,8 +65,9 @@ class RecordedWork:
         except RuntimeError as error:
             reason = str(error).partition("\n")[0]
             raise TrainingError(
-                f"a step cannot be recorded as a CUDA graph ({reason}); run it with "
-                "--loop.graphs off"
+                "a step cannot be recorded as a CUDA graph ({reason}); run it with "
+                "--loop.graphs off",
+                reason=reason,
             ) from error
         torch._foreach_copy_(gradients, before)  # rehearsals have added to them
         return _Recording(kept, kept_factor, loss, replay)

@@ -53,13 +53,17 @@ class DataConfig:
             if self.problem not in PROBLEMS:
                 raise UnknownNameError("problem", self.problem, PROBLEMS)
             raise ConfigError(
-                f"the problem {self.problem} has settings of its own: use "
-                f"{PROBLEMS[self.problem].__name__}, not {type(self).__name__}"
+                "the problem {problem} has settings of its own: use {right}, not {kind}",
+                problem=self.problem,
+                right=PROBLEMS[self.problem].__name__,
+                kind=type(self).__name__,
             )
         if (self.max_tokens is None) == (self.batch_size is None):
             raise ConfigError(
                 "set one of data.max_tokens and data.batch_size and the other to none, got "
-                f"{self.max_tokens} and {self.batch_size}"
+                "{max_tokens} and {batch_size}",
+                max_tokens=self.max_tokens,
+                batch_size=self.batch_size,
             )
         check_counts(self, "data", "max_tokens", "batch_size", "bucket_width")
 
@@ -77,12 +81,19 @@ class DataConfig:
         """Raise where a model of this kind gives no answers that the problem can be scored by."""
         if kind == "transformer" and architecture != self.architecture:
             raise ConfigError(
-                f"data.problem {self.problem} needs model.architecture {self.architecture}, "
-                f"got {architecture}"
+                "data.problem {problem} needs model.architecture {architecture}, got {other}",
+                problem=self.problem,
+                architecture=self.architecture,
+                other=architecture,
             )
         if kind != "transformer" and kind not in self.baselines:
             possible = " or ".join(("transformer", *self.baselines))
-            raise ConfigError(f"data.problem {self.problem} needs kind {possible}, got {kind}")
+            raise ConfigError(
+                "data.problem {problem} needs kind {possible}, got {kind}",
+                problem=self.problem,
+                possible=possible,
+                kind=kind,
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -345,12 +356,25 @@ def check_counts(config: object, section: str, *names: str) -> None:
     for name in names:
         value = getattr(config, name)
         if value is not None and value < 1:
-            raise ConfigError(f"{section}.{name} must be at least 1, got {value}")
+            raise ConfigError(
+                "{section}.{name} must be at least 1, got {value}",
+                section=section,
+                name=name,
+                value=value,
+            )
         if value is not None and value >= _TOO_LARGE:
-            raise ConfigError(f"{section}.{name} must be below {_TOO_LARGE:,}, got {value:,}")
+            raise ConfigError(
+                "{section}.{name} must be below {too_large:,}, got {value:,}",
+                section=section,
+                name=name,
+                too_large=_TOO_LARGE,
+                value=value,
+            )
 
 
 def _check_share(config: object, name: str, top: float = 0.99) -> None:
     value = getattr(config, name)
     if not 0 <= value <= top:
-        raise ConfigError(f"data.{name} must be from 0 to {top}, got {value}")
+        raise ConfigError(
+            "data.{name} must be from 0 to {top}, got {value}", name=name, top=top, value=value
+        )

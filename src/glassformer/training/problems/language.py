@@ -59,7 +59,7 @@ def continue_file(
         )
     path = Path(data.file)
     if not path.is_file():
-        raise DataError(f"there is no text file {path}")
+        raise DataError("there is no text file {path}", path=path)
     return _continue(
         data,
         model,
@@ -87,7 +87,7 @@ def _continue(
     def windows(name: str, *, moving: bool = False) -> Windows:
         examples = Windows(TokenStore(folder, name, key=key), data.max_len, moving=moving)
         if not len(examples):
-            raise DataError(f"the {name} text is too short: it has fewer than two tokens")
+            raise DataError("the {name} text is too short: it has fewer than two tokens", name=name)
         return examples
 
     def held_out(name: str) -> HeldOut:

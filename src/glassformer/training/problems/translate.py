@@ -72,7 +72,7 @@ def translate_file(
         raise ConfigError("name your file of pairs with --pairs or --data.file")
     path = Path(data.file)
     if not path.is_file():
-        raise DataError(f"there is no file of pairs {path}")
+        raise DataError("there is no file of pairs {path}", path=path)
     pairs = read_pairs(path)
     n_held_out = round(len({pair.source.casefold() for pair in pairs}) * data.validation)
     splits = split_by_source(pairs, n_valid=n_held_out, n_test=0)
@@ -218,8 +218,10 @@ def _write(
         ]
         if pairs and not kept:
             raise DataError(
-                f"none of the {len(pairs)} training pairs fits into data.max_len = {max_len} "
-                "tokens; raise it"
+                "none of the {n_pairs} training pairs fits into data.max_len = {max_len} "
+                "tokens; raise it",
+                n_pairs=len(pairs),
+                max_len=max_len,
             )
         for side, ids in (("source", source), ("target", target)):
             write_store(

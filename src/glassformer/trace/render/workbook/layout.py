@@ -86,8 +86,10 @@ def lay_out(trace: Trace, live: Iterable[Step], reserved: Iterable[str]) -> Layo
         rows[sheet] = block.top + block.rows + GAP
         if rows[sheet] > MOST_ROWS:
             raise TraceError(
-                f"the steps of {_room(step, rooms) or 'the model'} need more than {MOST_ROWS:,} "
-                "lines, the most a sheet holds; choose fewer with steps=[…]"
+                "the steps of {room} need more than {most_rows:,} lines, the most a sheet "
+                "holds; choose fewer with steps=[…]",
+                room=_room(step, rooms) or "the model",
+                most_rows=MOST_ROWS,
             )
         layout.blocks[step.number] = block
         layout.sheets.setdefault(sheet, []).append(block)
@@ -99,14 +101,19 @@ def _check_sizes(steps: list[Step]) -> None:
         width = (step.shape[-1] if step.shape else 1) + LEFT
         if width > MOST_COLUMNS:
             raise TraceError(
-                f"{step.name} is {step.shape[-1]:,} numbers wide and a sheet has "
-                f"{MOST_COLUMNS:,} columns; choose steps without it with steps=[…]"
+                "{name} is {width:,} numbers wide and a sheet has {most_columns:,} columns; "
+                "choose steps without it with steps=[…]",
+                name=step.name,
+                width=step.shape[-1],
+                most_columns=MOST_COLUMNS,
             )
     count = sum(math.prod(step.shape) for step in steps)
     if count > MOST_NUMBERS:
         raise TraceError(
-            f"the workbook would hold {count:,} numbers, more than the {MOST_NUMBERS:,} that "
-            "spreadsheet programs open with ease; choose fewer with steps=[…]"
+            "the workbook would hold {count:,} numbers, more than the {most_numbers:,} "
+            "that spreadsheet programs open with ease; choose fewer with steps=[…]",
+            count=count,
+            most_numbers=MOST_NUMBERS,
         )
 
 

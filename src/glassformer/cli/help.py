@@ -1,0 +1,122 @@
+"""Pages of `--help` and complaints about wrong usage, in the language of this process.
+
+cyclopts finds out which arguments there are; what is said of them stands in help.toml.
+"""
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+from cyclopts import (
+    CoercionError,
+    CycloptsError,
+    MissingArgumentError,
+    RepeatArgumentError,
+    UnknownCommandError,
+    UnknownOptionError,
+    UnusedCliTokensError,
+    ValidationError,
+)
+from cyclopts.help import DefaultFormatter
+
+from glassformer.language import Prose, spoken, words
+
+if TYPE_CHECKING:
+    from cyclopts.help import HelpEntry, HelpPanel
+    from cyclopts.help.specs import ColumnSpec
+    from rich.console import Console, ConsoleOptions
+
+say = words(__name__)
+
+
+class HelpPage(DefaultFormatter):
+    """Prints the page of one command; "" is the page of the whole program."""
+
+    def __init__(self, command: str) -> None:
+        super().__init__(column_specs=self._columns)
+        self._command = command
+
+    def __call__(self, console: "Console", options: "ConsoleOptions", panel: "HelpPanel") -> None:
+        """One box: commands, arguments or options."""
+        super().__call__(console, options, panel.copy(title=say(f"page {panel.title}")))
+
+    def render_usage(self, console: "Console", options: "ConsoleOptions", usage: Any) -> None:
+        """The first line."""
+        del options
+        console.print(f"{say('page usage')}: {usage}", markup=False, highlight=False)
+
+    def render_description(
+        self, console: "Console", options: "ConsoleOptions", description: Any
+    ) -> None:
+        """What the command does."""
+        del options, description
+        paragraphs = [say(f"command {self._command or 'glassformer'}")]
+        if f"{self._command} more" in say:
+            paragraphs.append(say(f"{self._command} more"))
+        console.print(Prose("\n\n".join(paragraphs)), "")
+
+    def describe(self, entry: "HelpEntry") -> str:
+        """What an entry is for, and what may be given for it."""
+        name = entry.positional_label or entry.names[0]
+        keys = (f"{self._command} {name}", f"every {name}", f"command {name}")
+        parts = [say(key).strip() for key in keys if key in say][:1]
+        if entry.choices:
+            parts.append(f"[{say('page choices', names=', '.join(entry.choices))}]")
+        if entry.default not in (None, "False"):
+            parts.append(f"[{say('page default', value=entry.default)}]")
+        if entry.required:
+            parts.append(f"[{say('page required')}]")
+        return " ".join(parts)
+
+    def _columns(
+        self, console: "Console", options: "ConsoleOptions", entries: "list[HelpEntry]"
+    ) -> "tuple[ColumnSpec, ...]":
+        from cyclopts.help.specs import ColumnSpec, get_default_parameter_columns
+
+        described = ColumnSpec(renderer=lambda entry: Prose(self.describe(entry)), overflow="fold")
+        return (*get_default_parameter_columns(console, options, entries)[:-1], described)
+
+
+def wrong_usage(error: CycloptsError, arguments: Sequence[str]) -> str:
+    """What is wrong with a command line, without where to read more."""
+    if spoken() == "en":
+        return " ".join(str(error).split())
+    if isinstance(error, UnknownCommandError):
+        return _unknown("command", arguments[0], error.app or ())
+    if isinstance(error, UnknownOptionError):
+        names = [name for part in error.argument_collection if part.parse for name in part.names]
+        return _unknown("option", error.token.keyword or error.token.value, names)
+    if isinstance(error, MissingArgumentError) and error.argument is not None:
+        given = bool(error.argument.tokens) or error.keyword is not None
+        name = error.keyword or error.argument.name
+        return say("wrong missing value" if given else "wrong missing", name=name)
+    if isinstance(error, RepeatArgumentError):
+        return say("wrong repeated", name=error.token.keyword)
+    if isinstance(error, UnusedCliTokensError):
+        return say("wrong unused", names=" ".join(error.unused_tokens or ()))
+    if isinstance(error, CoercionError | ValidationError) and error.argument is not None:
+        return _wrong_value(error)
+    return say("wrong other", reason=" ".join(str(error).split()))
+
+
+def _unknown(what: str, name: str, known: "Sequence[str] | Any") -> str:
+    near = get_close_matches(name, list(known), n=1, cutoff=0.6)
+    said = say(f"wrong unknown {what}", name=name)
+    return f"{said}{say('wrong near', name=near[0])}" if near else said
+
+
+def _wrong_value(error: CoercionError | ValidationError) -> str:
+    argument = error.argument
+    assert argument is not None
+    token = getattr(error, "token", None) or argument.tokens[0]
+    name, value = token.keyword or argument.name, repr(token.value)
+    if isinstance(error, ValidationError):
+        least = error.exception_message.removeprefix("Must be >= ").removesuffix(".")
+        bounded = least != error.exception_message
+        reason = say("wrong at least", least=least) if bounded else error.exception_message
+        return say("wrong bound", name=name, value=value, reason=reason)
+    if choices := argument.get_choices():
+        return say("wrong choice", name=name, value=value, names=", ".join(choices))
+    kind = getattr(error.target_type, "__name__", str(error.target_type))
+    said = say(f"wrong kind {kind}") if f"wrong kind {kind}" in say else kind
+    return say("wrong value", name=name, value=value, kind=said)

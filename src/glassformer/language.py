@@ -1,0 +1,230 @@
+"""English and Chinese: which of them is wanted, and where their text is.
+
+All text that a user reads is data: a TOML file beside the module that says it, with one entry per
+sentence and both languages in each,
+
+    steps = {en = "{count} steps", zh = "{count} 个步骤"}
+
+and `say = words(__name__)` in the module. Where a key is itself the English sentence, as with
+errors, `en` is left out. A test holds all files to the same placeholders in both languages and to
+the keys that the code uses. A file is parsed at its first use.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from glassformer.errors import ConfigError, UnknownNameError
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderResult
+    from rich.measure import Measurement
+
+Language: TypeAlias = Literal["en", "zh"]
+
+_LANGUAGES: dict[str, Language] = {"en": "en", "zh": "zh"}
+_LOCALES = ("LC_ALL", "LC_MESSAGES", "LANG")  # the first that is set counts, as POSIX has it
+_SENTENCES = ("what", "reason")  # fields of errors that hold words of ours or of the system's
+_ROOT = Path(__file__).parent
+
+
+def as_language(name: str) -> Language:
+    """`en` or `zh`; anything else is refused."""
+    if name not in _LANGUAGES:
+        raise UnknownNameError("language", name, _LANGUAGES)
+    return _LANGUAGES[name]
+
+
+def chosen_language(option: str | None = None) -> Language:
+    """The language of `--lang`, else of $GLASSFORMER_LANG, else of the locale, else English."""
+    if option is not None:
+        return as_language(option)
+    if named := os.environ.get("GLASSFORMER_LANG"):
+        if named not in _LANGUAGES:
+            raise ConfigError("$GLASSFORMER_LANG must be en or zh, got {named!r}", named=named)
+        return _LANGUAGES[named]
+    locale = next(filter(None, map(os.environ.get, _LOCALES)), "")
+    return "zh" if locale.lower().startswith("zh") else "en"
+
+
+_spoken: Language = "en"
+
+
+def speak(language: Language) -> None:
+    """Set the language of this process: what commands, progress and errors are written in."""
+    global _spoken
+    _spoken = language
+
+
+def spoken() -> Language:
+    """The language of this process: English unless a command has set another."""
+    return _spoken
+
+
+@dataclass(frozen=True)
+class Bilingual:
+    """A text in both languages."""
+
+    en: str
+    zh: str
+
+    def say(self, language: Language, /, **fields: object) -> str:
+        """The text in one of the two languages, with its placeholders filled.
+
+        A field may be bilingual itself. Without fields nothing is a placeholder: braces stand for
+        themselves.
+        """
+        text = self.zh if language == "zh" else self.en
+        if not fields:
+            return text
+        return text.format(**{
+            name: value.say(language) if isinstance(value, Bilingual) else value
+            for name, value in fields.items()
+        })  # fmt: skip
+
+    def format(self, **fields: object) -> "Bilingual":
+        """Both texts with their placeholders filled."""
+        return Bilingual(self.say("en", **fields), self.say("zh", **fields))
+
+
+class Words(Mapping[str, Bilingual]):
+    """The text of one TOML file by key; a key in a table is `table key`."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    @cached_property
+    def data(self) -> dict[str, Any]:
+        """The file as it is parsed: it may hold other data beside text."""
+        import tomllib
+
+        return tomllib.loads(self.file.read_text(encoding="utf-8"))
+
+    @cached_property
+    def _texts(self) -> dict[str, Bilingual]:
+        return dict(_leaves(self.data))
+
+    def __getitem__(self, key: str) -> Bilingual:
+        return self._texts[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._texts)
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def __call__(self, key: str, **fields: object) -> str:
+        """A sentence in the language of this process."""
+        return self[key].say(_spoken, **fields)
+
+    def of(self, english: str, key: str | None = None) -> str:
+        """An English sentence of the code in the language of this process.
+
+        Its translation stands under the sentence itself, unless it has a key.
+        """
+        key = english if key is None else key
+        return english if _spoken == "en" or key not in self else self[key].zh
+
+    def both(self, key: str, **fields: object) -> Bilingual:
+        """A sentence in both languages."""
+        return self[key].format(**fields)
+
+
+@cache
+def words(module: str) -> Words:
+    """The text of a module, given as its `__name__`: the TOML file beside it."""
+    return Words(_ROOT.joinpath(*module.split(".")[1:]).with_suffix(".toml"))
+
+
+def _leaves(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Bilingual]]:
+    for key, entry in table.items():
+        if not isinstance(entry, dict):
+            continue
+        if isinstance(entry.get("zh"), str):
+            yield prefix + key, Bilingual(entry.get("en", prefix + key), entry["zh"])
+        else:
+            yield from _leaves(entry, f"{prefix}{key} ")
+
+
+def message_of(error: BaseException) -> str:
+    """An error's message in the language of this process, on one line.
+
+    One that errors.toml does not have stays English, in a Chinese frame.
+    """
+    whole: object = error if hasattr(error, "template") or not error.args else error.args[0]
+    said = str(error)
+    if _spoken == "zh" and said:
+        known = words("glassformer.errors")
+        translated = getattr(whole, "template", said) in known
+        said = in_language(whole) if translated else known["{message}"].zh.format(message=said)
+    return " ".join(said.split())
+
+
+def in_language(part: object) -> str:
+    """An error or a part of its message, such as a suggestion or the system's reason."""
+    known = words("glassformer.errors")
+    template = getattr(part, "template", str(part))
+    if _spoken == "en" or template not in known:
+        return str(part)
+    fields: dict[str, object] = getattr(part, "fields", {})
+    return known[template].zh.format(**{
+        name: in_language(value) if name in _SENTENCES or hasattr(value, "template") else value
+        for name, value in fields.items()
+    })  # fmt: skip
+
+
+# --- lines of Chinese in a terminal ----------------------------------------------------------
+
+_WIDE = "⺀-鿿가-힣豈-﫿！-｠"
+_OPENING = "（《“‘「『【"
+_CLOSING = "，。、；：？！）》”’」』】…"
+# What stays on one line: a wide letter or a word, with the punctuation that belongs to it.
+_UNIT = re.compile(
+    rf"(?:[{_OPENING}]*(?:[{_WIDE}]|[^\s{_WIDE}{_OPENING}]+|\s)[{_CLOSING}]*|[{_OPENING}]+)\s*"
+)
+_HAS_WIDE = re.compile(f"[{_WIDE}]")
+
+
+@dataclass(frozen=True)
+class Prose:
+    """A text for rich's console that also breaks Chinese lines, which rich breaks at spaces."""
+
+    text: str
+    style: str = ""
+
+    def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "RenderResult":
+        from rich.text import Text
+
+        lines = broken_lines(self.text, options.max_width)
+        yield Text("\n".join(lines), self.style, overflow="fold")
+
+    def __rich_measure__(self, console: "Console", options: "ConsoleOptions") -> "Measurement":
+        from rich.text import Text
+
+        return Text(self.text).__rich_measure__(console, options)
+
+
+def padded(text: str, width: int) -> str:
+    """A text filled up with spaces to so many columns of a terminal."""
+    return text + " " * (width - sum(2 if _HAS_WIDE.match(letter) else 1 for letter in text))
+
+
+def broken_lines(text: str, width: int) -> Iterator[str]:
+    """Lines of at most `width` columns; one that holds no wide letter is left to rich."""
+    from rich.cells import cell_len
+
+    for line in text.split("\n"):
+        if not _HAS_WIDE.search(line):
+            yield line
+            continue
+        begun = ""
+        for unit in _UNIT.findall(line):
+            if begun and cell_len((begun + unit).rstrip()) > width:
+                yield begun.rstrip()
+                begun = ""
+            begun += unit
+        yield begun.rstrip()

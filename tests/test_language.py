@@ -1,0 +1,344 @@
+"""All text in two languages: files that are whole and used, the language that is chosen."""
+
+import ast
+import os
+import re
+import string
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from glassformer.errors import (
+    CheckpointError,
+    DataError,
+    GlassformerError,
+    UnknownNameError,
+    did_you_mean,
+)
+from glassformer.language import (
+    Bilingual,
+    Language,
+    Words,
+    as_language,
+    chosen_language,
+    message_of,
+    padded,
+    speak,
+    spoken,
+    words,
+)
+
+PACKAGE = Path(__file__).parent.parent / "src" / "glassformer"
+FILES = sorted(file for file in PACKAGE.rglob("*.toml") if file.parent.name != "recipes")
+HAN = re.compile("[\u4e00-\u9fff]")
+# Chinese that is not prose: ranges of characters, and a test for Han letters.
+NOT_PROSE = {"language.py", "splitting.py", "translate.py"}
+
+
+def placeholders(text: str) -> set[str]:
+    return {field for _, field, _, _ in string.Formatter().parse(text) if field}
+
+
+def is_filled(english: str) -> bool:
+    """Whether the braces of a text are placeholders, not those of JSON."""
+    return '{"' not in english
+
+
+@cache
+def trees() -> dict[Path, ast.Module]:
+    files = PACKAGE.rglob("*.py")
+    return {file: ast.parse(file.read_text(encoding="utf-8")) for file in files}
+
+
+@cache
+def asked_for() -> tuple[set[str], list[re.Pattern[str]]]:
+    """Every string of the code; keys put together from a word and more."""
+    plain: set[str] = set()
+    made: set[str] = set()
+    for node in (node for tree in trees().values() for node in ast.walk(tree)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            plain.add(node.value)
+        elif isinstance(node, ast.JoinedStr):
+            parts = [
+                re.escape(str(part.value)) if isinstance(part, ast.Constant) else ".+"
+                for part in node.values
+            ]
+            if any(re.search("[a-z]{4}", part) for part in parts):
+                made.add("".join(parts))
+    return plain, [re.compile(pattern) for pattern in made]
+
+
+def test_there_are_files() -> None:
+    assert {"help.toml", "errors.toml", "films.toml", "words.toml"} <= {f.name for f in FILES}
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(PACKAGE)))
+def test_both_languages_have_the_same_placeholders(file: Path) -> None:
+    table = Words(file)
+    assert len(table) > 0
+    for key, said in table.items():
+        assert said.en, key
+        if is_filled(said.en) and file.name != "reference.toml":  # whose English is elsewhere
+            assert placeholders(said.en) == placeholders(said.zh), key
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(PACKAGE)))
+def test_chinese_is_written_as_chinese(file: Path) -> None:
+    """No half-width comma, colon or bracket after a Han character, no full stop of the West."""
+    for key, said in Words(file).items():
+        assert not re.search("[\u4e00-\u9fff][,;:!?(]", said.zh), key
+        assert not re.search(r"[\u4e00-\u9fff]\.$", said.zh), key
+
+
+SYSTEM = {os.strerror(number) for number in range(1, 140)}
+ELSEWHERE = ("help.toml", "reference.toml", "corpora.toml")  # keys that are names; tested below
+
+
+@pytest.mark.parametrize(
+    "file",
+    [file for file in FILES if file.name not in ELSEWHERE and file.parent.name != "claims"],
+    ids=lambda file: str(file.relative_to(PACKAGE)),
+)
+def test_every_text_is_used(file: Path) -> None:
+    plain, patterns = asked_for()
+    keys = set(Words(file)) - plain - SYSTEM
+    unused = [key for key in keys if not any(pattern.fullmatch(key) for pattern in patterns)]
+    assert unused == []
+
+
+def keys_asked_for() -> Iterator[tuple[str, str, str]]:
+    """File, table and key of each `say("key", …)` with a constant key."""
+    for file, tree in trees().items():
+        module = "glassformer." + ".".join(file.relative_to(PACKAGE).with_suffix("").parts)
+        tables: dict[str, str] = {}
+        for node in ast.walk(tree):
+            if (
+                isinstance(node, ast.Assign)
+                and isinstance(node.value, ast.Call)
+                and ast.unparse(node.value.func) == "words"
+                and isinstance(node.targets[0], ast.Name)
+            ):
+                (given,) = node.value.args
+                is_own = ast.unparse(given) == "__name__"
+                table = module if is_own else str(ast.literal_eval(given))
+                tables[node.targets[0].id] = table
+        for node in ast.walk(tree):
+            name, key = "", None
+            if isinstance(node, ast.Call) and node.args:
+                name = ast.unparse(node.func).removesuffix(".both")
+                key = node.args[0]
+            elif isinstance(node, ast.Subscript):
+                name, key = ast.unparse(node.value), node.slice
+            if name in tables and isinstance(key, ast.Constant) and isinstance(key.value, str):
+                yield str(file.relative_to(PACKAGE)), tables[name], key.value
+
+
+def test_every_text_that_is_asked_for_is_there() -> None:
+    asked = list(keys_asked_for())
+    assert len(asked) > 150
+    # `say` also names the speaker of a lesson and the help's own table, inside functions
+    shadowed = words("glassformer.cli.help")
+    missing = [
+        (file, key)
+        for file, table, key in asked
+        if key not in words(table) and not (file == "cli/__init__.py" and key in shadowed)
+    ]
+    assert missing == []
+
+
+def test_every_word_of_the_renderers_is_there() -> None:
+    """They look words up in a plain mapping of their language: `words["key"]`."""
+    asked = {
+        node.slice.value
+        for file, tree in trees().items()
+        if file.relative_to(PACKAGE).parts[0] in ("documents", "trace", "explorer")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Subscript)
+        and ast.unparse(node.value).split(".")[-1] == "words"
+        and isinstance(node.slice, ast.Constant)
+        and isinstance(node.slice.value, str)
+    }
+    assert len(asked) > 20
+    assert asked - set(words("glassformer.trace.render.words")) == set()
+
+
+def test_chinese_prose_stands_in_no_python_file() -> None:
+    found = {
+        file.name for file in PACKAGE.rglob("*.py") if HAN.search(file.read_text(encoding="utf-8"))
+    }
+    assert found <= NOT_PROSE
+
+
+def test_every_recipe_setting_and_data_set_has_chinese() -> None:
+    from glassformer.data.corpora import CORPORA
+    from glassformer.training.recipes import RECIPES, recipe
+    from glassformer.training.settings import settings_of
+
+    known = set(words("glassformer.training.reference"))
+    names = {
+        setting.name.removeprefix("first.").replace(".", " ")
+        for recipe_name in RECIPES
+        for setting in settings_of(recipe(recipe_name))
+    }
+    assert known == {f"recipe {name}" for name in RECIPES} | {f"setting {name}" for name in names}
+    terms = {corpus.about for corpus in CORPORA.values()}
+    terms |= {corpus.licence for corpus in CORPORA.values() if not corpus.licence.startswith("CC")}
+    assert set(words("glassformer.data.corpora")) == terms
+
+
+# --- which language ---
+
+
+@pytest.mark.parametrize(
+    ("option", "variables", "expected"),
+    [
+        (None, {}, "en"),
+        (None, {"LANG": "zh_CN.UTF-8"}, "zh"),
+        (None, {"LANG": "de_DE.UTF-8"}, "en"),
+        (None, {"LANG": "zh_CN.UTF-8", "LC_ALL": "C"}, "en"),
+        (None, {"LANG": "C", "LC_MESSAGES": "zh_TW"}, "zh"),
+        (None, {"LANG": "zh_CN.UTF-8", "LC_ALL": ""}, "zh"),
+        (None, {"LANG": "zh_CN.UTF-8", "GLASSFORMER_LANG": "en"}, "en"),
+        (None, {"GLASSFORMER_LANG": "zh"}, "zh"),
+        ("en", {"GLASSFORMER_LANG": "zh"}, "en"),
+        ("zh", {}, "zh"),
+    ],
+)
+def test_the_option_goes_before_the_variable_and_that_before_the_locale(
+    option: str | None,
+    variables: dict[str, str],
+    expected: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("LANG", "LC_ALL", "LC_MESSAGES", "GLASSFORMER_LANG"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert chosen_language(option) == expected
+
+
+def test_a_language_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UnknownNameError, match="unknown language 'fr'; there are en, zh"):
+        as_language("fr")
+    monkeypatch.setenv("GLASSFORMER_LANG", "fr")
+    with pytest.raises(GlassformerError, match="GLASSFORMER_LANG must be en or zh, got 'fr'"):
+        chosen_language()
+
+
+# --- sentences ---
+
+
+@pytest.fixture
+def chinese() -> Iterator[None]:
+    speak("zh")
+    yield
+    speak("en")
+
+
+def test_a_field_may_have_two_languages_itself() -> None:
+    film = Bilingual("a {kind} film", "{kind}影片").format(kind=Bilingual("good", "好"))
+    assert film == Bilingual("a good film", "好影片")
+    assert Bilingual('{"a": 1}', "花括号 {}").format() == Bilingual('{"a": 1}', "花括号 {}")
+
+
+def test_a_table_in_a_file_is_part_of_the_key(tmp_path: Path) -> None:
+    file = tmp_path / "a.toml"
+    file.write_text(
+        'size = {en = "{n} bytes", zh = "{n} 字节"}\n"as it is" = {zh = "原样"}\n'
+        '[a.b]\nc = {en = "d", zh = "丁"}\nother = [1]\n',
+        encoding="utf-8",
+    )
+    say = Words(file)
+    assert set(say) == {"size", "as it is", "a b c"}
+    assert say("size", n=3) == "3 bytes"
+    assert say["as it is"] == Bilingual("as it is", "原样")
+    assert (say.of("as it is"), say.of("unknown")) == ("as it is", "unknown")
+    assert say.data["a"]["b"]["other"] == [1]
+
+
+@pytest.mark.usefixtures("chinese")
+def test_a_sentence_is_in_the_language_of_the_process() -> None:
+    say = words("glassformer.cli.messages")
+    assert spoken() == "zh"
+    assert say("size bytes", n=3) == "3 字节"
+    assert words("glassformer.errors").of("public domain") == "public domain"
+
+
+def test_columns_of_wide_letters_line_up() -> None:
+    assert padded("翻译", 6) == "翻译  "
+    assert padded("run", 6) == "run   "
+
+
+# --- errors ---
+
+ERRORS: list[tuple[GlassformerError, str, str]] = [
+    (
+        UnknownNameError("model", "toi", ["toy", "imdb"]),
+        "unknown model 'toi'; did you mean 'toy'?",
+        "没有名为 'toi' 的模型；你是不是要找 'toy'？",
+    ),
+    (
+        UnknownNameError("model", "model", ["toy"]),  # a name that is also one of our words
+        "unknown model 'model'; there are toy",
+        "没有名为 'model' 的模型；现有：toy",
+    ),
+    (
+        CheckpointError("cannot read {path}: {reason}", path="a", reason="Permission denied"),
+        "cannot read a: Permission denied",
+        "无法读取 a：没有权限",
+    ),
+    (
+        DataError(
+            "{path} has no column {column!r}{near}; name yours with --text-column and "
+            "--label-column",
+            path="a.csv",
+            column="txt",
+            near=did_you_mean("txt", ["text"]),
+        ),
+        "a.csv has no column 'txt'; did you mean 'text'?; name yours with --text-column and "
+        "--label-column",
+        "a.csv 没有 'txt' 列；你是不是要找 'text'？；请用 --text-column 和 --label-column 指明列名",
+    ),
+    (
+        GlassformerError("of another {kind}", kind="sort"),
+        "of another sort",
+        "失败：of another sort",
+    ),
+    (GlassformerError("a {brace} in a name"), "a {brace} in a name", "失败：a {brace} in a name"),
+]
+
+
+@pytest.mark.parametrize(("error", "english", "in_chinese"), ERRORS)
+def test_an_error_can_be_said_in_chinese(
+    error: GlassformerError, english: str, in_chinese: str
+) -> None:
+    assert str(error) == message_of(error) == english
+    speak("zh")
+    try:
+        assert message_of(error) == in_chinese
+    finally:
+        speak("en")
+    assert str(error) == english
+
+
+@pytest.mark.usefixtures("chinese")
+def test_an_error_inside_an_error_is_said_too() -> None:
+    inner = GlassformerError("the text is empty: a model needs at least one token")
+    outer = CheckpointError("{path}: {error}", path="x", error=inner)
+    assert message_of(outer) == "x：文本是空的：模型至少需要一个词元"
+
+
+def test_an_error_keeps_its_fields_across_processes() -> None:
+    import pickle
+
+    error = pickle.loads(pickle.dumps(DataError("there is no CSV file {path}", path=Path("a"))))
+    assert (str(error), error.template) == ("there is no CSV file a", "there is no CSV file {path}")
+    assert error.fields == {"path": Path("a")}
+
+
+def test_languages_are_what_the_type_says() -> None:
+    from typing import get_args
+
+    assert [as_language(name) for name in get_args(Language)] == ["en", "zh"]
