@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from glassformer.language import Language, words
+from glassformer.language import Language, spoken, words
 from glassformer.trace import expressions as e
 from glassformer.trace.cells import Cell, Terms, leaves, summands_of
 from glassformer.trace.evaluate import Evaluation, Floats, evaluate, gathered
