@@ -190,6 +190,10 @@ class Names:
         """
         return self._in_window(view, index) or view.owner(index)
 
+    def has_parts(self, step: Step) -> bool:
+        """Whether cells of a step are written under the symbols of its parts."""
+        return id(step.view.version) in self._windows
+
     def seat(self, step: Step, index: Index) -> tuple[Step, Index]:
         """The same of a cell of the step that wrote it."""
         return self._in_window(step.view, index) or (step, index)
