@@ -1,7 +1,7 @@
 """What formats of a trace share, and its formats that are no documents.
 
-`words` (English and Chinese), `cards` (what a card says), `matrices`, `colours`, `addresses` (who
-wrote what is read), `files` (written whole or not at all); every number bit for bit (`data`), and
+`words` (English and Chinese), `matrices`, `colours`, `addresses` (who wrote what is read), `files`
+(written whole or not at all); every number bit for bit (`data`), and
 live formulas (`workbook`). `glassformer.documents` renders traces in any format. The page is the
 explorer's, saved with its answers (`explorer.snapshot`), and is looked up when asked for: this
 package imports nothing above itself.
