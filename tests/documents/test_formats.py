@@ -43,7 +43,7 @@ class Toy(Renderer[str]):
         return f"text {plain(part.text)}"
 
     def formula(self, part: Formula) -> str:
-        return f"formula {part.shown.name} {part.shown.symbols}"
+        return f"formula {part.card.name} {part.card.formula}"
 
     def heatmap(self, part: HeatMap) -> str:
         return f"matrix {part.caption} {part.cells()[0][0].text}"
@@ -70,7 +70,7 @@ def documents() -> dict[str, Document]:
 
 
 SAID = {
-    "lesson": "queries[2, 1] = Σₖ x[2, k]·W_Q[k, 1]",
+    "lesson": "Q[2, 1] = Σₖ x[2, k]·W_Q[k, 1]",
     "audit": "masked_a1_masked",
     "claim": "its derivative by each of the first three is 0",
     "card": "Σₖ x[1, k]·x[k, 0]",

@@ -107,7 +107,7 @@ def test_an_operand_is_found_where_its_operator_saw_it(
 def test_a_card_of_a_view_is_that_of_the_cell_it_shows(client: TestClient, toy: Json) -> None:
     view = named(toy, "encoder.blocks.0.attention.values")
     told = card(client, toy, view, 0, 0, 2, 0)
-    assert told["cell"]["name"] == "projected_values[0, 2, 0]"
+    assert told["cell"]["name"] == "V[2]"
 
 
 def test_every_cell_on_the_way_to_a_token_can_be_opened(client: TestClient, toy: Json) -> None:
@@ -154,9 +154,9 @@ def test_dependents_are_what_an_edit_would_change(client: TestClient, toy: Json)
 
 def test_a_path_leads_back_to_a_token(client: TestClient, toy: Json) -> None:
     path = get(client, f"/api/traces/{toy['id']}/cell/path", step=named(toy, "logits"), index="0,0")
-    assert path[0]["name"] == "logits[0, 0]"
+    assert path[0]["name"] == "z[0]"
     assert path[-1]["role"] == "input"
-    assert [link for link in path if link["name"].startswith("weights")]
+    assert [link for link in path if link["name"].startswith("A[")]
 
 
 def test_what_json_cannot_say_is_said_in_words(client: TestClient, translated: Json) -> None:
@@ -170,7 +170,7 @@ def test_what_json_cannot_say_is_said_in_words(client: TestClient, translated: J
 def test_formulas_are_written_in_the_papers_symbols(client: TestClient, translated: Json) -> None:
     number = named(translated, "encoder.blocks.0.attention.scores")
     told = card(client, translated, number, 0, 0, 1, 2)
-    assert told["tex"] == r"{S}_{0,0,1,2} = \sum_{k=0}^{31} {Q}_{0,1,k} \cdot {K}_{0,2,k}"
+    assert told["tex"] == r"S_{0,1,2} = \sum_{k} Q_{1,k} \cdot K_{2,k}"
 
 
 def test_the_pieces_of_the_arithmetic_are_its_text(client: TestClient, translated: Json) -> None:

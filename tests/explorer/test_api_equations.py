@@ -57,7 +57,7 @@ def test_a_linear_layer_holds_and_is_written_as_in_the_paper(
 ) -> None:
     name = "encoder.blocks.0.attention.projected_queries"
     tex, (x, _, weight, _, bias, _, made) = equation(client, trace, name)
-    assert tex == r"Q = \mathrm{attention\_in} W_Q^\top + b_Q"
+    assert tex == r"Q = N \, W_Q^\top + b_Q"
     step = named(trace, name)
     computed = matrix(client, trace, step, x) @ matrix(client, trace, step, weight)
     computed = computed + matrix(client, trace, step, bias)
@@ -79,30 +79,35 @@ def test_headers_are_the_tokens_on_both_sides(client: TestClient, trace: Json) -
 @pytest.mark.parametrize(
     ("name", "tex", "signs"),
     [
-        ("encoder.blocks.0.attention.scaled", r"\tilde{S} = S / 5.65685", ["÷ 5.65685", "="]),
+        (
+            "encoder.blocks.0.attention.scaled",
+            r"S_{\mathrm{scaled}} = S / 5.65685",
+            ["÷ 5.65685", "="],
+        ),
         (
             "encoder.blocks.0.attention.weights",
-            r"A = \operatorname{softmax}(M)",
+            r"A = \operatorname{softmax}(S_{\mathrm{masked}})",
             ["softmax(", ")", "="],
         ),
         (
             "encoder.blocks.0.attention_in",
-            r"\mathrm{attention\_in} = \operatorname{LayerNorm}(\mathrm{summed}, \gamma, \beta)",
+            r"N = \operatorname{LayerNorm}(x, \gamma, \beta)",
             ["layer_norm(", ",", ",", ")", "="],
         ),
         (
             "encoder.embedding.looked_up",
-            r"\mathrm{looked\_up} = E[\mathrm{source}]",
+            r"e = E[\mathrm{source}]",
             ["[", "]", "="],
         ),
         (
             "decoder.blocks.0.attention.masked",
-            r"M = \operatorname{fill}(\tilde{S}, \mathrm{hidden}, -\infty)",
+            r"S_{\mathrm{masked}} = "
+            r"\operatorname{fill}(S_{\mathrm{scaled}}, \mathrm{hidden}, -\infty)",
             ["−∞ ⟵", "="],
         ),
         (
             "encoder.blocks.0.attention_sum",
-            r"\mathrm{attention\_sum} = \mathrm{summed} + \mathrm{output}",
+            r"x_{\mathrm{mid}} = x + O",
             ["+", "="],
         ),
         ("encoder.embedding.weight", "E", []),

@@ -61,7 +61,7 @@ def test_every_step_has_the_lessons_own_numbers(visit: Visit) -> None:
             )
             assert shown == [float(x) for row in part.matrix.values for x in row]
         for formula in [part for part in step.parts if isinstance(part, Formula)]:
-            expect(page.locator("article")).to_contain_text(formula.shown.numbers)
+            expect(page.locator("article")).to_contain_text(formula.card.numbers)
         if number + 1 < len(LESSON.steps):
             page.keyboard.press("j")
 
@@ -88,7 +88,7 @@ def test_a_formula_and_a_cell_open_their_cards(visit: Visit) -> None:
     card = page.get_by_role("complementary", name="The selected number")
     index = ", ".join(map(str, formula.cell.index))
     expect(card).to_contain_text(f"scores[{index}]")
-    expect(card).to_contain_text(formula.shown.value)
+    expect(card).to_contain_text(formula.card.value)
     expect(page).to_have_url(re.compile(r"#/lesson/illustrated/"))
     page.locator("article [data-at='2,1']").last.click()
     expect(card).to_contain_text("scores[0, 0, 2, 1]")

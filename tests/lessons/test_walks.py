@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from glassformer.documents import render_text
+from glassformer.documents.formulas import tex_lines
 from glassformer.documents.parts import plain
 from glassformer.errors import UnknownNameError
 from glassformer.language import Language, words
@@ -26,12 +27,13 @@ from glassformer.lessons.walks import (
     make_lesson,
 )
 from glassformer.lessons.walks.by_hand_model import by_hand_model
-from glassformer.lessons.walks.naming import _from_one, cell_name, shown_formula, tex
 from glassformer.lessons.walks.phrases import Speaker
 from glassformer.lessons.walks.roses import _one_head, _reading
 from glassformer.lessons.walks.switches import switches
 from glassformer.lessons.walks.switches_model import SWITCHES, Switched, switched_trace
+from glassformer.lessons.walks.textbook import cell_name, lesson_card
 from glassformer.lessons.walks.thrones import ANSWER, learn, say_answer
+from glassformer.trace.formula.places import Place
 from glassformer.trace.render.words import words_in
 from tests.lessons.made_once import lesson
 
@@ -69,8 +71,7 @@ def test_every_number_of_a_formula_is_its_cells(name: str) -> None:
         if isinstance(part, Formula):
             value = float(part.cell.value)
             assert math.isinf(value) or part.cell.recomputed == pytest.approx(value, rel=1e-4)
-            assert part.shown.name and part.shown.value
-            assert "⌫" not in json.dumps(part.shown.to_dict(), ensure_ascii=False)
+            assert part.card.name and part.card.value
 
 
 @pytest.mark.parametrize("name", LESSONS)
@@ -110,7 +111,7 @@ def test_illustrated_has_the_exact_weights_and_both_outputs() -> None:
     powers = np.exp(queries @ keys.T)
     weights = powers / powers.sum(axis=1, keepdims=True)
     made = lesson("illustrated")
-    shown = maps_of(made, "weights")["weights, 3×3"].matrix.values
+    shown = maps_of(made, "weights")["A (weights), 3×3"].matrix.values
     np.testing.assert_allclose(shown, weights, rtol=1e-5)
     rounded = maps_of(made, "rounded")
     np.testing.assert_allclose(rounded["exact outputs"].matrix.values, weights @ values, rtol=1e-5)
@@ -123,9 +124,9 @@ def test_illustrated_has_the_exact_weights_and_both_outputs() -> None:
 def test_masked_is_right_where_the_text_is_not() -> None:
     made = lesson("masked")
     x = np.arange(1.0, 10).reshape(3, 3)
-    scores = maps_of(made, "scores")["scores, 3×3, head 1"].matrix.values
+    scores = maps_of(made, "scores")["S (scores), 3×3, head 1"].matrix.values
     np.testing.assert_array_equal(scores, x @ x.T)
-    masked = maps_of(made, "masked")["masked, 3×3, head 1"].matrix.values
+    masked = maps_of(made, "masked")["S_masked, 3×3, head 1"].matrix.values
     np.testing.assert_array_equal(np.isneginf(masked), ~np.tri(3, dtype=bool))
     verdicts = [part.verdict for part in made.parts() if isinstance(part, Remark)]
     assert verdicts == ["wrong"] * 4
@@ -133,10 +134,10 @@ def test_masked_is_right_where_the_text_is_not() -> None:
 
 def test_by_hand_divides_by_the_width_of_the_key_and_uses_the_right_positions() -> None:
     made = lesson("by-hand")
-    scores = maps_of(made, "scores")["scores, 6×6"].matrix.values
-    scaled = maps_of(made, "scaled")["scaled, 6×6"].matrix.values
+    scores = maps_of(made, "scores")["S (scores), 6×6"].matrix.values
+    scaled = maps_of(made, "scaled")["S_scaled, 6×6"].matrix.values
     np.testing.assert_allclose(scaled, scores / 2, rtol=1e-6)
-    positions = maps_of(made, "positions")["positions, 6×6"].matrix.values
+    positions = maps_of(made, "positions")["e_pos (positions), 6×6"].matrix.values
     place, pair = np.arange(6)[:, None], np.arange(3)
     angles = place / 10_000 ** (2 * pair / 6)
     expected = np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(6, 6)
@@ -300,21 +301,22 @@ def _switched(on: list[str]) -> torch.Tensor:
 
 
 def test_a_batch_of_one_has_no_index() -> None:
-    part = maps_of(lesson("by-hand"), "scores")["scores, 6×6"]
+    part = maps_of(lesson("by-hand"), "scores")["S (scores), 6×6"]
     cell = part.step[0, 0, 0, 0]
-    assert cell_name(cell) == "scores[1, 1]"
-    assert shown_formula(cell).symbols == "Σₖ queries[1, k]·keys[1, k]"
+    assert cell_name(cell) == "S[1, 1]"
+    assert lesson_card(cell).formula == "Σₖ Q[1, k]·K[1, k]"
 
 
 @pytest.mark.parametrize(
-    ("place", "wanted"),
-    [("0", "1"), ("k", "k"), ("3+k", "3+k"), ("2k", "2k−1"), ("1+2k", "2k"), ("4+3k", "2+3k")],
+    ("start", "step", "wanted"),
+    [(0, 0, "1"), (0, 1, "k"), (3, 1, "3+k"), (0, 2, "2k−1"), (1, 2, "2k"), (4, 3, "2+3k")],
 )
-def test_places_are_counted_from_one(place: str, wanted: str) -> None:
+def test_places_are_counted_from_one(start: int, step: int, wanted: str) -> None:
     """Held against what both count: the n-th letter value stands at the same place."""
-    assert _from_one(place) == wanted
+    place = Place(start, (("k", step),) if step else ())
+    assert str(place.counted_from(1)) == wanted
     for k in range(5):
-        from_zero = eval(re.sub(r"(\d)k", r"\1*k", place), {"k": k})
+        from_zero = start + step * k
         from_one = eval(re.sub(r"(\d)k", r"\1*k", wanted.replace("−", "-")), {"k": k + 1})
         assert from_one == from_zero + 1
 
@@ -328,7 +330,7 @@ def test_formulas_count_as_their_matrices_do(name: str) -> None:
         for part in step.parts:
             if not isinstance(part, Formula):
                 continue
-            places = re.findall(r"\d+", part.shown.name.partition("[")[2])
+            places = re.findall(r"\d+", part.card.name.partition("[")[2])
             for shown in maps:
                 if shown.step is not part.cell.step or shown.marked is None or not places:
                     continue
@@ -338,9 +340,10 @@ def test_formulas_count_as_their_matrices_do(name: str) -> None:
                 assert float(shown.matrix.values[row, column]) == pytest.approx(
                     float(part.cell.value), nan_ok=True
                 )
-                wanted = [str(row + 1), str(column + 1)] if len(places) > 1 else [str(column + 1)]
-                by_id = part.shown.name.startswith(("logits", "probabilities"))
-                assert by_id or places[-2:] == wanted
+                sides = zip((row, column), shown.matrix.values.shape, strict=True)
+                wanted = [str(place + 1) for place, size in sides if size > 1]
+                by_id = part.card.name.startswith(("z", "probabilities"))
+                assert by_id or places[-len(wanted) :] == wanted
 
 
 @pytest.mark.parametrize("name", LESSONS)
@@ -349,11 +352,11 @@ def test_no_letter_is_summed_over_that_stands_nowhere(name: str) -> None:
     for part in lesson(name).parts():
         if not isinstance(part, Formula):
             continue
-        written = [part.shown.symbols, *(one.symbols for one in part.shown.definitions)]
+        written = [part.card.formula, *(one.symbols for one in part.card.definitions)]
         for symbols in written:
             for signs, body in re.findall(r"[ΣΠ]([ₖₗₘₙⱼ]+) (.*)", symbols):
                 assert all(re.search(rf"\b{letters[sign]}\b", body) for sign in signs), symbols
-        in_tex = " ".join(tex(part.cell, words_in("en")).lines)
+        in_tex = " ".join(tex_lines(part.card, words_in("en")))
         assert r"^{0}" not in in_tex and "=0}" not in in_tex
 
 
@@ -361,13 +364,13 @@ def test_a_sum_over_hidden_axes_leaves_them_out_in_every_format() -> None:
     made = lesson("training-step")
     (loss, *_) = [part for part in made.parts() if isinstance(part, Formula)
                   and part.cell.step.name == "loss"]  # fmt: skip
-    assert loss.shown.symbols == "(Σₖ squared[k]) / 2"
+    assert loss.card.formula == "(Σₖ squared[k]) / 2"
     assert r"\sum_{k} \mathrm{squared}_{k}" in render_text(made.document(), "md")
     page = render_text(made.document(), "html")
     assert "<munder><mo>∑</mo><mi>k</mi></munder><msub>" in page
     assert "k,l" not in page
-    shown = {part.shown.name: part.shown for part in made.parts() if isinstance(part, Formula)}
-    assert shown["∂W_1[2, 1]"].symbols == "∂expanded[1]·x[2]"
+    shown = {part.card.name: part.card for part in made.parts() if isinstance(part, Formula)}
+    assert shown["∂W_1[2, 1]"].formula == "∂H[1]·x[2]"
 
 
 @pytest.mark.parametrize(
@@ -392,8 +395,8 @@ def test_parameters_stand_as_the_text_prints_them(name: str, caption: str, id_: 
 
 def test_a_word_keeps_its_number() -> None:
     """“you” is word 17 of the text, whatever stands before it in the table."""
-    names = [part.shown.name for part in lesson("by-hand").parts() if isinstance(part, Formula)]
-    assert "logits[17]" in names and "probabilities[17]" in names
+    names = [part.card.name for part in lesson("by-hand").parts() if isinstance(part, Formula)]
+    assert "z[17]" in names and "probabilities[17]" in names
 
 
 def test_a_bias_is_no_product() -> None:

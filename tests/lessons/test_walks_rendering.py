@@ -99,7 +99,7 @@ def test_a_workbook_is_the_same_every_time(lessons: dict[str, Lesson]) -> None:
 
 def test_the_terminal_frames_the_chosen_number(lessons: dict[str, Lesson]) -> None:
     text = render_text(lessons["illustrated"].document(), "terminal", width=100, colour=False)
-    assert "scores[1, 2] = Σₖ queries[1, k]·keys[2, k]" in text
+    assert "S[1, 2] = Σₖ Q[1, k]·K[2, k]" in text
     assert "= 1 × 4 + 0 × 4 + 2 × 0 = 4" in text
     assert "[4]" in text
     assert all(len(line) <= 100 for line in text.splitlines())

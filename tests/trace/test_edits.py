@@ -219,7 +219,7 @@ def test_running_statistics_move_once_and_an_edit_leaves_the_model_alone() -> No
     assert after is not None
     assert traced["norm.running_mean"].value.tolist() == [0, 0]
     assert traced["running_mean"].value.tolist() == after.tolist() == [1, 2]
-    assert traced["running_mean"][1].formula == "0.5·norm.running_mean[1] + 0.5·μ"
+    assert traced["running_mean"][1].formula == "0.5·running_mean[1] + 0.5·μ"
     assert traced["running_var"].value.tolist() == [1.5, 4.5]
     assert traced.outputs["output"][0, 1].operands[1] == traced["running_mean"][1]
     assert traced.verify().ok

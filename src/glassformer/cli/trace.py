@@ -90,8 +90,8 @@ def explain(
     from glassformer.cli.tracing import trace_text
     from glassformer.trace.address import find_cell
     from glassformer.trace.cells import MOST_LISTED
+    from glassformer.trace.formula import MOST_TERMS
     from glassformer.trace.render.data import json_text
-    from glassformer.trace.text import MOST_TERMS
 
     cell = find_cell(trace_text(model, text, target), at)
     if as_json:

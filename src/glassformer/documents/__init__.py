@@ -8,7 +8,7 @@
 
 A `Document` holds parts (`parts`): paragraphs, remarks, formulas, heat maps, tables, figures, code,
 facts, trees, sections. Lessons, audits, claims and traces (`traces`) make documents; a renderer
-knows the parts and nothing of who made them. `formulas` asks for a cell's arithmetic.
+knows the parts and nothing of who made them. `formulas` writes a cell's card.
 
 To add a format, write one file: a subclass of `Renderer` (`renderer`) with a method per part, and
 name it in `FORMATS`. Every kind of document then has it. `markdown` is the shortest to read;

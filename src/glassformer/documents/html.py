@@ -8,8 +8,9 @@ from importlib.resources import files
 from itertools import groupby
 
 from glassformer.documents import parts as p
+from glassformer.documents.formulas import mathml_lines
 from glassformer.documents.renderer import Renderer
-from glassformer.trace import text
+from glassformer.trace.formula import number
 from glassformer.trace.render.colours import hex_colour, ink_on
 
 _TAGS = {"strong": "b", "emphasis": "i", "code": "code", "deleted": "del", "inserted": "ins"}
@@ -65,7 +66,8 @@ class Html(Renderer[str]):
 
     def formula(self, part: p.Formula) -> str:
         """MathML, which browsers set without any script."""
-        return f'<div class="formula">{part.notation.mathml(part.cell, self.words)}</div>'
+        lines = "".join(mathml_lines(part.card, self.words))
+        return f'<div class="formula">{lines}</div>'
 
     def heatmap(self, part: p.HeatMap) -> str:
         """A table with coloured cells; all digits of a number appear under the pointer."""
@@ -87,7 +89,7 @@ class Html(Renderer[str]):
         if cell.colour is not None:
             ground, ink = hex_colour(cell.colour), hex_colour(ink_on(cell.colour))
             look = f' style="background:{ground};color:{ink}"'
-        whole = self.words["unwritten"] if cell.is_unwritten else text.number(cell.value, 9)
+        whole = self.words["unwritten"] if cell.is_unwritten else number(cell.value, 9)
         return f'<td{marked}{look} title="{escape(whole)}">{escape(cell.text)}</td>'
 
     def table(self, part: p.Table) -> str:

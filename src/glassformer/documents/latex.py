@@ -6,9 +6,10 @@ import re
 from collections.abc import Sequence
 
 from glassformer.documents import parts as p
+from glassformer.documents.formulas import tex_lines
 from glassformer.documents.renderer import Renderer
+from glassformer.trace.formula import escaped
 from glassformer.trace.render.colours import hex_colour, ink_on
-from glassformer.trace.render.latex_math import escaped
 
 _ROWS, _COLUMNS = 16, 16
 _PREAMBLE = r"""\documentclass[a4paper]{article}
@@ -76,7 +77,7 @@ class Latex(Renderer[str]):
 
     def formula(self, part: p.Formula) -> str:
         """Mathematics that TeX may break; what continues a formula stands further in."""
-        return "\n\n".join(map(_formula_line, part.notation.tex(part.cell, self.words)))
+        return "\n\n".join(map(_formula_line, tex_lines(part.card, self.words)))
 
     def heatmap(self, part: p.HeatMap) -> str:
         """A table no wider than the page."""

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from glassformer.documents import parts as p
+from glassformer.documents.formulas import tex_lines, text_lines
 from glassformer.documents.renderer import Renderer, write_figures
 
 _ROWS, _COLUMNS = 16, 16
@@ -50,8 +51,8 @@ class Markdown(Renderer[str]):
     def formula(self, part: p.Formula) -> str:
         """TeX between dollars, or plain text."""
         if not self._tex:
-            return self.code(p.Code("\n".join(part.shown.lines(self.words))))
-        lines = part.notation.tex(part.cell, self.words)
+            return self.code(p.Code("\n".join(text_lines(part.card, self.words))))
+        lines = tex_lines(part.card, self.words)
         return "\n\n".join(f"$$\n{line}\n$$" for line in lines)
 
     def heatmap(self, part: p.HeatMap) -> str:

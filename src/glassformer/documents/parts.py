@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 from unicodedata import east_asian_width
 
-from glassformer.documents.formulas import CardNotation, Notation, WrittenFormula
-from glassformer.trace import Cell, Step, Trace, text
+from glassformer.trace import Cell, Step, Trace
+from glassformer.trace.explanation import Card
+from glassformer.trace.formula import number as number_text
 from glassformer.trace.render.colours import Colour, Scale, scale_of
 from glassformer.trace.render.matrices import Matrix
 from glassformer.trace.render.words import Words
@@ -83,21 +84,33 @@ class Remark:
 class Formula:
     """The arithmetic of one cell, in symbols and in numbers."""
 
-    cell: Cell
-    notation: Notation = CardNotation()  # noqa: RUF009  frozen, and the same for all
+    card: Card
 
     @property
-    def shown(self) -> WrittenFormula:
-        """Names and numbers as a reader sees them."""
-        return self.notation.text(self.cell)
+    def cell(self) -> Cell:
+        """The cell that is explained."""
+        return self.card.cell
 
     def to_dict(self) -> dict[str, Any]:
         """As data; `step` and `index` say which cell of the trace it is."""
+        card = self.card
         return {
             "kind": "formula",
             "step": self.cell.step.name,
             "index": list(self.cell.index),
-            **self.shown.to_dict(),
+            "name": card.name,
+            "symbols": card.formula,
+            "numbers": card.numbers,
+            "value": card.value,
+            "where": [
+                {
+                    "symbol": d.symbol,
+                    "symbols": d.symbols,
+                    "numbers": d.numbers,
+                    "value": number_text(d.value, card.digits),
+                }
+                for d in card.definitions
+            ],
         }
 
 
@@ -183,11 +196,11 @@ class HeatMap:
 
     def _text(self, number: float) -> str:
         if self.decimals is None:
-            return text.number(number, self.digits)
+            return number_text(number, self.digits)
         if 0 < abs(number) < 0.5 * 10**-self.decimals:
             return f"{number:.0e}".replace("-", "−")
         rounded = number if abs(number) >= 10 else round(number, self.decimals)
-        return text.number(rounded, self.digits).replace("-", "−")
+        return number_text(rounded, self.digits).replace("-", "−")
 
     def notes(self, words: Words, rows: int | None = None, columns: int | None = None) -> str:
         """What a reader of the first rows and columns has to know: what is missing, what ∅ is."""

@@ -11,6 +11,7 @@ import math
 from typing import Any
 
 from glassformer.documents import parts as p
+from glassformer.documents.formulas import text_lines
 from glassformer.documents.renderer import Renderer
 from glassformer.trace.render.colours import hex_colour, ink_on
 from glassformer.trace.render.workbook.writer import TraceSheets, new_book, steps_behind
@@ -67,7 +68,7 @@ class Spreadsheet(Renderer[None]):
 
     def formula(self, part: p.Formula) -> None:
         """Plain text: the live formula stands on the sheet behind."""
-        for line in part.shown.lines(self.words):
+        for line in text_lines(part.card, self.words):
             self._line(line, self._formula)
 
     def code(self, part: p.Code) -> None:

@@ -23,6 +23,7 @@ from rich.text import Text
 from rich.tree import Tree as Branches
 
 from glassformer.documents import parts as p
+from glassformer.documents.formulas import text_lines
 from glassformer.documents.renderer import Renderer
 from glassformer.language import Prose
 from glassformer.trace.render.colours import BLUE, ORANGE, hex_colour, ink_on
@@ -72,7 +73,7 @@ class Terminal(Renderer[RenderableType]):
 
     def formula(self, part: p.Formula) -> RenderableType:
         """Plain text, line by line."""
-        return Padding(Text("\n".join(part.shown.lines(self.words)), "cyan"), (0, 0, 0, 2))
+        return Padding(Text("\n".join(text_lines(part.card, self.words)), "cyan"), (0, 0, 0, 2))
 
     def heatmap(self, part: p.HeatMap) -> RenderableType:
         """Numbers on coloured ground, as many columns as fit."""

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeAlias
 
 from glassformer.documents import parts as p
-from glassformer.documents.formulas import CardNotation
 from glassformer.errors import TraceError
-from glassformer.trace import Cell, Step, Trace, text
+from glassformer.trace import Cell, Step, Trace
+from glassformer.trace.explanation import Card
+from glassformer.trace.formula import MOST_TERMS, number
 from glassformer.trace.render import page_text
-from glassformer.trace.render.cards import Card
 from glassformer.trace.render.data import json_text, trace_data
 from glassformer.trace.render.files import source_place
 from glassformer.trace.render.matrices import matrices, matrix, shape_text
-from glassformer.trace.render.words import Words, meaning, note_in, words_in
+from glassformer.trace.render.words import Words, meaning, note_in, phrases_in, words_in
 from glassformer.trace.render.workbook import workbook_bytes
 from glassformer.trace.trace import Branch
 
@@ -33,7 +33,7 @@ class TraceDocuments:
 
     language: str = "en"
     digits: int = 4
-    terms: int = text.MOST_TERMS
+    terms: int = MOST_TERMS
 
     @property
     def _words(self) -> Words:
@@ -136,12 +136,11 @@ class TraceDocuments:
     def card(self, cell: Cell) -> p.Section:
         """Formula in symbols and numbers, largest terms, both precisions, source line."""
         words = self._words
-        notation = CardNotation(self.digits, self.terms, self.language)
         if cell.is_unwritten:
             said = f"{words['unwritten']} ({cell.step.op})"
             return p.Section(p.Span(cell.name, "code"), (p.Paragraph(said, "strong"),))
-        shown = notation.card(cell)
-        title: p.Inline = (p.Span(cell.name, "code"), f" = {text.number(cell.value, self.digits)}")
+        shown = Card(cell, self.terms, self.digits, phrases_in(words))
+        title: p.Inline = (p.Span(cell.name, "code"), f" = {number(cell.value, self.digits)}")
         parts: list[p.Part] = []
         if cell.step.expanded:
             parts.append(p.Paragraph(words["expanded"], "emphasis"))
@@ -149,7 +148,7 @@ class TraceDocuments:
             why = words["given"] if shown.is_given else words["no rule"].format(op=cell.step.op)
             parts.append(p.Paragraph(f"{words[cell.role]}. {why}"))
         else:
-            parts.append(p.Formula(cell, replace(notation, made=shown)))
+            parts.append(p.Formula(shown))
             if shown.relation == "≠":
                 parts.append(p.Paragraph(p.Span(words["not reproduced"], "bad")))
         parts += [self._terms(shown)] if shown.parts else []
@@ -161,9 +160,9 @@ class TraceDocuments:
         if not shown.is_given:
             facts = [(words["operator"], p.Span(cell.step.op, "code"))]
         dtype = str(cell.step.dtype).removeprefix("torch.")
-        facts.append((words["stored"].format(dtype=dtype), text.number(cell.value, 9)))
+        facts.append((words["stored"].format(dtype=dtype), number(cell.value, 9)))
         if shown.expression is not None:
-            facts.append((words["recomputed"], text.number(shown.recomputed, 17)))
+            facts.append((words["recomputed"], number(shown.recomputed, 17)))
             facts.append((words["difference"], f"{shown.difference:.1e}"))
         if shown.line:
             facts.append((shown.place, p.Span(shown.line, "code")))
@@ -172,12 +171,12 @@ class TraceDocuments:
     def _terms(self, shown: Card) -> p.Table:
         words, largest = self._words, max(part.share for part in shown.parts) or 1.0
         rows: list[tuple[p.Inline, ...]] = [
-            (text.number(part.value, self.digits), p.Span(part.symbols, "code"), part.numbers)
+            (number(part.value, self.digits), p.Span(part.symbols, "code"), part.numbers)
             for part in shown.parts
         ]
         if shown.others:
             others: p.Inline = p.Span(words["others"].format(count=shown.others), "emphasis")
-            rows.append((text.number(shown.rest, self.digits), others, ""))
+            rows.append((number(shown.rest, self.digits), others, ""))
         shares = [math.copysign(part.share / largest, part.value) for part in shown.parts]
         shares += [0.0] if shown.others else []
         title = words["largest terms"] if shown.others else words["terms"]

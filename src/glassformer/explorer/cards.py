@@ -4,23 +4,36 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from glassformer.errors import InputError
 from glassformer.explorer.editing import is_edited
-from glassformer.explorer.formulas import formula_tex
 from glassformer.explorer.numbers import plain
 from glassformer.explorer.opened import OpenTrace
-from glassformer.explorer.operands import count_operands, first_operands
 from glassformer.explorer.panels import operand_of
 from glassformer.explorer.references import cell_ref, source_info
-from glassformer.explorer.regions import regions_of
-from glassformer.explorer.schemas import CardInfo, DefinitionInfo, Language, Number, PrecisionInfo
-from glassformer.explorer.sums import pieces_of, sum_info
-from glassformer.trace import Cell, text
-from glassformer.trace.render.cards import card
+from glassformer.explorer.schemas import (
+    CardInfo,
+    DefinitionInfo,
+    Language,
+    Number,
+    Piece,
+    PrecisionInfo,
+    Region,
+    SumInfo,
+    TermInfo,
+    TermPage,
+)
+from glassformer.trace import Cell
+from glassformer.trace.cells import leaves
+from glassformer.trace.explanation import Card, Part
+from glassformer.trace.formula import Formula, Phrases, number, to_pieces, to_tex
+from glassformer.trace.formula.notation import Infix
+from glassformer.trace.operands import blocks_of, count_operands, first_operands
 from glassformer.trace.render.words import phrases_in, words_in
 
-__all__ = ["card_info", "find_cell"]
-
+MOST_CELLS = 8
+"""Operands of one term that are named: of a product, two."""
 MOST_OPERANDS = 64
 _DECIMALS = 2
 _SOURCE_AROUND = 3
@@ -43,38 +56,96 @@ def find_cell(opened: OpenTrace, step: int, index: tuple[int, ...], operand: int
 def card_info(opened: OpenTrace, cell: Cell, language: Language = "en") -> CardInfo:
     """The card of a cell; the words inside its formulas are the language's."""
     phrases = phrases_in(words_in(language))
-    shown = card(cell, phrases=phrases)
-    expression = shown.expression
+    card = Card(cell, phrases=phrases)
+    expression = card.expression
     operands = [] if expression is None else first_operands(expression, MOST_OPERANDS)
+    whole = (
+        card.name_tree if expression is None else Infix(card.relation, card.name_tree, card.tree)
+    )
     return CardInfo(
-        cell=cell_ref(cell),
-        exact=text.number(cell.value, 9),
-        formula=shown.formula,
-        tex=formula_tex(cell, language),
-        numbers=shown.numbers,
-        pieces=[] if expression is None else pieces_of(expression, phrases),
+        cell=cell_ref(cell, card.sight),
+        exact=number(cell.value, 9),
+        formula=card.formula,
+        tex=to_tex(whole, phrases=phrases),
+        numbers=card.numbers,
+        pieces=[] if expression is None else _pieces(card, card.number_tree, phrases),
         definitions=[
             DefinitionInfo(
                 symbol=part.symbol,
                 symbols=part.symbols,
                 numbers=part.numbers,
-                pieces=pieces_of(part.expression, phrases),
+                pieces=_pieces(card, part.number_tree, phrases),
                 value=plain(part.value),
             )
-            for part in shown.definitions
+            for part in card.definitions
         ],
-        sum=sum_info(cell, shown, phrases),
-        recomputed=plain(shown.recomputed),
-        difference=plain(shown.difference),
-        reproduced=shown.relation == "=",
+        sum=_sum(card, phrases) if card.parts else None,
+        recomputed=plain(card.recomputed),
+        difference=plain(card.difference),
+        reproduced=card.relation == "=",
         precisions=_precisions(cell),
-        operands=[cell_ref(operand) for operand in operands],
+        operands=[cell_ref(operand, card.sight) for operand in operands],
         n_operands=0 if expression is None else count_operands(expression),
-        regions=regions_of(cell),
+        regions=[Region(**block._asdict()) for block in blocks_of(cell)],
         source=source_info(cell.source, _SOURCE_AROUND),
-        is_given=shown.is_given,
+        is_given=card.is_given,
         is_edited=is_edited(opened, cell),
         before=_before(opened, cell),
+    )
+
+
+def _pieces(card: Card, formula: Formula, phrases: Phrases) -> list[Piece]:
+    """Arithmetic in numbers, its operands as links."""
+    return [
+        Piece(
+            text=text, cell=None if operand is None else cell_ref(next(leaves(operand)), card.sight)
+        )
+        for text, operand in to_pieces(formula, phrases=phrases)
+    ]
+
+
+def _sum(card: Card, phrases: Phrases) -> SumInfo:
+    """The sum at a glance."""
+    values = card.terms.values
+    factors, products = card.factors()
+    with np.errstate(invalid="ignore"):
+        positive, negative = float(values[values > 0].sum()), float(values[values < 0].sum())
+    return SumInfo(
+        n_terms=len(values),
+        shown=[_term(card, part, phrases) for part in card.parts],
+        others=card.others,
+        rest=plain(card.rest),
+        positive=plain(positive),
+        negative=plain(negative),
+        share=min(1.0, sum(part.share for part in card.parts)),
+        factors=[[plain(value) for value in row.tolist()] for row in factors],
+        products=[plain(value) for value in products.tolist()],
+    )
+
+
+def _term(card: Card, part: Part, phrases: Phrases) -> TermInfo:
+    return TermInfo(
+        value=plain(part.value),
+        symbols=part.symbols,
+        numbers=part.numbers,
+        pieces=_pieces(card, part.number_tree, phrases),
+        share=part.share if math.isfinite(part.value) else 1.0,
+        cells=[cell_ref(c, card.sight) for c in first_operands(part.expression, MOST_CELLS)],
+    )
+
+
+def term_page(cell: Cell, offset: int, limit: int, by_size: bool, phrases: Phrases) -> TermPage:
+    """Some of the summands, in their own order or the largest first."""
+    card = Card(cell, phrases=phrases)
+    values = card.terms.values
+    order = np.argsort(-np.abs(np.nan_to_num(values, nan=np.inf)), kind="stable")
+    places = order if by_size else np.arange(len(values))
+    return TermPage(
+        total=len(values),
+        offset=offset,
+        terms=[
+            _term(card, card.part(int(place)), phrases) for place in places[offset : offset + limit]
+        ],
     )
 
 

@@ -19,9 +19,9 @@ from glassformer.explorer.schemas import (
     StepInfo,
     TraceInfo,
 )
-from glassformer.explorer.symbols import short_name, symbol_of
 from glassformer.explorer.tree import tree_of
 from glassformer.trace import Operand, Step, Trace
+from glassformer.trace.formula import symbol_to_tex
 from glassformer.trace.notes import Note
 from glassformer.trace.render.words import note_in, words_in
 
@@ -143,11 +143,13 @@ class _Labels:
 def _step(
     step: Step, operands: tuple[Operand, ...], labels: _Labels, readers: dict[int, list[int]]
 ) -> StepInfo:
+    names = step.trace.naming
+    symbol = names.symbol(step)
     return StepInfo(
         number=step.number,
         name=step.name,
-        short=short_name(step),
-        symbol=symbol_of(step),
+        short=names.short(step),
+        symbol=None if str(symbol) == names.word(step) else symbol_to_tex(symbol),
         role=step.role,
         op=step.op,
         module=step.module,
@@ -194,7 +196,11 @@ def _first(steps: list[Step], attention: list[AttentionInfo], trace: Trace) -> i
     if attention:
         module = attention[0].module
         for step in steps:
-            if step.module == module and step.call is not None and short_name(step) == "scores":
+            if (
+                step.module == module
+                and step.call is not None
+                and trace.naming.short(step) == "scores"
+            ):
                 return step.number
         return attention[0].weights
     return next(iter(trace.outputs.values())).number

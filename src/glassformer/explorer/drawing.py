@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from glassformer.explorer.scales import scale_info
 from glassformer.explorer.schemas import PanelInfo, StepInfo, TraceInfo
-from glassformer.explorer.symbols import short_name, symbol_of
 from glassformer.trace import Operand, Step
 from glassformer.trace.expressions import Axis, Entry, Lookup, walk
+from glassformer.trace.formula import symbol_to_tex
 from glassformer.trace.memory import Index, View
 
 __all__ = ["PanelMaker"]
@@ -24,6 +24,8 @@ class PanelMaker:
         self._step = step
         self._lead = lead
         self._operands = step.operands
+        self._names = step.trace.naming
+        self._sight = self._names.sight(step)
 
     def own(self) -> PanelInfo:
         """The step itself."""
@@ -33,7 +35,7 @@ class PanelMaker:
             step=told.number,
             operand=None,
             title=told.short,
-            symbol=told.symbol,
+            symbol=self._symbol(self._step),
             shape=told.shape,
             lead=list(self._lead),
             rows=rows,
@@ -50,13 +52,13 @@ class PanelMaker:
         owner = operand.step
         told = None if owner is None else self._info.steps[owner.number]
         down, across = _axes(operand)
-        symbol = None if owner is None else symbol_of(owner)
+        symbol = None if owner is None else self._symbol(self._seen(operand.view, owner))
         if symbol is not None and (transposed or _is_turned(operand, down, across)):
             symbol = rf"{symbol}^\top"
         return PanelInfo(
             step=None if owner is None else owner.number,
             operand=place,
-            title=operand.argument if owner is None else short_name(owner),
+            title=operand.argument if owner is None else self._names.short(owner),
             symbol=symbol,
             shape=list(operand.view.shape),
             lead=list(self._operand_lead(operand)),
@@ -66,6 +68,15 @@ class PanelMaker:
             role="activation" if owner is None else owner.role,
             scale=scale_info(self._step) if told is None else told.scale,
         )
+
+    def _seen(self, view: View, owner: Step) -> Step:
+        """The step under whose symbol an operand stands: of a packed projection, its part."""
+        return self._names.find(view, (0,) * view.ndim)[0] if view.numel else owner
+
+    def _symbol(self, step: Step) -> str | None:
+        """In LaTeX; None where it is the name."""
+        symbol = self._sight.symbol(step)
+        return None if str(symbol) == self._names.short(step) else symbol_to_tex(symbol)
 
     def _operand_lead(self, operand: Operand) -> Index:
         """The slice of the operand that the step's slice reads first."""

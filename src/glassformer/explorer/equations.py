@@ -11,10 +11,9 @@ from typing import Any
 from glassformer.explorer.drawing import PanelMaker
 from glassformer.explorer.panels import fitting_lead
 from glassformer.explorer.schemas import Equation, PanelInfo, TraceInfo
-from glassformer.explorer.symbols import tex_of
 from glassformer.trace import Step
+from glassformer.trace.formula import escaped, symbol_to_tex
 from glassformer.trace.memory import Index
-from glassformer.trace.render.latex_math import escaped
 
 __all__ = ["equation"]
 
@@ -48,16 +47,19 @@ class _Writer:
         made = self._draw.own()
         if not self._operands:
             return Equation(
-                step=self._step.number, lead=list(self._lead), tex=tex_of(self._step), parts=[made]
+                step=self._step.number, lead=list(self._lead), tex=self._own_symbol(), parts=[made]
             )
         write = self._form()
         parts, tex = write()
         return Equation(
             step=self._step.number,
             lead=list(self._lead),
-            tex=f"{tex_of(self._step)} = {tex}",
+            tex=f"{self._own_symbol()} = {tex}",
             parts=[*parts, "=", made],
         )
+
+    def _own_symbol(self) -> str:
+        return symbol_to_tex(self._step.trace.naming.sight(self._step).symbol(self._step))
 
     def _form(self) -> Callable[[], tuple[list[Part], str]]:
         op, count = self._step.op, len(self._operands)
@@ -75,14 +77,14 @@ class _Writer:
 
     def _product(self) -> tuple[list[Part], str]:
         left, right = self._draw.operand(0), self._draw.operand(1)
-        return [left, "×", right], f"{_tex(left)} {_tex(right)}"
+        return [left, "×", right], rf"{_tex(left)} \, {_tex(right)}"
 
     def _linear(self) -> tuple[list[Part], str]:
         given, weight = self._named("input"), self._named("weight")
         x = self._draw.operand(given)
         w = self._draw.operand(weight, transposed=True)
         parts: list[Part] = [x, "×", w]
-        tex = f"{_tex(x)} {_tex(w)}"
+        tex = rf"{_tex(x)} \, {_tex(w)}"
         bias = self._named("bias", missing=True)
         if bias is not None:
             b = self._draw.operand(bias)

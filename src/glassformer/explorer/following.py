@@ -5,10 +5,9 @@ from __future__ import annotations
 from itertools import islice
 
 from glassformer.explorer.references import cell_ref
-from glassformer.explorer.regions import regions_of_mask
-from glassformer.explorer.schemas import CellRef, DependentInfo
-from glassformer.explorer.symbols import short_name
+from glassformer.explorer.schemas import CellRef, DependentInfo, Region
 from glassformer.trace import Cell
+from glassformer.trace.operands import blocks_of_mask
 
 __all__ = ["dependents_of", "path_of"]
 
@@ -20,10 +19,13 @@ def dependents_of(cell: Cell) -> list[DependentInfo]:
     return [
         DependentInfo(
             step=found.step.number,
-            name=short_name(found.step),
+            name=found.step.trace.naming.short(found.step),
             count=found.count,
             cells=[cell_ref(below) for below in islice(found.cells(), MOST_CELLS)],
-            regions=regions_of_mask(found.step, found.mask.numpy()),
+            regions=[
+                Region(**block._asdict())
+                for block in blocks_of_mask(found.step, found.mask.numpy())
+            ],
         )
         for found in cell.dependents()
     ]

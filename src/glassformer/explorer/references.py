@@ -6,21 +6,20 @@ import linecache
 
 from glassformer.explorer.numbers import plain
 from glassformer.explorer.schemas import CellRef, SourceInfo
-from glassformer.explorer.symbols import short_name
 from glassformer.trace import Cell, Line
+from glassformer.trace.formula import Sight, cell_text
 from glassformer.trace.source import from_package
 
 __all__ = ["cell_ref", "source_info"]
 
 
-def cell_ref(cell: Cell) -> CellRef:
-    """A link to a cell, with what stands there."""
+def cell_ref(cell: Cell, sight: Sight | None = None) -> CellRef:
+    """A link to a cell, with what stands there; named as in the formula where it is seen."""
     step = cell.step
-    places = f"[{', '.join(map(str, cell.index))}]" if cell.index else ""
     return CellRef(
         step=step.number,
         index=list(cell.index),
-        name=f"{short_name(step)}{places}",
+        name=cell_text(cell, sight or step.trace.naming.sight(step)),
         role=step.role,
         value=plain(cell.value),
         labels=[

@@ -43,6 +43,7 @@ from glassformer.explorer.schemas import (
 from glassformer.explorer.thumbnails import thumbnail
 from glassformer.trace import Cell, Step, Trace
 from glassformer.trace.expressions import Entry, Expression, Operation, Reduce
+from glassformer.trace.formula import cell_text
 from glassformer.trace.memory import View
 from glassformer.trace.render.addresses import Addresses, Cells, flat_place, index_of
 from glassformer.trace.render.words import words_in
@@ -143,8 +144,10 @@ class _Snapshot:
         self._add_values(steps)
         chunks = self._chunks(steps)
         info = self._info()
+        naming = self._opened.trace.naming
         opened = {
             "trace": info.model_dump(mode="json"),
+            "symbols": [str(naming.symbol(step)) for step in self._opened.steps],
             "thumbnails": [
                 thumbnail(step, info.steps[step.number].scale).model_dump() for step in steps
             ],
@@ -235,6 +238,8 @@ class _Snapshot:
                 "dependents": None,
                 "paths": None,
                 "reads": [],
+                "symbols": writer.symbols,
+                "names": writer.own_names(),
             }
             if step.number in self._chosen and not step.is_view:
                 made = self._with_cells(step, answers, writer)
@@ -250,9 +255,10 @@ class _Snapshot:
         return chunks
 
     def _is_given(self, step: Step) -> bool:
-        """Whether its numbers were not computed, and none of them was set by an edit."""
+        """Whether one card serves all its numbers: none computed, set by an edit, or renamed."""
         edited = any(edit.step == step.name for edit in self._opened.edits)
-        return step.role != "activation" and not step.is_view and not edited
+        has_parts = step.trace.naming.has_parts(step)
+        return step.role != "activation" and not (step.is_view or edited or has_parts)
 
     def _with_cells(self, step: Step, answers: dict[str, Any], writer: _StepWriter) -> str | None:
         """The chunk with the answers about each cell, if it fits."""
@@ -298,6 +304,11 @@ class _StepWriter:
         self._flat = flat
         self._addresses = addresses
         self._reads: set[int] = set()
+        self._sight = step.trace.naming.sight(step)
+        self._names: dict[int, list[str]] = {}
+        self.symbols: dict[int, str] = {}
+        """What steps are called in the formulas of this one, where it is not the usual symbol."""
+        self._symbol(step)
 
     def given(self) -> dict[str, Any] | None:
         """The card that all numbers of a step share which were not computed.
@@ -308,8 +319,8 @@ class _StepWriter:
             return None
         last = self._cell(self._step.view.numel - 1)
         shared = self._fields(card_info(self._opened, last), last)
-        if last.index:
-            before, _, after = shared["tex"].rpartition(",".join(map(str, last.index)))
+        if places := _written(last):
+            before, _, after = shared["tex"].rpartition(",".join(places))
             shared["tex"] = [before, after]
         for field in ("exact", "recomputed"):
             del shared[field]
@@ -340,6 +351,28 @@ class _StepWriter:
             told |= {"cards": _by_field(cards) | {"zh": chinese}, "paths": paths}
         return told
 
+    def own_names(self) -> list[str] | None:
+        """The names of its cells, where they are those of its parts."""
+        has_parts = self._step.trace.naming.has_parts(self._step)
+        return self._names_in(self._step) if has_parts else None
+
+    def _names_in(self, step: Step) -> list[str]:
+        if step.number not in self._names:
+            cells = (Cell(step, index_of(step.shape, at)) for at in range(step.view.numel))
+            self._names[step.number] = [cell_text(cell, self._sight) for cell in cells]
+        return self._names[step.number]
+
+    def _expected_name(self, cell: Cell) -> str:
+        """What the page calls a cell by itself: the step's symbol, the places on its axes."""
+        symbol, places = self._symbol(cell.step), ", ".join(_written(cell))
+        return f"{symbol}[{places}]" if places else symbol
+
+    def _symbol(self, step: Step) -> str:
+        symbol = str(self._sight.symbol(step))
+        if symbol != str(step.trace.naming.symbol(step)):
+            self.symbols[step.number] = symbol
+        return symbol
+
     def _cell(self, place: int) -> Cell:
         return Cell(self._step, index_of(self._step.shape, place))
 
@@ -354,8 +387,11 @@ class _StepWriter:
             step = self._opened.steps[answer.step]
             place = flat_place(step.shape, tuple(answer.index))
             self._reads.add(answer.step)
-            known = answer.step in self._flat
-            return {"$": [answer.step, place] if known else [answer.step, place, answer.value]}
+            told: list[Any] = [answer.step, place]
+            is_named = answer.name == self._expected_name(Cell(step, tuple(answer.index)))
+            if answer.step not in self._flat or not is_named:
+                told.append(None if answer.step in self._flat else answer.value)
+            return {"$": told if is_named else [*told, answer.name]}
         if isinstance(answer, BaseModel):
             return {field: self._told(value) for field, value in answer}
         if isinstance(answer, list | tuple):
@@ -390,8 +426,22 @@ class _StepWriter:
             if cells.step is not None and cells.step in self._flat:
                 places = _places(cells)
                 if np.array_equal(self._flat[cells.step][places], row, equal_nan=True):
-                    return _told(cells)
+                    return _told(cells) | self._row_names(self._opened.steps[cells.step], places)
         return [plain(number) for number in row]
+
+    def _row_names(self, step: Step, places: npt.NDArray[np.int64]) -> dict[str, Any]:
+        """The names of some cells of a step, where they are those of its parts."""
+        if not step.trace.naming.has_parts(step):
+            self._symbol(step)
+            return {}
+        names = self._names_in(step)
+        return {"names": [names[place] for place in places.tolist()]}
+
+
+def _written(cell: Cell) -> list[str]:
+    """The places of a cell that its name has: an axis of size 1 is never written."""
+    sizes = zip(cell.index, cell.step.shape, strict=True)
+    return [str(place) for place, size in sizes if size != 1]
 
 
 def _has_words(card: CardInfo) -> bool:

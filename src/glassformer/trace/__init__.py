@@ -21,9 +21,10 @@
 The files, in reading order: `memory` (storages, versions, views), `calls` (one operator), `ways`
 and `recorder` (the dispatch mode), `forecast` and `budget` (its memory), `source`, `syntax` and
 `names` (what a step is called), `expressions` and `rules/` (the arithmetic of a cell), `evaluate`
-and `text` (walks over it), `steps`, `cells`, `trace`, then what is asked of them: `verification`,
-`replay`, `difference`, `influence`, `labels`, `precision`, `explanation`, `notebooks`; and
-`training/`. Nothing here knows any model.
+and `formula/` (its value, and how it is written), `steps`, `cells`, `trace`, then what is asked of
+them: `verification`, `replay`, `difference`, `influence`, `labels`, `precision`, `explanation`,
+`operands`, `notebooks`; and `training/`. Of models, `formula/naming` alone knows some: the names
+under which they keep their parameters.
 """
 
 # (`explanation` is imported by `Cell.explain`; loaded here, it does not delay the first one.)

@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from glassformer.errors import TraceError, expect_whole
-from glassformer.trace import text
 from glassformer.trace.evaluate import Evaluation, Floats, evaluate, gathered
 from glassformer.trace.expressions import (
     Axis,
@@ -22,21 +21,20 @@ from glassformer.trace.expressions import (
     Operation,
     Reduce,
     Scalar,
-    children,
     fix,
     walk,
 )
+from glassformer.trace.formula import MOST_TERMS, number
 from glassformer.trace.memory import Index, View
 from glassformer.trace.notebooks import Explanation, notebook_markdown
 from glassformer.trace.precision import relation
 
 if TYPE_CHECKING:
+    from glassformer.trace.explanation import Card
     from glassformer.trace.influence import Dependent
     from glassformer.trace.precision import Precisions
     from glassformer.trace.source import Line
     from glassformer.trace.steps import Role, Step
-
-__all__ = ["MOST_LISTED", "Cell", "Term", "Terms", "leaves", "term_values"]
 
 MOST_LISTED = 4096
 """The terms that a cell's data lists, unless it is asked for more: the rows of most models."""
@@ -72,7 +70,7 @@ class Terms(Sequence[Term]):
         self, expression: Expression | None = None, named: dict[int, Floats] | None = None
     ) -> None:
         """The summands of an expression; `named` as of `Evaluation`."""
-        self._sums = [] if expression is None else list(_summands(expression))
+        self._sums = [] if expression is None else list(summands_of(expression))
         values = [_values(part, named) for part in self._sums]
         self.values = np.concatenate([np.empty(0), *values])
         self._ends = np.cumsum([len(part) for part in values], dtype=np.int64)
@@ -94,7 +92,7 @@ class Terms(Sequence[Term]):
         part, before = self._sums[which], int(self._ends[which - 1]) if which else 0
         value = float(self.values[at])
         if _is_sum(part):
-            return Term(value, part.body, text.places(part, at - before))
+            return Term(value, part.body, part.places(at - before))
         return Term(value, part, {})
 
 
@@ -112,7 +110,7 @@ class Cell:
         return hash((id(self.step), self.index))
 
     def __repr__(self) -> str:
-        return f"<cell {self.name} = {text.number(self.value)}>"
+        return f"<cell {self.name} = {number(self.value)}>"
 
     def _repr_markdown_(self) -> str:
         """How a notebook shows it: the formula, and the same with numbers."""
@@ -164,38 +162,30 @@ class Cell:
         """Its arithmetic as a tree; None for what is given, or made by an operator without rule."""
         return self.step.expression(self.index)
 
+    def card(self, most: int = MOST_TERMS, digits: int = 4) -> Card:
+        """Its arithmetic worked out: as formulas in symbols and numbers, and what these give."""
+        from glassformer.trace.explanation import Card
+
+        return Card(self, most, digits)
+
     @property
     def formula(self) -> str:
         """Its arithmetic in symbols."""
-        expression = self.expression
-        if expression is None:
-            return f"{self.step.op}(…)" if self.step.is_opaque else self.name
-        return text.symbols(expression, self._shorten)
+        if self.step.is_opaque:
+            return f"{self.step.op}(…)"
+        card = self.card()
+        return card.formula or card.name
 
     @property
     def numbers(self) -> str:
         """Its arithmetic in numbers."""
-        expression = self.expression
-        return text.number(self.value) if expression is None else text.numbers(expression)
+        return self.card().numbers or number(self.value)
 
     @property
     def definitions(self) -> dict[str, tuple[str, str, float]]:
         """The symbols of the formula that stand for parts (μ, m): in symbols, numbers, value."""
-        expression = self.expression
-        return {} if expression is None else self.definitions_in(expression, {})
-
-    def definitions_in(
-        self, expression: Expression, named: dict[int, Floats]
-    ) -> dict[str, tuple[str, str, float]]:
-        """The definitions of its expression; `named` holds the values of parts known already."""
-        return {
-            part.symbol: (
-                text.symbols(part.body, self._shorten),
-                text.numbers(part.body, named=named),
-                Evaluation(part, named=named).value,
-            )
-            for part in text.definitions(expression)
-        }
+        found = self.card().definitions
+        return {part.symbol: (part.symbols, part.numbers, part.value) for part in found}
 
     @property
     def recomputed(self) -> float:
@@ -247,7 +237,7 @@ class Cell:
 
         return at_precisions(self, decimals)
 
-    def explain(self, depth: int = 1, terms: int = text.MOST_TERMS, digits: int = 4) -> Explanation:
+    def explain(self, depth: int = 1, terms: int = MOST_TERMS, digits: int = 4) -> Explanation:
         """The arithmetic as plain text; `depth` levels of operands below it."""
         from glassformer.trace.explanation import explain
 
@@ -263,13 +253,6 @@ class Cell:
         if terms is not None:
             expect_whole(terms, "terms", error=TraceError)
         return to_dict(self, depth, terms)
-
-    def _shorten(self, name: str) -> str:
-        """A step's name as seen from this cell's module; that of a gradient after a ∂."""
-        gradient = name.startswith("gradients.")
-        own = self.step.module.removeprefix("gradients").removeprefix(".")
-        short = name.removeprefix("gradients.").removeprefix(f"{own}." if own else "")
-        return f"∂{short}" if gradient else short
 
 
 def _fixed(entry: Entry) -> Index:
@@ -293,7 +276,7 @@ def leaves(expression: Expression) -> Iterator[Cell]:
                 letters = [axis.letter for axis in axes]
                 yield from leaves(fix(body, dict(zip(letters, places, strict=True))))
         case _:
-            for part in children(expression):
+            for part in expression.parts:
                 yield from leaves(part)
 
 
@@ -327,12 +310,12 @@ def _is_sum(expression: Expression) -> TypeGuard[Reduce]:
     return isinstance(expression, Reduce) and expression.kind == "sum"
 
 
-def _summands(expression: Expression) -> Iterator[Expression]:
+def summands_of(expression: Expression) -> Iterator[Expression]:
     """The parts of an expression that are added up; a Σ is one of them."""
     match expression:
         case Operation(operator="+", left=left, right=right):
-            yield from _summands(left)
-            yield from _summands(right)
+            yield from summands_of(left)
+            yield from summands_of(right)
         case _:
             yield expression
 
@@ -341,10 +324,3 @@ def _values(part: Expression, named: dict[int, Floats] | None) -> npt.NDArray[np
     if _is_sum(part):
         return gathered(part, named)
     return np.array([Evaluation(part, named=named).value])
-
-
-def term_values(
-    expression: Expression, named: dict[int, Floats] | None = None
-) -> npt.NDArray[np.float64]:
-    """The values of an expression's summands; `named` as of `Evaluation`."""
-    return Terms(expression, named).values

@@ -14,44 +14,23 @@ float64, LaTeX and a spreadsheet formula are all walks over the same tree, so th
     Named                       a part with a symbol of its own: μ, σ², m
 
 A running axis is an `Axis`: a letter that takes the values start, start + step, ….
+
+A new kind of expression is four edits: its class here, with `parts` and `with_parts` where it holds
+other expressions; its value in `evaluate.Evaluation._of`; how it is written in
+`formula.notation`; and its spreadsheet formula in `render.workbook.formulas`. Everything else
+(operands, labels, edits, JSON, lessons) goes through `parts`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, cast
 
+import numpy as np
 import torch
 
 from glassformer.trace.memory import View
-
-__all__ = [
-    "Axis",
-    "Choose",
-    "Convert",
-    "Entry",
-    "Expression",
-    "Function",
-    "Lookup",
-    "Named",
-    "Number",
-    "Operation",
-    "Operator",
-    "Reduce",
-    "ReduceKind",
-    "Scalar",
-    "add",
-    "children",
-    "divide",
-    "fix",
-    "multiply",
-    "power",
-    "subtract",
-    "sum_of",
-    "total",
-    "walk",
-]
 
 Scalar = bool | int | float
 Operator = Literal[
@@ -89,23 +68,46 @@ class Axis:
         return self.start + place * self.step
 
 
+class _Node:
+    """What every kind of expression answers; one without parts need not say so."""
+
+    __slots__ = ()
+
+    @property
+    def parts(self) -> tuple[Expression, ...]:
+        """The expressions directly below."""
+        return ()
+
+    def with_parts(self, parts: Sequence[Expression]) -> Expression:  # noqa: ARG002
+        """The same with other expressions below."""
+        return cast("Expression", self)
+
+    def fixed(self, places: dict[str, int]) -> Expression:  # noqa: ARG002
+        """The same, its own positions with letters replaced by values."""
+        return cast("Expression", self)
+
+
 @dataclass(frozen=True, slots=True)
-class Number:
+class Number(_Node):
     """A constant that the operator was given."""
 
     value: Scalar
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(_Node):
     """A cell of an operand; with running axes in the index, one cell for each of their values."""
 
     view: View
     index: tuple[int | Axis, ...]
 
+    def fixed(self, places: dict[str, int]) -> Entry:
+        """Its own positions with letters replaced by values."""
+        return Entry(self.view, tuple([_fix_place(part, places) for part in self.index]))
+
 
 @dataclass(frozen=True, slots=True)
-class Lookup:
+class Lookup(_Node):
     """A cell of an operand at a position that other cells give (embedding, gather, index).
 
     `wrap`: the operator counts negative positions from the end.
@@ -115,26 +117,78 @@ class Lookup:
     index: tuple[int | Axis | Expression, ...]
     wrap: bool = False
 
+    @property
+    def parts(self) -> tuple[Expression, ...]:
+        """The positions that are computed."""
+        return tuple(part for part in self.index if not isinstance(part, int | Axis))
+
+    def with_parts(self, parts: Sequence[Expression]) -> Lookup:
+        """The same with other computed positions."""
+        given = iter(parts)
+        index = (part if isinstance(part, int | Axis) else next(given) for part in self.index)
+        return Lookup(self.view, tuple(index), self.wrap)
+
+    def fixed(self, places: dict[str, int]) -> Lookup:
+        """Its own positions with letters replaced by values."""
+        index = (
+            _fix_place(part, places) if isinstance(part, int | Axis) else part
+            for part in self.index
+        )
+        return Lookup(self.view, tuple(index), self.wrap)
+
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class Operation(_Node):
     """An operator between two expressions."""
 
     operator: Operator
     left: Expression
     right: Expression
 
+    @property
+    def parts(self) -> tuple[Expression, ...]:
+        """Both sides."""
+        return (self.left, self.right)
+
+    def with_parts(self, parts: Sequence[Expression]) -> Operation:
+        """The same operator between other sides."""
+        return Operation(self.operator, *parts)
+
 
 @dataclass(frozen=True, slots=True)
-class Function:
+class Function(_Node):
     """A function of one or more expressions; the names are the keys of `evaluate.FUNCTIONS`."""
 
     name: str
     arguments: tuple[Expression, ...]
 
+    @property
+    def parts(self) -> tuple[Expression, ...]:
+        """The arguments."""
+        return self.arguments
+
+    def with_parts(self, parts: Sequence[Expression]) -> Function:
+        """The same function of other arguments."""
+        return Function(self.name, tuple(parts))
+
+
+class _WithBody(_Node):
+    __slots__ = ()
+
+    body: Expression
+
+    @property
+    def parts(self) -> tuple[Expression, ...]:
+        """The body."""
+        return (self.body,)
+
+    def with_parts(self, parts: Sequence[Expression]) -> Expression:
+        """The same of another body."""
+        return replace(cast("Reduce", self), body=parts[0])
+
 
 @dataclass(frozen=True, slots=True)
-class Reduce:
+class Reduce(_WithBody):
     """A body gathered over running axes: a sum, a largest value, the place of the largest, ….
 
     The last four kinds take the value of a `rank`, counted from 0, or the place where it stands.
@@ -145,18 +199,36 @@ class Reduce:
     axes: tuple[Axis, ...]
     rank: int = 0
 
+    def places(self, number: int) -> dict[str, int]:
+        """The letters' values for the n-th term."""
+        at = np.unravel_index(number, [axis.size for axis in self.axes])
+        return {axis.letter: int(p) for axis, p in zip(self.axes, at, strict=True)}
+
+    def term(self, number: int) -> Expression:
+        """The n-th of what it gathers."""
+        return fix(self.body, self.places(number))
+
 
 @dataclass(frozen=True, slots=True)
-class Choose:
+class Choose(_Node):
     """`yes` where the condition holds, else `no`."""
 
     condition: Expression
     yes: Expression
     no: Expression
 
+    @property
+    def parts(self) -> tuple[Expression, ...]:
+        """The condition and both branches."""
+        return (self.condition, self.yes, self.no)
+
+    def with_parts(self, parts: Sequence[Expression]) -> Choose:
+        """The same choice between others."""
+        return Choose(*parts)
+
 
 @dataclass(frozen=True, slots=True)
-class Convert:
+class Convert(_WithBody):
     """A value cast to a dtype: rounded to a shorter float, or cut to an integer."""
 
     dtype: torch.dtype
@@ -164,7 +236,7 @@ class Convert:
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class Named(_WithBody):
     """A part that a reader knows by a symbol; shown as the symbol, and defined beside."""
 
     symbol: str
@@ -223,23 +295,6 @@ def sum_of(terms: Sequence[Expression]) -> Expression:
     return add(sum_of(terms[:middle]), sum_of(terms[middle:]))
 
 
-def children(expression: Expression) -> tuple[Expression, ...]:
-    """The expressions directly below one."""
-    match expression:
-        case Operation(left=left, right=right):
-            return (left, right)
-        case Function(arguments=arguments):
-            return arguments
-        case Reduce(body=body) | Convert(body=body) | Named(body=body):
-            return (body,)
-        case Choose(condition=condition, yes=yes, no=no):
-            return (condition, yes, no)
-        case Lookup(index=index):
-            return tuple(part for part in index if not isinstance(part, int | Axis))
-        case _:
-            return ()
-
-
 def walk(expression: Expression) -> Iterator[Expression]:
     """The expression and everything below it, a shared part once."""
     seen: set[int] = set()
@@ -249,36 +304,66 @@ def walk(expression: Expression) -> Iterator[Expression]:
         if id(part) not in seen:
             seen.add(id(part))
             yield part
-            stack.extend(reversed(children(part)))
+            stack.extend(reversed(part.parts))
+
+
+def mapped(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:
+    """The expression with each part directly below it changed."""
+    parts = expression.parts
+    return expression.with_parts([change(part) for part in parts]) if parts else expression
+
+
+def named_parts(expression: Expression) -> list[Named]:
+    """The parts that have a symbol of their own (μ, σ², m), each after those it needs."""
+    found = {part.symbol: part for part in walk(expression) if isinstance(part, Named)}
+    return sorted(found.values(), key=lambda part: len(list(walk(part.body))))
+
+
+def _fix_place(part: int | Axis, places: dict[str, int]) -> int | Axis:
+    if isinstance(part, Axis) and part.letter in places:
+        return part.at(places[part.letter])
+    return part
 
 
 def fix(expression: Expression, places: dict[str, int]) -> Expression:
     """The expression with letters replaced by values: one term of a sum, for example."""
+    if isinstance(expression, Named):
+        return expression  # a named part stands on its own: no letter reaches into it
+    if isinstance(expression, Reduce):
+        bound = {axis.letter for axis in expression.axes}
+        places = {letter: at for letter, at in places.items() if letter not in bound}
+    return mapped(expression.fixed(places), lambda part: fix(part, places))
 
-    def place(part: int | Axis) -> int | Axis:
-        if isinstance(part, Axis) and part.letter in places:
-            return part.at(places[part.letter])
-        return part
 
-    match expression:
-        case Entry(view=view, index=index):
-            return Entry(view, tuple(place(part) for part in index))
-        case Lookup(view=view, index=index, wrap=wrap):
-            parts = tuple(
-                place(part) if isinstance(part, int | Axis) else fix(part, places) for part in index
-            )
-            return Lookup(view, parts, wrap)
-        case Operation(operator=operator, left=left, right=right):
-            return Operation(operator, fix(left, places), fix(right, places))
-        case Function(name=name, arguments=arguments):
-            return Function(name, tuple(fix(part, places) for part in arguments))
-        case Reduce(kind=kind, body=body, axes=axes, rank=rank):
-            bound = {axis.letter for axis in axes}
-            free = {letter: at for letter, at in places.items() if letter not in bound}
-            return Reduce(kind, fix(body, free), axes, rank)
-        case Choose(condition=condition, yes=yes, no=no):
-            return Choose(fix(condition, places), fix(yes, places), fix(no, places))
-        case Convert(dtype=dtype, body=body):
-            return Convert(dtype, fix(body, places))
-        case Named() | Number():
-            return expression  # a named part stands on its own: no letter reaches into it
+_PLAIN = frozenset(["sum", "product", "max", "min"])
+"""Reductions of which one value alone is that value."""
+
+
+def without_single_terms(reduce: Reduce) -> Expression:
+    """A reduction without its axes of size 1: their letters would stand nowhere."""
+    if reduce.kind not in _PLAIN or all(axis.size > 1 for axis in reduce.axes):
+        return reduce
+    long = [axis for axis in reduce.axes if axis.size > 1]
+    body = fix(reduce.body, {axis.letter: 0 for axis in reduce.axes if axis.size == 1})
+    if not any(isinstance(part, Reduce | Lookup) for part in walk(body)):
+        # Σₘ reads Σₖ once k and l are gone; a body with letters of its own keeps them.
+        letters = [axis.letter for axis in reduce.axes]
+        renamed = dict(zip((axis.letter for axis in long), letters, strict=False))
+        body = _relettered(body, renamed)
+        long = [replace(axis, letter=renamed[axis.letter]) for axis in long]
+    return Reduce(reduce.kind, body, tuple(long), reduce.rank) if long else body
+
+
+def _relettered(expression: Expression, letters: dict[str, str]) -> Expression:
+    """The expression with other letters for its running axes."""
+    if isinstance(expression, Entry):
+        return Entry(
+            expression.view,
+            tuple(
+                replace(place, letter=letters.get(place.letter, place.letter))
+                if isinstance(place, Axis)
+                else place
+                for place in expression.index
+            ),
+        )
+    return mapped(expression, lambda part: _relettered(part, letters))

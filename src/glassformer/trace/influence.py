@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from glassformer.trace import text
 from glassformer.trace.calls import Call
 from glassformer.trace.cells import Cell, leaves
 from glassformer.trace.evaluate import evaluate, gathered
@@ -24,8 +23,6 @@ from glassformer.trace.expressions import (
     Number,
     Operation,
     Reduce,
-    children,
-    fix,
 )
 from glassformer.trace.memory import Version, View, as_real
 
@@ -185,10 +182,10 @@ def _dominant(expression: Expression) -> Cell | None:
             return None
         case Choose(condition=condition, yes=yes, no=no):
             return _dominant(yes if evaluate(condition) else no) or _dominant(condition)
-        case Reduce(kind=kind, body=body):
+        case Reduce(kind=kind):
             values = gathered(expression)
             place = _extreme(values, kind)
-            return _dominant(fix(body, text.places(expression, place)))
+            return _dominant(expression.term(place))
         case Operation(operator="+" | "-", left=left, right=right):
             sides = sorted((left, right), key=lambda side: -_size(side))
             return _best([_dominant(side) for side in sides], constants_last=True)
@@ -202,7 +199,7 @@ def _dominant(expression: Expression) -> Cell | None:
             found = [_dominant(part) for part in (*chosen, *arguments)]
             return next((below for below in found if below is not None), None)
         case _:
-            return _best([_dominant(part) for part in children(expression)], constants_last=False)
+            return _best([_dominant(part) for part in expression.parts], constants_last=False)
 
 
 def _extreme(values: np.ndarray[Any, np.dtype[np.float64]], kind: str) -> int:

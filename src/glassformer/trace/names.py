@@ -10,10 +10,10 @@ from collections.abc import Iterable
 
 from glassformer.trace.calls import Call
 
-__all__ = ["Names", "join", "name_calls"]
+__all__ = ["UniqueNames", "join", "name_calls"]
 
 
-class Names:
+class UniqueNames:
     """The names given so far; no name is given twice."""
 
     def __init__(self) -> None:

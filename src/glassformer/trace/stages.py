@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from glassformer.trace.memory import Version, View
-from glassformer.trace.names import Names, join
+from glassformer.trace.names import UniqueNames, join
 from glassformer.trace.steps import Step
 
 _SOFTMAX = frozenset(["softmax", "_softmax", "_safe_softmax"])
@@ -40,6 +40,10 @@ class Stages:
     by_name: dict[str, Step]
     of_step: dict[int, str]
     """The stage of a step, by its identity."""
+    every: dict[int, list[str]]
+    """All the stages that a step is at once: one tensor may be keys and values."""
+    windows: dict[int, list[Step]]
+    """The parts of packed projections (queries inside QKV), by the identity of their storage."""
 
 
 def find_stages(inputs: Iterable[Step], steps: Iterable[Step], known: Mapping[str, Step]) -> Stages:
@@ -53,12 +57,14 @@ def find_stages(inputs: Iterable[Step], steps: Iterable[Step], known: Mapping[st
         for stage, step in attention.stages.items():
             window = attention.factors.get(stage)
             naming.give(join(module, stage), stage, step, window)
+            if window is not None:
+                naming.give_source(stage, step)
     for block in _blocks(graph, attentions):
         for stage, step in block.stages.items():
             naming.give(join(block.path, stage), stage, step)
     for step, stage in _turns(graph.steps):
         naming.give(join(step.module, stage), stage, step)
-    return Stages(naming.by_name, naming.of_step)
+    return Stages(naming.by_name, naming.of_step, naming.every, naming.windows)
 
 
 class _Naming:
@@ -66,7 +72,9 @@ class _Naming:
         self._known = known
         self.by_name: dict[str, Step] = {}
         self.of_step: dict[int, str] = {}
-        self._names = Names()
+        self.every: dict[int, list[str]] = defaultdict(list)
+        self.windows: dict[int, list[Step]] = defaultdict(list)
+        self._names = UniqueNames()
 
     def give(self, name: str, stage: str, step: Step, window: View | None = None) -> None:
         """A name for a step, or for the window of it that an operator saw: a part of a projection.
@@ -83,11 +91,27 @@ class _Naming:
         if window is None or window.numel == step.view.numel:
             self.by_name[name] = step
             self.of_step.setdefault(id(step), stage)
+            self.every[id(step)].append(stage)
             return
         part = Step(step.trace, name, window, step.role, module=step.module, is_view=True)
         part.line = step.line
         self.by_name[name] = part
         self.of_step[id(part)] = stage
+        self.every[id(part)].append(stage)
+        self.windows[id(window.version)].append(part)
+
+    def give_source(self, stage: str, step: Step) -> None:
+        """The part of a packed projection that a step only copies has the step's stage, too."""
+        while step.op in (*_COPIES, "cat") and len(read := _read(step)) == 1:
+            view, owner = read[0], _owner(read[0])
+            if view.numel < owner.view.numel and owner.op in _MATRICES:
+                part = Step(
+                    step.trace, step.name, view, step.role, module=step.module, is_view=True
+                )
+                self.every[id(part)].append(stage)
+                self.windows[id(view.version)].append(part)
+                return
+            step = owner
 
 
 class _Graph:

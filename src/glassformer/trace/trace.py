@@ -11,9 +11,10 @@ from glassformer.errors import TraceError, UnknownNameError
 from glassformer.trace import rules
 from glassformer.trace.calls import Call, Operator
 from glassformer.trace.cells import Cell
+from glassformer.trace.formula.naming import Names
 from glassformer.trace.labels import AxisLabels, check_labels, find_labels
 from glassformer.trace.memory import Index, View
-from glassformer.trace.names import Names, join, name_calls
+from glassformer.trace.names import UniqueNames, join, name_calls
 from glassformer.trace.notebooks import notebook_markdown
 from glassformer.trace.recording import Recording
 from glassformer.trace.stages import Stages, find_stages
@@ -48,11 +49,12 @@ class Trace:
         self.inputs: dict[str, Step] = {}
         self.constants: dict[str, Step] = {}
         self.outputs: dict[str, Step] = {}
-        self._names = Names()
+        self._names = UniqueNames()
         self._by_name: dict[str, Step] = {}
         self._labels: dict[int, AxisLabels] = {}
         self._fixed: set[int] | None = None
         self._stages: Stages | None = None
+        self._naming: Names | None = None
         self._add_sources()
         self._add_steps()
         self._add_found()
@@ -80,17 +82,25 @@ class Trace:
 
         Told by the structure; `trace[name]` knows these names, too.
         """
-        return self._found_stages.by_name
+        return self.found_stages.by_name
 
     def stage_of(self, step: Step) -> str | None:
         """What a step is in any Transformer, where the structure tells."""
-        return self._found_stages.of_step.get(id(step))
+        return self.found_stages.of_step.get(id(step))
 
     @property
-    def _found_stages(self) -> Stages:
+    def found_stages(self) -> Stages:
+        """Everything that the structure tells about the steps; found when first asked for."""
         if self._stages is None:
             self._stages = find_stages(self.inputs.values(), self.steps, self._by_name)
         return self._stages
+
+    @property
+    def naming(self) -> Names:
+        """The symbols of formulas."""
+        if self._naming is None:
+            self._naming = Names(self)
+        return self._naming
 
     @cached_property
     def has_unwritten_memory(self) -> bool:
@@ -204,7 +214,7 @@ class Trace:
         for steps in (self.steps, self.views):
             steps.clear()
         self._labels.clear()
-        self._fixed = self._stages = None
+        self._fixed = self._stages = self._naming = None
         self.recording = self.recording.emptied()
 
     def __enter__(self) -> Self:

@@ -12,7 +12,7 @@ import torch
 
 from glassformer.documents import render_text
 from glassformer.trace import diff, trace
-from glassformer.trace.render.latex_math import escaped, math_number
+from glassformer.trace.formula import escaped, number_to_tex
 from tests.trace.operator_examples import EXAMPLES
 from tests.trace.render.toys import TOYS, traced
 
@@ -20,7 +20,7 @@ from tests.trace.render.toys import TOYS, traced
 def test_markdown_of_a_cell_has_formula_terms_and_both_precisions() -> None:
     cell = traced("illustrated")["scores"][1, 2]
     shown = render_text(cell, "md")
-    assert "scores[0, 0, 1, 2] = Σₖ projected_queries[0, 1, k]·projected_keys[0, 2, k]" in shown
+    assert "S[1, 2] = Σₖ Q[1, k]·K[2, k]" in shown
     assert f"recomputed in float64: {cell.recomputed:.17g}" in shown
     for term in cell.terms:
         assert f"| {term.value:.4g} |" in shown
@@ -79,18 +79,25 @@ def test_a_notebook_shows_text_line_by_line() -> None:
 
 
 def test_latex_numbers() -> None:
-    assert math_number(1.5e-7) == r"1.5 \times 10^{-7}"
-    assert math_number(float("-inf")) == r"-\infty"
-    assert math_number(float("nan")) == r"\mathrm{NaN}"
+    assert number_to_tex(1.5e-7) == r"1.5 \times 10^{-7}"
+    assert number_to_tex(float("-inf")) == r"-\infty"
+    assert number_to_tex(float("nan")) == r"\mathrm{NaN}"
     assert escaped("a_b{c}\\%\x07") == "a\\_b\\{c\\}\\textbackslash{}\\%\N{REPLACEMENT CHARACTER}"
 
 
 def test_latex_of_a_softmax_in_both_languages() -> None:
     cell = traced("illustrated")["weights"][1, 2]
     english, chinese = render_text(cell, "tex"), render_text(cell, "tex", lang="zh")
-    assert r"\frac{\exp(\mathrm{scaled}_{0,0,1,2} - m)}{Z}" in english
-    assert "otherwise" in english and "xeCJK" not in english
-    assert "否则" in chinese and r"\usepackage{xeCJK}" in chinese
+    assert r"\frac{\exp((S_{\mathrm{scaled}})_{1,2} - m)}{Z}" in english
+    assert "xeCJK" not in english and r"\usepackage{xeCJK}" in chinese
+
+
+def test_latex_says_otherwise_in_both_languages() -> None:
+    x, mask = torch.tensor([1.0, 2.0]), torch.tensor([True, False])
+    cell = trace(lambda x, mask: x.masked_fill(mask, 0.0), x, mask).steps[-1][1]
+    english, chinese = render_text(cell, "tex"), render_text(cell, "tex", lang="zh")
+    assert r"0 & \mathrm{mask}_{1}" in english
+    assert r"\text{otherwise}" in english and "否则" in chinese
 
 
 def test_a_fragment_has_no_preamble() -> None:

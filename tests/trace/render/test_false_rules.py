@@ -12,7 +12,7 @@ from glassformer.documents import render_text
 from glassformer.errors import TraceError
 from glassformer.explorer.cards import card_info
 from glassformer.explorer.opened import OpenTrace
-from glassformer.lessons.walks.naming import shown_formula
+from glassformer.lessons.walks.textbook import lesson_card
 from glassformer.trace import Cell, Trace, trace
 from glassformer.trace.expressions import Expression, Number, Operation
 from glassformer.trace.memory import Index
@@ -144,4 +144,4 @@ def test_an_overflow_is_no_error_on_the_page() -> None:
 def test_a_lesson_is_not_written_from_it(cell: Cell, is_false: bool) -> None:
     expected = pytest.raises(TraceError, match=SAID) if is_false else nullcontext()
     with expected:
-        assert shown_formula(cell).symbols
+        assert lesson_card(cell).formula

@@ -69,12 +69,17 @@ const nothing = {
   dependents: null,
   paths: null,
   reads: [],
+  symbols: {},
+  names: null,
 };
 const rows = { step: 0, base: 0, sizes: [2], strides: [1] };
 const sum = (column: number) => ({
   n_terms: 3,
   shown: [],
-  factors: [rows, { step: 1, base: column, sizes: [2], strides: [2] }],
+  factors: [
+    { ...rows, names: ['Q[0]', 'Q[1]'] },
+    { step: 1, base: column, sizes: [2], strides: [2] },
+  ],
   products: null,
   after: [0.5],
 });
@@ -84,6 +89,7 @@ const embedded: Embedded = {
   left: { steps: 0, values: [], numbers: 0, cells: 0, cell_steps: 0 },
   trace: await packed({
     trace: info,
+    symbols: ['x', 'W', 'y', 'yT'],
     thumbnails: [{ step: 1 }, { step: 2 }],
     changes: { steps: [] },
   }),
@@ -102,8 +108,9 @@ const embedded: Embedded = {
         each: { exact: ['-7', '-8'], formula: ['if', 'f'], sum: [sum(0), sum(1)] },
         zh: { formula: { 0: '若' } },
       },
-      dependents: [[], [{ step: 3, cells: [{ $: [3, 0, 'NaN'] }] }]],
+      dependents: [[], [{ step: 3, cells: [{ $: [3, 0, 'NaN', 'Kt[0]'] }] }]],
       reads: [0],
+      symbols: { 2: 'y′' },
     }),
     3: await packed({ ...nothing, shows: { step: 2, base: 0, sizes: [2, 1], strides: [1, 1] } }),
   },
@@ -146,14 +153,14 @@ describe('a saved page', () => {
 
   it('puts cells in the place of references, with names, labels and numbers', async () => {
     const card = await source().card('saved', { step: 2, index: [0, 1] });
-    expect(card.cell).toMatchObject({ name: 'y[0, 1]', value: -8, role: 'activation' });
-    expect(card.operands[0]).toMatchObject({ name: 'x[0, 1]', value: -3, labels: [null, 'am'] });
+    expect(card.cell).toMatchObject({ name: 'y′[1]', value: -8, role: 'activation' });
+    expect(card.operands[0]).toMatchObject({ name: 'x[1]', value: -3, labels: [null, 'am'] });
   });
 
   it('finds the cell behind a view and behind an operand', async () => {
-    expect((await source().card('saved', { step: 3, index: [1, 0] })).cell.name).toBe('y[0, 1]');
+    expect((await source().card('saved', { step: 3, index: [1, 0] })).cell.name).toBe('y′[1]');
     const operand = await source().card('saved', { step: 2, index: [0, 1] }, 0);
-    expect(operand).toMatchObject({ exact: '-3', recomputed: -3, tex: 'x_{0,1}' });
+    expect(operand).toMatchObject({ exact: '-3', recomputed: -3, tex: 'x_{1}' });
   });
 
   it('speaks Chinese where a card has words', async () => {
@@ -166,7 +173,7 @@ describe('a saved page', () => {
   it('lists all terms of a sum from its factors', async () => {
     const page = await source().terms('saved', { step: 2, index: [0, 1] }, { order: 'index' });
     expect(page.terms.map(({ value }) => value)).toEqual([4, -12, 0.5]);
-    expect(page.terms[1]).toMatchObject({ symbols: 'x[0, 1]·W[1, 1]', numbers: '(−3) × 4' });
+    expect(page.terms[1]).toMatchObject({ symbols: 'Q[1]·W[1, 1]', numbers: '(−3) × 4' });
     const largest = await source().terms('saved', { step: 2, index: [0, 1] }, { limit: 1 });
     expect(largest.terms.map(({ value }) => value)).toEqual([-12]);
   });
@@ -182,6 +189,6 @@ describe('a saved page', () => {
     for (const ask of asked) await expect(ask()).rejects.toBeInstanceOf(Refused);
     expect(source().can).toEqual({ edit: false, decode: false, export: false });
     const [found] = await source().dependents('saved', { step: 2, index: [0, 1] });
-    expect(found?.cells[0]).toMatchObject({ name: 'yT[0, 0]', value: 'NaN' });
+    expect(found?.cells[0]).toMatchObject({ name: 'Kt[0]', value: 'NaN' });
   });
 });

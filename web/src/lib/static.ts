@@ -4,8 +4,9 @@
  *
  * What belongs to a step is one compressed chunk, unpacked when the step is first looked at. In
  * chunks a cell is `{"$": [step, place]}`, its place being its position when the step is read row
- * by row; name, labels and value are looked up here. Nothing is computed but the products of a
- * dot product, from the factors that are listed with it.
+ * by row; symbol, labels and value are looked up here. A third and fourth part are its value and
+ * its name, where these are not to be found so. Nothing is computed but the products of a dot
+ * product, from the factors that are listed with it.
  */
 
 import { formatNumber } from '../matrix/numbers';
@@ -28,13 +29,16 @@ export interface Embedded {
 
 interface Opened {
   trace: api.TraceInfo;
+  /** What each step is called in formulas. */
+  symbols: string[];
   thumbnails: api.Thumbnail[];
   changes: api.Changes;
 }
 
 /** Cells that lie regularly in one step, or one by one: step, place, step, place, … */
 export type Cells =
-  { step: number; base: number; sizes: number[]; strides: number[] } | { pairs: number[] };
+  | { step: number; base: number; sizes: number[]; strides: number[]; names?: string[] }
+  | { pairs: number[] };
 
 /** What a saved page knows about a step. */
 interface StepAnswers {
@@ -48,6 +52,10 @@ interface StepAnswers {
   paths: unknown[] | null;
   /** The steps whose numbers the cells in all this show. */
   reads: number[];
+  /** What steps are called in its formulas, where it is not what they are called elsewhere. */
+  symbols: Record<string, string>;
+  /** The names of its cells, where these are parts of several tensors packed into one. */
+  names: string[] | null;
 }
 
 /** Cards field by field: what all cells of the step share, and what each has of its own. */
@@ -67,6 +75,8 @@ interface PackedSum extends Omit<api.SumInfo, 'factors' | 'products'> {
 }
 
 type Numbers = Float32Array | Float64Array;
+type Reference = [step: number, at: number, value?: api.WireNumber | null, name?: string];
+type Link = (step: number, at: number, value: api.WireNumber, name?: string) => api.CellRef;
 
 export class StaticSource implements Source {
   readonly can = { edit: false, decode: false, export: false };
@@ -163,12 +173,13 @@ export class StaticSource implements Source {
   ): Promise<api.CardInfo> {
     const { trace } = await this.opened;
     const [step, at] = await this.find(place, operand);
-    const { cards, reads } = await this.answers(step);
+    const { cards, names } = await this.answers(step);
     if (cards === null) throw leftOut('saved.noCard');
-    const revive = await this.reviver([...reads, step]);
-    const card = revive({ ...fieldsAt(cards, at), cell: { $: [step, at] } }) as api.CardInfo;
+    const revive = await this.reviver(step);
+    const own = { $: [step, at, null, names?.[at]] };
+    const card = revive({ ...fieldsAt(cards, at), cell: own }) as api.CardInfo;
     if (!('exact' in cards.each)) fillGiven(card, trace.steps[step]!);
-    return card.sum === null ? card : { ...card, sum: await this.sumOf(card.sum) };
+    return card.sum === null ? card : { ...card, sum: await this.sumOf(card.sum, step) };
   }
 
   async terms(
@@ -187,16 +198,16 @@ export class StaticSource implements Source {
 
   async dependents(_id: string, place: api.CellPlace): Promise<api.DependentInfo[]> {
     const [step, at] = await this.find(place, null);
-    const { dependents, reads } = await this.answers(step);
+    const { dependents } = await this.answers(step);
     if (dependents === null) throw leftOut('saved.noDependents');
-    return (await this.reviver(reads))(dependents[at]) as api.DependentInfo[];
+    return (await this.reviver(step))(dependents[at]) as api.DependentInfo[];
   }
 
   async path(_id: string, place: api.CellPlace): Promise<api.CellRef[]> {
     const [step, at] = await this.find(place, null);
-    const { paths, reads } = await this.answers(step);
+    const { paths } = await this.answers(step);
     if (paths === null) throw leftOut('saved.noCard');
-    return (await this.reviver([...reads, step]))(paths[at]) as api.CellRef[];
+    return (await this.reviver(step))(paths[at]) as api.CellRef[];
   }
 
   // --- what a file cannot do ---
@@ -261,19 +272,34 @@ export class StaticSource implements Source {
     return cells === null ? [place.step, at] : cellAt(cells, at);
   }
 
-  /** Puts cells in the place of references; the numbers of these steps are there already. */
-  private async reviver(steps: number[]): Promise<(packed: unknown) => unknown> {
-    const { trace } = await this.opened;
+  /** Makes links to cells, as the formulas of a step name them. */
+  private async linker(seenFrom: number): Promise<Link> {
+    const { trace, symbols } = await this.opened;
+    const { symbols: own } = await this.answers(seenFrom);
+    return (step, at, value, name) =>
+      cellRef(
+        trace,
+        step,
+        at,
+        value,
+        name ?? nameOf(trace.steps[step]!, own[step] ?? symbols[step]!, at),
+      );
+  }
+
+  /** Puts cells in the place of references in what is known about a step. */
+  private async reviver(of: number): Promise<(packed: unknown) => unknown> {
+    const link = await this.linker(of);
+    const { reads } = await this.answers(of);
     const there = new Map<number, Numbers>();
-    for (const step of new Set(steps)) {
+    for (const step of new Set([...reads, of])) {
       if (step in this.data.values) there.set(step, await this.valuesOf(step));
     }
     const revive = (packed: unknown): unknown => {
       if (Array.isArray(packed)) return packed.map(revive);
       if (packed === null || typeof packed !== 'object') return packed;
       if ('$' in packed) {
-        const [step, at, value] = packed.$ as [number, number, api.WireNumber?];
-        return cellRef(trace, step, at, value ?? api.fromNumber(there.get(step)?.[at] ?? NaN));
+        const [step, at, value, name] = packed.$ as Reference;
+        return link(step, at, value ?? api.fromNumber(there.get(step)?.[at] ?? NaN), name);
       }
       return Object.fromEntries(Object.entries(packed).map(([key, part]) => [key, revive(part)]));
     };
@@ -281,8 +307,11 @@ export class StaticSource implements Source {
   }
 
   /** A sum with its factors in numbers, and all of its terms where they follow from these. */
-  private async sumOf(packed: unknown): Promise<api.SumInfo & { terms?: api.TermInfo[] }> {
-    const { trace } = await this.opened;
+  private async sumOf(
+    packed: unknown,
+    of: number,
+  ): Promise<api.SumInfo & { terms?: api.TermInfo[] }> {
+    const link = await this.linker(of);
     const { factors, products: given, after, ...sum } = packed as PackedSum;
     const rows: number[][] = [];
     const refs: (api.CellRef[] | null)[] = [];
@@ -296,7 +325,8 @@ export class StaticSource implements Source {
       const row: number[] = [];
       for (const [step, place] of cells) row.push((await this.valuesOf(step))[place]!);
       rows.push(row);
-      refs.push(cells.map(([step, at], k) => cellRef(trace, step, at, api.fromNumber(row[k]!))));
+      const names = 'names' in factor ? factor.names : undefined;
+      refs.push(cells.map(([step, at], k) => link(step, at, api.fromNumber(row[k]!), names?.[k])));
     }
     const products = given?.map(api.toNumber) ?? (rows[0] ?? []).map((a, k) => a * rows[1]![k]!);
     const wire = (row: number[]) => row.map(api.fromNumber);
@@ -363,18 +393,29 @@ function ownersOf(cells: Cells): Set<number> {
   return new Set([cells.step]);
 }
 
+/** The places that a cell's name has: an axis of size 1 is never written. */
+function writtenPlaces(shape: readonly number[], index: readonly number[]): number[] {
+  return index.filter((_, axis) => shape[axis] !== 1);
+}
+
+function nameOf({ shape }: api.StepInfo, symbol: string, at: number): string {
+  const places = writtenPlaces(shape, indexOf(shape, at));
+  return places.length > 0 ? `${symbol}[${places.join(', ')}]` : symbol;
+}
+
 function cellRef(
   trace: api.TraceInfo,
   number: number,
   at: number,
   value: api.WireNumber,
+  name: string,
 ): api.CellRef {
   const step = trace.steps[number]!;
   const index = indexOf(step.shape, at);
   return {
     step: number,
     index,
-    name: index.length > 0 ? `${step.short}[${index.join(', ')}]` : step.short,
+    name,
     role: step.role,
     value,
     labels: step.labels.map((list, axis) =>
@@ -394,14 +435,14 @@ function fieldsAt({ shared, each, zh }: PackedCards, at: number): Record<string,
 }
 
 /** What follows from the number itself, on the card of a number that was not computed. */
-function fillGiven(card: api.CardInfo, { dtype }: api.StepInfo): void {
+function fillGiven(card: api.CardInfo, { dtype, shape }: api.StepInfo): void {
   const { value, index } = card.cell;
   const number = api.toNumber(value);
   const digits = formatNumber(number, 9).replaceAll('−', '-');
   card.exact = dtype === 'bool' ? (number === 0 ? 'False' : 'True') : digits;
   card.recomputed = value;
   const tex: string | string[] = card.tex;
-  if (Array.isArray(tex)) card.tex = tex.join(index.join(','));
+  if (Array.isArray(tex)) card.tex = tex.join(writtenPlaces(shape, index).join(','));
 }
 
 function termsOf(

@@ -6,12 +6,11 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
 
-from glassformer.explorer.cards import card_info, find_cell
+from glassformer.explorer.cards import card_info, find_cell, term_page
 from glassformer.explorer.following import dependents_of, path_of
 from glassformer.explorer.numbers import parse_index
 from glassformer.explorer.schemas import CardInfo, CellRef, DependentInfo, Language, TermPage
 from glassformer.explorer.state import Opened
-from glassformer.explorer.sums import term_page
 from glassformer.trace.render.words import phrases_in, words_in
 
 __all__ = ["router"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from glassformer.lessons.walks.lesson import Formula, LessonStep, Paragraph, Part
-from glassformer.lessons.walks.naming import number
+from glassformer.lessons.walks.lesson import LessonStep, Paragraph, Part, formula
 from glassformer.lessons.walks.phrases import Speaker
 from glassformer.lessons.walks.steps import Facts, heat_map, role_step
+from glassformer.lessons.walks.textbook import number
 from glassformer.trace import Cell, Step, Trace
 
 __all__ = ["AttentionWalk", "feed_forward_step", "norm_step"]
@@ -154,7 +154,7 @@ def norm_step(
 ) -> LessonStep:
     """A plain norm: mean, deviation, quotient of one row."""
     normed, mean, deviation = (trace[f"{path}.{name}"] for name in ("normed", "mean", "deviation"))
-    divisor = Formula(trace[f"{path}.divisor"][place, 0])
+    divisor = formula(trace[f"{path}.divisor"][place, 0])
     width = normed.shape[-1]
     cell = normed[place, entry]
     said: Facts = {

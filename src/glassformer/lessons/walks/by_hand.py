@@ -27,13 +27,13 @@ from glassformer.lessons.walks.figures.model_figures import (
 )
 from glassformer.lessons.walks.lesson import (
     Figure,
-    Formula,
     HeatMap,
     Lesson,
     LessonStep,
     Paragraph,
     Part,
     Table,
+    formula,
 )
 from glassformer.lessons.walks.phrases import Speaker
 from glassformer.lessons.walks.predicting import prediction_steps
@@ -110,16 +110,16 @@ def _embedding_steps(run: Trace, remarker: Remarker, say: Speaker) -> Iterator[L
     made = trace(sinusoids, torch.arange(WIDTH), WIDTH)
     pair, dimension = 1, 3
     formulas = [
-        Formula(made["frequencies"][pair]),
-        Formula(made["angles"][_YOU, pair]),
-        Formula(made["cos"][_YOU, pair]),
+        formula(made["frequencies"][pair]),
+        formula(made["angles"][_YOU, pair]),
+        formula(made["cos"][_YOU, pair]),
     ]
     cell = positions[_YOU, dimension]
     words = run["source"].labels[1]
     assert words is not None
     facts = {
         "row": say.quoted(words[_YOU]), "position": _YOU, "column": dimension + 1,
-        "value": formulas[-1].shown.value,
+        "value": formulas[-1].card.value,
     }  # fmt: skip
     parts: list[Part] = [
         Paragraph(say("positions", **facts)),
@@ -160,7 +160,7 @@ def _encoder_steps(run: Trace, remarker: Remarker, say: Speaker) -> Iterator[Les
 def _decoder_steps(run: Trace, say: Speaker) -> Iterator[LessonStep]:
     summed = run["model.decoder.summed"][0, 0]
     embedded: list[Part] = [
-        Paragraph(say("decoder")), Paragraph(say("unprinted", seed=SEED)), Formula(summed),
+        Paragraph(say("decoder")), Paragraph(say("unprinted", seed=SEED)), formula(summed),
         heat_map(summed.step, say, summed),
     ]  # fmt: skip
     yield LessonStep("embedded", say("decoder title"), tuple(embedded))

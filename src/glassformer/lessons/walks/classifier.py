@@ -13,16 +13,16 @@ from glassformer.language import Language, words
 from glassformer.lessons.walks.figures.model_figures import block_figure, classifier_figure
 from glassformer.lessons.walks.lesson import (
     Figure,
-    Formula,
     Lesson,
     LessonStep,
     Paragraph,
     Part,
     Table,
+    formula,
 )
-from glassformer.lessons.walks.naming import number
 from glassformer.lessons.walks.phrases import Speaker
 from glassformer.lessons.walks.steps import heat_map, percent, role_step
+from glassformer.lessons.walks.textbook import number
 from glassformer.nn import Classifier, ModelConfig, presets
 from glassformer.nn.attention import set_attention
 from glassformer.nn.properties.studies.training import fit, seeded
@@ -142,7 +142,7 @@ def _block(run: Trace, words: list[str], say: Speaker) -> LessonStep:
     parts: list[Part] = [
         Paragraph(say("block")),
         Figure("block", block_figure(run, words, say.language)),
-        Formula(chosen),
+        formula(chosen),
         heat_map(weights, say, chosen, rows=words, columns=words),
         heat_map(run["encoder.blocks.0.resid_post"], say, rows=words),
     ]

@@ -14,16 +14,16 @@ from glassformer.lessons.walks.figures.model_figures import score_figure
 from glassformer.lessons.walks.figures.words import FIGURE_WORDS
 from glassformer.lessons.walks.lesson import (
     Figure,
-    Formula,
     Lesson,
     LessonStep,
     Paragraph,
     Part,
     Table,
+    formula,
 )
-from glassformer.lessons.walks.naming import number
 from glassformer.lessons.walks.phrases import Speaker
 from glassformer.lessons.walks.steps import heat_map, percent
+from glassformer.lessons.walks.textbook import number
 from glassformer.nn.properties.studies import Tastes, learn_tastes
 from glassformer.nn.shapes import Float, Int, Tensor
 from glassformer.trace import Trace, trace
@@ -115,7 +115,7 @@ def _score(run: Trace, titles: tuple[str, ...], names: tuple[str, ...], say: Spe
     parts: list[Part] = [
         Paragraph(say("score", person=person, film=film, value=number(cell.value))),
         Figure("score", drawing),
-        Formula(cell),
+        formula(cell),
         heat_map(run["scores"], say, cell, rows=tuple(_PEOPLE), columns=titles,
                  title=say("scores caption")),
     ]  # fmt: skip
@@ -185,7 +185,7 @@ def _recommend(learned: Tastes, run: Trace, titles: tuple[str, ...], say: Speake
     heads = (say("film"), say("learned score"), say("true score"))
     parts: list[Part] = [
         Paragraph(say("recommend", person=tuple(_PEOPLE)[_ADA])),
-        Formula(guessed[_ADA, unseen[0]]),
+        formula(guessed[_ADA, unseen[0]]),
         Table("", heads, rows),
     ]
     return LessonStep("recommend", say("recommend title"), tuple(parts))

@@ -14,17 +14,17 @@ from glassformer.lessons.walks.attending import AttentionWalk
 from glassformer.lessons.walks.figures import attention_figures as drawn
 from glassformer.lessons.walks.lesson import (
     Figure,
-    Formula,
     Lesson,
     LessonStep,
     Paragraph,
     Part,
     Table,
+    formula,
 )
-from glassformer.lessons.walks.naming import number, place_labels
 from glassformer.lessons.walks.phrases import Speaker
 from glassformer.lessons.walks.remarks import Remarker
 from glassformer.lessons.walks.steps import heat_map, percent
+from glassformer.lessons.walks.textbook import number, place_labels
 from glassformer.nn import build, presets
 from glassformer.nn.attention import MultiHeadAttention
 from glassformer.trace import Cell, Step, Trace, trace
@@ -99,7 +99,7 @@ def _weighted(run: Trace, say: Speaker) -> LessonStep:
     context, names = run["context"], run["scores"].labels[-1]
     assert names is not None
     tables = [_summands(context, place, names, say) for place in range(len(names))]
-    parts: list[Part] = [Paragraph(say("weighted")), Formula(context[0, 0, 0, 1]), *tables]
+    parts: list[Part] = [Paragraph(say("weighted")), formula(context[0, 0, 0, 1]), *tables]
     return LessonStep("weighted", say("weighted title"), tuple(parts))
 
 
@@ -152,7 +152,7 @@ def _rounded(run: Trace, example: Example, say: Speaker) -> LessonStep:
         Paragraph(said),
         heat_map(run["weights"], say, exact, title=say("exact weights")),
         heat_map(coarse["weights"], say, title=say("rounded weights"), rows=names, columns=names),
-        Formula(marked),
+        formula(marked),
         heat_map(run["context"], say, title=say("exact outputs")),
         heat_map(coarse["context"], say, marked, title=say("rounded outputs"), rows=names),
     ]

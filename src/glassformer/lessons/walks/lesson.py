@@ -10,12 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from glassformer.documents import parts as document_parts
 from glassformer.documents import render_text
-from glassformer.documents.formulas import Notation, SymbolDefinition, WrittenFormula
 from glassformer.documents.parts import (
     Document,
     Figure,
+    Formula,
     HeatMap,
     Paragraph,
     Part,
@@ -24,11 +23,9 @@ from glassformer.documents.parts import (
     Table,
 )
 from glassformer.lessons.example import Language
-from glassformer.lessons.walks.mathml import formula_mathml
-from glassformer.lessons.walks.naming import shown_formula, tex
 from glassformer.lessons.walks.phrases import Speaker
+from glassformer.lessons.walks.textbook import lesson_card
 from glassformer.trace import Cell, Trace
-from glassformer.trace.render.words import Words
 
 __all__ = [
     "Figure",
@@ -40,34 +37,13 @@ __all__ = [
     "Part",
     "Remark",
     "Table",
+    "formula",
 ]
 
 
-class LessonNotation:
-    """Short names, and places counted from 1."""
-
-    def text(self, cell: Cell) -> WrittenFormula:
-        """Plain text."""
-        shown = shown_formula(cell)
-        definitions = tuple(
-            SymbolDefinition(d.symbol, d.symbols, d.numbers, d.value) for d in shown.definitions
-        )
-        return WrittenFormula(shown.name, shown.symbols, shown.numbers, shown.value, definitions)
-
-    def tex(self, cell: Cell, words: Words) -> tuple[str, ...]:
-        """TeX mathematics."""
-        return tex(cell, words).lines
-
-    def mathml(self, cell: Cell, words: Words) -> str:
-        """MathML."""
-        return formula_mathml(cell, words)
-
-
-@dataclass(frozen=True, slots=True)
-class Formula(document_parts.Formula):
+def formula(cell: Cell) -> Formula:
     """The arithmetic of a cell as lessons write it."""
-
-    notation: Notation = LessonNotation()  # noqa: RUF009  it has no state
+    return Formula(lesson_card(cell))
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,13 +17,13 @@ from glassformer.lessons.walks.lesson import (
     Part,
     Table,
 )
-from glassformer.lessons.walks.naming import short_name
 from glassformer.lessons.walks.phrases import Speaker
 from glassformer.lessons.walks.steps import heat_map
+from glassformer.lessons.walks.textbook import step_title
 from glassformer.nn import AttentionConfig
 from glassformer.nn.attention import MultiHeadAttention, set_attention
 from glassformer.nn.properties import attention_parameters
-from glassformer.trace import Trace, trace
+from glassformer.trace import Step, Trace, trace
 from glassformer.trace.render.matrices import shape_text
 
 __all__ = ["PHRASES", "multi_head"]
@@ -79,13 +79,13 @@ def _shapes(say: Speaker) -> LessonStep:
     run = trace(_attention(_WIDTH), x)
     per_head = _WIDTH // _HEADS
     said = say("shapes", width=_WIDTH, per_head=per_head, first=f"1–{per_head}")
-    rows = tuple((_tensor_name(name), shape_text(run[name].shape)) for name in _SHOWN)
+    rows = tuple((_tensor_name(run[name]), shape_text(run[name].shape)) for name in _SHOWN)
     table = Table("", (say("tensor"), say("shape")), rows)
     return LessonStep("shapes", say("shapes title"), (Paragraph(said), table))
 
 
-def _tensor_name(name: str) -> str:
-    return "queries, by head" if name == "unrotated" else short_name(name)
+def _tensor_name(step: Step) -> str:
+    return "queries, by head" if step.name == "unrotated" else step_title(step)
 
 
 def _cost(say: Speaker) -> LessonStep:

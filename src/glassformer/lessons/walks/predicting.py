@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import nn
 
-from glassformer.lessons.walks.lesson import Formula, LessonStep, Paragraph, Part, Remark, Table
-from glassformer.lessons.walks.naming import number
+from glassformer.lessons.walks.lesson import LessonStep, Paragraph, Part, Remark, Table, formula
 from glassformer.lessons.walks.phrases import Speaker
 from glassformer.lessons.walks.steps import percent
+from glassformer.lessons.walks.textbook import number
 from glassformer.nn import Seq2Seq
 from glassformer.nn.shapes import Float, Int, Tensor
 from glassformer.trace import Cell, Trace
@@ -68,10 +68,10 @@ def prediction_steps(
         "best": say.quoted(words[best]),
         "percent": percent(float(run["probabilities"].value[(0, *at, best)])),
     }
-    parts: list[Part] = [Paragraph(say("logits", **facts)), Formula(logit)]
+    parts: list[Part] = [Paragraph(say("logits", **facts)), formula(logit)]
     yield LessonStep("logits", say.title("logits"), tuple(parts))
     facts["value"] = number(probability.value)
-    parts = [Paragraph(say("probabilities", **facts)), Formula(probability)]
+    parts = [Paragraph(say("probabilities", **facts)), formula(probability)]
     parts += [likeliest(run, words, say, at), *remarks]
     yield LessonStep("probabilities", say.title("probabilities"), tuple(parts))
     last = Paragraph(say("prediction", **facts))

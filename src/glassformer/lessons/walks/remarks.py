@@ -9,8 +9,8 @@ from glassformer.lessons.auditing import Audit, StepResult, audit
 from glassformer.lessons.example import Digits
 from glassformer.lessons.reading import load_example
 from glassformer.lessons.walks.lesson import Remark
-from glassformer.lessons.walks.naming import number
 from glassformer.lessons.walks.phrases import Speaker
+from glassformer.lessons.walks.textbook import number
 from glassformer.lessons.wording import LOOKS, MARKS, VERDICT_NAMES
 from glassformer.trace import Cell
 

@@ -13,16 +13,16 @@ from glassformer.lessons.walks.figures.attention_figures import (
 from glassformer.lessons.walks.illustrated import illustrated_trace
 from glassformer.lessons.walks.lesson import (
     Figure,
-    Formula,
     Lesson,
     LessonStep,
     Paragraph,
     Part,
     Table,
+    formula,
 )
-from glassformer.lessons.walks.naming import cell_name, number
 from glassformer.lessons.walks.phrases import Speaker
 from glassformer.lessons.walks.steps import heat_map
+from glassformer.lessons.walks.textbook import cell_name, number
 from glassformer.nn.attention import basic_self_attention
 from glassformer.trace import Step, Trace, trace
 
@@ -64,7 +64,7 @@ def _basic(run: Trace, name: str, say: Speaker) -> LessonStep:
     own = basic["scores"][_CHOSEN, _CHOSEN]
     parts: list[Part] = [
         Paragraph(say("basic", name=name, score=number(own.value))),
-        Formula(own),
+        formula(own),
         heat_map(basic["scores"], say, own, rows=labels, columns=labels),
         heat_map(basic["weights"], say, rows=labels, columns=labels),
         Figure("basic", basic_figure(basic, say.language)),
@@ -83,7 +83,7 @@ def _scores_step(role: str, projected: Step, run: Trace, name: str, say: Speaker
     ]
     listed = say.listed([cell_name(cell) for cell in touched])
     parts: list[Part] = [Paragraph(say(role, name=name, cells=listed))]
-    parts += [Formula(cell) for cell in touched]
+    parts += [formula(cell) for cell in touched]
     if role == "key":
         own = cell_name(scores[0, 0, _CHOSEN, _CHOSEN])
         parts.append(Paragraph(say("both", cell=own, name=name)))
@@ -100,5 +100,5 @@ def _value_step(run: Trace, names: tuple[str, ...], say: Speaker) -> LessonStep:
         rows.append((label, number(weight.value), number(share), number(cell.value)))
     heads = (say("output"), say("weight"), say("part"), say("whole"))
     parts: list[Part] = [Paragraph(say("value", entry=_ENTRY + 1, name=names[_CHOSEN]))]
-    parts += [Formula(run["context"][0, 0, 0, _ENTRY]), Table("", heads, tuple(rows))]
+    parts += [formula(run["context"][0, 0, 0, _ENTRY]), Table("", heads, tuple(rows))]
     return LessonStep("value", say("value title"), tuple(parts))

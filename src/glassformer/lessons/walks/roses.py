@@ -16,10 +16,11 @@ from glassformer.lessons.walks.lesson import (
     Paragraph,
     Part,
     Table,
+    formula,
 )
-from glassformer.lessons.walks.naming import number
 from glassformer.lessons.walks.phrases import Speaker
 from glassformer.lessons.walks.steps import heat_map, percent
+from glassformer.lessons.walks.textbook import number
 from glassformer.nn.properties.studies import (
     ROLE_NAMES,
     ROLE_SENTENCE,
@@ -173,4 +174,4 @@ def _weights(run: Trace, say: Speaker) -> list[Formula | HeatMap]:
         )
         for head in range(weights.shape[1])
     ]  # fmt: skip
-    return [Formula(chosen), *maps]
+    return [formula(chosen), *maps]

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from glassformer.lessons.walks.lesson import Formula, HeatMap, LessonStep, Paragraph, Part
-from glassformer.lessons.walks.naming import is_turned, number, place_labels, short_name
+from glassformer.lessons.walks.lesson import HeatMap, LessonStep, Paragraph, Part, formula
 from glassformer.lessons.walks.phrases import Speaker
+from glassformer.lessons.walks.textbook import is_turned, number, place_labels, step_title
 from glassformer.trace import Cell, Step
 from glassformer.trace.cells import Terms
 from glassformer.trace.expressions import Operation
@@ -27,10 +27,10 @@ def percent(share: float) -> str:
 def caption(step: Step, say: Speaker, head: int | None = None) -> str:
     """`scores, 6×6`, with the head where there are several."""
     shape = [size for size in step.shape if size != 1]
-    plain = f"{short_name(step.name)}, {shape_text(shape[::-1] if is_turned(step) else shape)}"
+    plain = f"{step_title(step)}, {shape_text(shape[::-1] if is_turned(step) else shape)}"
     if head is None:
         return plain
-    of_one = f"{short_name(step.name)}, {shape_text(step.shape[-2:])}"
+    of_one = f"{step_title(step)}, {shape_text(step.shape[-2:])}"
     return say("in head", caption=of_one, head=head + 1)
 
 
@@ -92,7 +92,7 @@ def role_step(
     shown = heat_map(cell.step, say, cell, head=head, rows=rows, columns=columns)
     parts: list[Part] = [Paragraph(say(phrase or role, **known)), *before]
     if cell.expression is not None:
-        parts.append(Formula(cell))
+        parts.append(formula(cell))
     parts += [*beside, shown, *after]
     return LessonStep(role, title or say.title(role), tuple(parts))
 

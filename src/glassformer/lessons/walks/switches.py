@@ -12,7 +12,6 @@ from collections.abc import Collection, Iterator
 from glassformer.errors import UnknownNameError
 from glassformer.language import Language, words
 from glassformer.lessons.walks.lesson import HeatMap, Lesson, LessonStep, Paragraph, Part, Table
-from glassformer.lessons.walks.naming import number
 from glassformer.lessons.walks.phrases import Speaker
 from glassformer.lessons.walks.steps import heat_map
 from glassformer.lessons.walks.switches_model import (
@@ -24,6 +23,7 @@ from glassformer.lessons.walks.switches_model import (
     Switched,
     switched_trace,
 )
+from glassformer.lessons.walks.textbook import number
 from glassformer.nn import count_parameters
 from glassformer.trace import Trace
 from glassformer.trace.render.matrices import shape_text

@@ -12,12 +12,12 @@ import torch.nn.functional as F
 
 from glassformer.language import Language, words
 from glassformer.lessons.walks.attending import AttentionWalk
-from glassformer.lessons.walks.lesson import Formula, Lesson, LessonStep, Paragraph, Part, Table
-from glassformer.lessons.walks.naming import number
+from glassformer.lessons.walks.lesson import Lesson, LessonStep, Paragraph, Part, Table, formula
 from glassformer.lessons.walks.phrases import Speaker
 from glassformer.lessons.walks.predicting import Predictor, likeliest, prediction_steps
 from glassformer.lessons.walks.remarks import Remarker
 from glassformer.lessons.walks.steps import heat_map, percent, role_step
+from glassformer.lessons.walks.textbook import number
 from glassformer.nn import Seq2Seq, build, presets
 from glassformer.nn.attention import set_attention
 from glassformer.nn.properties.studies.training import one_thread
@@ -135,7 +135,7 @@ def _steps(say: Speaker) -> Iterator[LessonStep]:
     yield _untrained_step(learned, say)
     yield _training_step(learned, run, say)
     yield role_step("embedding", run["model.encoder.embedding.looked_up"][2, 1], say)
-    factor = Formula(run["model.encoder.embedding.scaled"][2, 1])
+    factor = formula(run["model.encoder.embedding.scaled"][2, 1])
     scaled: list[Part] = [Paragraph(say("factor")), factor]
     yield role_step("embedded", run["model.encoder.summed"][2, 1], say, before=scaled)
     walk = AttentionWalk(run, "model.encoder.blocks.0.attention", say, query=2, key=1)

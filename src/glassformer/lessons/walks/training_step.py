@@ -9,10 +9,10 @@ import torch
 from torch import nn
 
 from glassformer.language import Language, words
-from glassformer.lessons.walks.lesson import Formula, Lesson, LessonStep, Paragraph, Part
-from glassformer.lessons.walks.naming import number
+from glassformer.lessons.walks.lesson import Lesson, LessonStep, Paragraph, Part, formula
 from glassformer.lessons.walks.phrases import Speaker
 from glassformer.lessons.walks.steps import heat_map
+from glassformer.lessons.walks.textbook import number
 from glassformer.nn.config import FeedForwardConfig
 from glassformer.nn.layers import FeedForward
 from glassformer.nn.shapes import Float, Tensor
@@ -113,7 +113,7 @@ def _step(
     role: str, title: str, said: str, cells: list[Cell], names: list[str], say: Speaker
 ) -> LessonStep:
     """Prose, the formulas of the cells, and the named steps, with the cells framed in them."""
-    parts: list[Part] = [Paragraph(said), *(Formula(cell) for cell in cells)]
+    parts: list[Part] = [Paragraph(said), *(formula(cell) for cell in cells)]
     run = cells[0].step.trace
     for name in names:
         step = run[name]

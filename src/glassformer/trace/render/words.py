@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from functools import cache
 
 from glassformer.language import as_language, words
+from glassformer.trace.formula import Phrases
 from glassformer.trace.labels import Head
 from glassformer.trace.notes import NOTES, Note
-from glassformer.trace.text import Phrases
 
 Words = Mapping[str, str]
 
@@ -33,7 +33,7 @@ def label_in(words: Words, label: str) -> str:
 
 def phrases_in(words: Words) -> Phrases:
     """The words that stand inside formulas."""
-    return Phrases(others=words["others"], choice=words["choice"])
+    return Phrases(words["others"], words["choice"], words["otherwise"])
 
 
 def meaning(words: Words, name: str) -> str:

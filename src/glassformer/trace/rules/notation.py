@@ -192,7 +192,8 @@ def _comparison(node: ast.AST, first: _Write, second: _Write) -> _Write:
 
     def write(parts: _Parts) -> Any:
         left, right = first(parts), second(parts)
-        if type(left) in _SETTINGS and type(right) in _SETTINGS:
+        is_settled = type(left) in _SETTINGS and type(right) in _SETTINGS
+        if is_settled or left is None or right is None:
             return on_settings(getattr(left, "value", left), getattr(right, "value", right))
         return Operation(sign, left, right)
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from glassformer.errors import UnknownNameError
 from glassformer.trace.cells import Cell
+from glassformer.trace.formula import number
 from glassformer.trace.memory import Index
 from glassformer.trace.notebooks import ShownAsText
 from glassformer.trace.steps import Step
-from glassformer.trace.text import number
 from glassformer.trace.trace import Trace
 
 # In the order of the arithmetic; an optimiser has some of them.

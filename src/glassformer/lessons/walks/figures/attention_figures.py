@@ -31,7 +31,7 @@ from glassformer.lessons.walks.figures.sheet import (
     numbers_of,
     speaker,
 )
-from glassformer.lessons.walks.naming import shown_formula
+from glassformer.lessons.walks.textbook import lesson_card
 from glassformer.trace import Step, Trace
 from glassformer.trace.render.matrices import shape_text
 
@@ -136,7 +136,7 @@ def projection_figure(run: Trace, kind: Kind, language: Language) -> Drawing:
     )  # fmt: skip
     room = table.put(Piece(0, 20), 1, 0, span=5)
     for row, name in enumerate(names):
-        shown = shown_formula(step[row, 0])
+        shown = lesson_card(step[row, 0])
         said = f"{name}:  {shown.numbers} = {shown.value}".replace("-", "−")
         beat = row + 1 if name == names[-1] else -row - 1
         table.note(said, lambda at: (at.x, at.y), room, size=15, beat=beat)
@@ -159,7 +159,7 @@ def scores_figure(run: Trace, language: Language) -> Drawing:
         beat, cell = place + 1, run["scores"][0, 0, 0, place]
         score = Matrix(numbers_of(run["scores"]).cell(0, place), "score")
         lanes.put(score, place + 1, 4, beat=beat)
-        said = Label(f"= {shown_formula(cell).numbers}", "ink", 14)
+        said = Label(f"= {lesson_card(cell).numbers}", "ink", 14)
         lanes.put(said, place + 1, 5, align="start", beat=beat)
         lanes.join(query, key, "query", sideways=True, beat=beat)
         lanes.join(key, score, "key", sideways=True, beat=beat)

@@ -24,7 +24,8 @@ from glassformer.lessons.example import Language
 from glassformer.lessons.walks.figures.canvas import Anchor, Box, Canvas, Drawing, Role, text_width
 from glassformer.lessons.walks.figures.words import FIGURE_WORDS
 from glassformer.lessons.walks.phrases import Speaker
-from glassformer.trace import Step, text
+from glassformer.trace import Step
+from glassformer.trace.formula import number as number_text
 from glassformer.trace.render.colours import Scale, hex_colour, ink_on, scale_of
 from glassformer.trace.render.matrices import matrix
 
@@ -69,7 +70,7 @@ def cell_number(number: float) -> str:
     size = abs(number)
     if math.isfinite(number) and 0 < size < 5e-4:
         return "≈0"
-    shown = text.number(round(number, 2 if size >= 0.01 else 3), 4)
+    shown = number_text(round(number, 2 if size >= 0.01 else 3), 4)
     return shown.replace("-", "−")
 
 

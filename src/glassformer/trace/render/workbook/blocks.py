@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from glassformer.cancelling import stop_if_cancelled
 from glassformer.trace.evaluate import Evaluation
-from glassformer.trace.explanation import NOT_REPRODUCED
+from glassformer.trace.explanation import NOT_REPRODUCED, Card
 from glassformer.trace.expressions import Expression, Number, Scalar
 from glassformer.trace.precision import relation
 from glassformer.trace.render.addresses import Addresses, index_of
 from glassformer.trace.render.files import source_place
 from glassformer.trace.render.matrices import is_unwritten, row_labels, shape_text
-from glassformer.trace.render.words import Words, meaning
+from glassformer.trace.render.words import Words, meaning, phrases_in
 from glassformer.trace.render.workbook.formats import Formats
 from glassformer.trace.render.workbook.formulas import Formulas, InexpressibleError, constant
 from glassformer.trace.render.workbook.layout import (
@@ -120,6 +120,7 @@ class _BlockWriter:
         words = self._setting.words
         operator = "" if step.op == step.role else step.op
         facts = [meaning(words, step.name), shape_text(step.shape), operator, words[step.role]]
+        facts.insert(0, self._in_symbols())
         if step.line is not None:
             facts.append(f"{source_place(step.line)}  {step.line.text}")
         if self._holes:
@@ -132,6 +133,17 @@ class _BlockWriter:
             self._sheet.write_string(top - 1, LEFT + column, label, formats.column)
         for row, label in enumerate(row_labels(step, self._setting.words)):
             self._sheet.write_string(top + row, 0, label, formats.row)
+
+    def _in_symbols(self) -> str:
+        """What the step is called in formulas, with the formula of its first cell if it has one."""
+        step = self._step
+        if not step.view.numel:
+            return str(step.trace.naming.symbol(step))
+        phrases = phrases_in(self._setting.words)
+        card = Card(step[(0,) * len(step.shape)], phrases=phrases)
+        if card.expression is None:
+            return str(step.trace.naming.symbol(step))
+        return f"{card.name} {card.relation} {card.formula}"
 
     def _number(self, row: int, column: int, number: Scalar, format_: Any) -> None:
         if math.isnan(number):
