@@ -99,7 +99,7 @@ $(PACKAGES): web/package.json web/package-lock.json $(STAMP)
 	@touch $@
 
 web: $(PACKAGES)  ## build the page twice (served; saved as one file) into src/glassformer/explorer/static
-	$(BIN)/python -m glassformer.explorer.openapi > web/openapi.json
+	$(BIN)/python -m glassformer.explorer.api > web/openapi.json
 	cd web && $(NODE) --run schema && $(NODE) --run build
 
 lint-web: $(PACKAGES)  ## types, lint and format of the page

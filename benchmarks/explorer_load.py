@@ -29,18 +29,13 @@ from urllib.parse import urlsplit
 
 import torch
 
-from glassformer.explorer.cards import card_info, find_cell
-from glassformer.explorer.catalogue import Catalogue
-from glassformer.explorer.describing import describe
-from glassformer.explorer.editing import changes_of, edit_trace
-from glassformer.explorer.equations import equation
-from glassformer.explorer.following import dependents_of, path_of
-from glassformer.explorer.opened import OpenTrace
-from glassformer.explorer.panels import window
-from glassformer.explorer.running import Models, run_text
+from glassformer.explorer.cell_cards import card_info, find_cell
+from glassformer.explorer.model_list import Catalogue, Models, run_text
+from glassformer.explorer.open_traces import MOST_TRACES, OpenTrace
+from glassformer.explorer.overview import describe
+from glassformer.explorer.panels import equation, thumbnail, window
 from glassformer.explorer.schemas import Edit, TraceRequest
-from glassformer.explorer.store import MOST_TRACES
-from glassformer.explorer.thumbnails import thumbnail
+from glassformer.explorer.trace_edits import changes_of, dependents_of, edit_trace, path_of
 
 TEXTS = {
     "toy": ["I am not happy", "you are very sad", "we are happy"],

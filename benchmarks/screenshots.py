@@ -26,9 +26,9 @@ from tempfile import TemporaryDirectory
 from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from glassformer.cli.watched_run import WatchedRun
+from glassformer.cli.explore_command import WatchedRun
 from glassformer.explorer.api import create_api
-from glassformer.explorer.serving import prepare
+from glassformer.explorer.server import prepare
 from glassformer.explorer.state import State
 
 ROOT = Path(__file__).parents[1]

@@ -19,8 +19,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.lessons import audit, read_example
-from glassformer.lessons.auditing import StepResult
+from glassformer.audit import StepResult
+from glassformer.audit.example_file import read_example
+from glassformer.audit.judgement import audit
 
 Array = NDArray[np.float64]
 Values = dict[str, Array]

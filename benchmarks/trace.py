@@ -63,7 +63,7 @@ def make_side(side: str, model: nn.Module, ids: Tensor) -> Callable[[], Any]:
 
         return plain
     if side == "ours":
-        from glassformer.trace import trace
+        from glassformer.tracing import trace
 
         def ours() -> Any:
             captured = trace(model, ids)
@@ -232,7 +232,7 @@ def compare_firsts(name: str, threads: int, repetitions: int) -> None:
 
 def explain_cells(repetitions: int) -> None:
     """One cell's arithmetic as text, for cells all over a GPT-2 of the small size."""
-    from glassformer.trace import trace
+    from glassformer.tracing import trace
 
     traced = trace(make_model("gpt2"), torch.arange(TOKENS)[None])
     chance = random.Random(0)
@@ -262,7 +262,7 @@ def explain_cells(repetitions: int) -> None:
 def edit_base_model(repetitions: int) -> None:
     """`edit` on the base encoder-decoder, 20 source and 20 target tokens."""
     from glassformer.nn import build, presets
-    from glassformer.trace import trace
+    from glassformer.tracing import trace
 
     torch.manual_seed(0)
     model = build(presets.vaswani_2017_base(), attention="written").eval()

@@ -31,14 +31,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from glassformer.cuda_graphs import CudaRecorder
 from glassformer.data import IGNORED, Batch, Order, PairBatch, WindowBatch
+from glassformer.decoding.fast.cuda_graphs import CudaRecorder
 from glassformer.nn import ModelConfig, build, presets
-from glassformer.training.config import AttentionKernel
 from glassformer.training.fast.acceleration import Acceleration, accelerated, attention_kernels
-from glassformer.training.fast.cuda_graph import RecordedWork
+from glassformer.training.fast.graph_learner import RecordedWork
 from glassformer.training.fast.joined_projections import join_projections
 from glassformer.training.loss import model_loss
+from glassformer.training.run_config import AttentionKernel
 
 Step = Callable[[], None]
 LENGTHS = Path(__file__).with_name("imdb_lengths.json")

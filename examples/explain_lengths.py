@@ -9,9 +9,9 @@ width 512), the last two with random parameters.
 
 import torch
 
-from glassformer import build, presets
-from glassformer.nn import MultiHeadAttention
-from glassformer.trace import Trace, trace
+from glassformer import build
+from glassformer.nn import MultiHeadAttention, presets
+from glassformer.tracing import Trace, trace
 
 
 def illustrated() -> Trace:

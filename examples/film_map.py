@@ -23,8 +23,8 @@ from safetensors.numpy import load_file
 
 from glassformer.data import find
 from glassformer.data.ratings import Ratings, read_ratings
-from glassformer.data.reading import read_text
-from glassformer.lessons.walks.figures.maps import Axes, Point, draw_map
+from glassformer.data.text_files import read_text
+from glassformer.lessons.figures.film_map import Axes, Point, draw_map
 from glassformer.training import recipe, train
 
 RATED_OFTEN, SHOWN, PERSON = 50, 60, 0

@@ -14,12 +14,12 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 
-from glassformer import build, checkpoint, presets
+from glassformer import build, checkpoint
 from glassformer.documents import render, render_text
-from glassformer.nn import MultiHeadAttention, Seq2Seq
-from glassformer.passes import forward_pass
+from glassformer.nn import MultiHeadAttention, Seq2Seq, presets
+from glassformer.tasks.forward_pass import forward_pass
 from glassformer.text import WordTokenizer
-from glassformer.trace import trace
+from glassformer.tracing import trace
 
 
 def heading(text: str) -> None:

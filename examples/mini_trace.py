@@ -2,7 +2,7 @@
 
     python examples/mini_trace.py
 
-The real one (`glassformer.trace`) does this for hundreds of operators, for views and in-place
+The real one (`glassformer.tracing`) does this for hundreds of operators, for views and in-place
 writes, and names each step after the variable in the source. This is its skeleton: a recorder that
 sees every operator, a rule per operator that says which cells a cell was made of, and a replay.
 """

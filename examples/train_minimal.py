@@ -3,8 +3,8 @@
     python examples/train_minimal.py [STEPS]
 
 Learns to continue the first scenes of Shakespeare's Coriolanus, character by character, in about a
-minute on a CPU; prints the loss, then a sample. `glassformer train` runs the same loop
-(`glassformer.training.loop`) with checkpoints, validation, several processes and CUDA graphs.
+minute on a CPU; prints the loss, then a sample. `glassformer train` runs the same loop with
+checkpoints, validation, several processes and CUDA graphs (`glassformer.training.training_loop`).
 """
 
 import math

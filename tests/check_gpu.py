@@ -13,8 +13,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from glassformer.cuda_graphs import CudaRecorder
 from glassformer.decoding import Beam, translate
+from glassformer.decoding.fast.cuda_graphs import CudaRecorder
 from glassformer.nn import Seq2Seq, build, presets
 
 Step = Callable[[], Tensor]

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import glassformer
-from glassformer import checkpoint, data, decoding, lessons, nn, text, training
+from glassformer import audit, checkpoint, data, decoding, nn, text, training
 from glassformer.checkpoint import Checkpoint
 from glassformer.errors import CheckpointError, ConfigError, GlassformerError, InputError
 from glassformer.export import export
@@ -152,9 +152,9 @@ def cases(tmp: Path) -> dict[str, Case]:
             {"config": training.recipe("text"), "folder": tmp / "run"},
             ("config", "folder"),
         ),
-        "load_example": (lessons.load_example, {"name_or_file": "masked"}, ("name_or_file",)),
-        "audit": (lessons.audit, {}, ("example",)),
-        "read_example": (lessons.read_example, {"name": "n", "source": "s"}, ("text",)),
+        "load_example": (audit.load_example, {"name_or_file": "masked"}, ("name_or_file",)),
+        "audit": (audit.audit, {}, ("example",)),
+        "read_example": (audit.read_example, {"name": "n", "source": "s"}, ("text",)),
         "load_tokenizer": (text.load_tokenizer, {"path": tmp / "none"}, ("path",)),
         "encode": (TOKENIZER.encode, {"text": "you", "max_len": 5}, ("text", "max_len")),
         "encode_batch": (TOKENIZER.encode_batch, {"texts": ["you"]}, ("texts",)),
@@ -236,10 +236,10 @@ def test_the_lines_say_what_was_expected(tmp_path: Path) -> None:
         "batch_size must be a whole number, got '3'"
     )
     wrong = None
-    assert line(lambda: lessons.load_example(wrong), ConfigError) == (
+    assert line(lambda: audit.load_example(wrong), ConfigError) == (
         "expected the name or the file of an example, got NoneType"
     )
-    assert line(lambda: lessons.audit(wrong), ConfigError) == (
+    assert line(lambda: audit.audit(wrong), ConfigError) == (
         "expected an Example, such as load_example(…) gives, got NoneType"
     )
     wrong = "nowhere"

@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 
 from glassformer import checkpoint
 from glassformer.checkpoint import Checkpoint
-from glassformer.checkpoint import folder as folder_of_model
+from glassformer.checkpoint import model_folder as folder_of_model
 from glassformer.errors import CheckpointError
 from glassformer.nn import TextEncoder, build, presets
 from glassformer.nn.description import parameter_shapes

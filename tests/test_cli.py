@@ -122,7 +122,7 @@ def test_explain_as_json_is_data(glassformer: Command) -> None:
     done = glassformer(*EXPLAIN, "logits[0,1]", "--json")
     cell = json.loads(done.stdout)
     assert cell["value"] == pytest.approx(-1.9409485)
-    assert cell["source"]["file"] == "glassformer/nn/models/encoders.py"
+    assert cell["source"]["file"] == "glassformer/nn/models.py"
 
 
 def test_explain_as_json_is_strict_json_of_numbers_that_json_lacks(glassformer: Command) -> None:

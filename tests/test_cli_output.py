@@ -8,7 +8,7 @@ import torch
 
 from glassformer.cli import run
 from glassformer.cli.output import show_size
-from glassformer.cli.run_lines import lines_of
+from glassformer.cli.run_command import lines_of
 from glassformer.tasks.results import _one_line as as_one_line
 
 

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import examples.mini_trace as mini
-from glassformer.trace import trace
+from glassformer.tracing import trace
 
 
 @pytest.fixture

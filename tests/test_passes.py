@@ -7,7 +7,7 @@ import torch
 
 from glassformer import checkpoint
 from glassformer.errors import CheckpointError, InputError, UnknownNameError
-from glassformer.passes import forward_pass
+from glassformer.tasks.forward_pass import forward_pass
 
 
 def test_a_classifier_reads_the_words_of_the_text() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from glassformer import cli
-from glassformer.cli.counting import Counter
+from glassformer.cli.run_command import Counter
 from glassformer.tasks import answers, load
 
 ODD = {

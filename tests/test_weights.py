@@ -7,14 +7,8 @@ from torch import nn
 from glassformer import cpu, tasks
 from glassformer.errors import ConfigError
 from glassformer.nn import Seq2Seq, build, presets
-from glassformer.tasks import weights as stored_weights
-from glassformer.tasks.weights import (
-    Int8Embedding,
-    Int8Linear,
-    largest_weight,
-    store,
-    to_int8,
-)
+from glassformer.tasks import quantisation as stored_weights
+from glassformer.tasks.quantisation import Int8Embedding, Int8Linear, largest_weight, store, to_int8
 
 
 def test_rounding_is_off_by_half_a_scale_at_most() -> None:

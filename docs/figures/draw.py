@@ -7,7 +7,7 @@
 
 from pathlib import Path
 
-from glassformer.lessons.walks import make_lesson
+from glassformer.lessons import make_lesson
 
 HERE = Path(__file__).parent
 FIGURES: dict[str, tuple[str, ...]] = {

@@ -33,7 +33,7 @@ assert torch.allclose(basic_self_attention(x)[order], basic_self_attention(x[ord
 # Dot products of longer vectors are larger, and a softmax of large numbers has hardly a gradient.
 
 # %%
-from glassformer.nn.properties import spread_by_width
+from glassformer.claims.properties import spread_by_width
 
 for scaled in (False, True):
     print("scaled" if scaled else "plain ", end="")
@@ -62,7 +62,7 @@ for heads in (1, 4):
 # words and a linear map make a classifier. This one learned twelve short reviews a moment ago.
 
 # %%
-from glassformer.lessons.walks.classifier import REVIEWS, learn
+from glassformer.lessons.classifier_lesson import REVIEWS, learn
 
 learned = learn()
 print(f"{learned.right} of {len(REVIEWS)} reviews right")
@@ -85,8 +85,8 @@ for review in ("good not bad", "bad not good"):
 # The first review's way through the block, with its real numbers.
 
 # %%
-from glassformer.lessons.walks.figures.model_figures import block_figure
-from glassformer.trace import trace
+from glassformer.lessons.figures.model_figures import block_figure
+from glassformer.tracing import trace
 
 words = REVIEWS[0][0].split()
 ids = torch.tensor([learned.words.encode(REVIEWS[0][0])])

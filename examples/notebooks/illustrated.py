@@ -60,9 +60,9 @@ outputs
 # `MultiHeadAttention` with one head, no scaling and no output map computes exactly this.
 
 # %%
-from glassformer import build, presets
-from glassformer.nn import MultiHeadAttention
-from glassformer.trace import trace
+from glassformer import build
+from glassformer.nn import MultiHeadAttention, presets
+from glassformer.tracing import trace
 
 attention = build(presets.illustrated(), attention="written").eval()
 assert isinstance(attention, MultiHeadAttention)
@@ -94,7 +94,7 @@ edited["context"].value[0, 0]
 # The figures are drawn from the recorded numbers.
 
 # %%
-from glassformer.lessons.walks.figures.attention_figures import scores_figure, softmax_figure
+from glassformer.lessons.figures.attention_figures import scores_figure, softmax_figure
 
 scores_figure(run, "en")
 

@@ -10,7 +10,7 @@ from glassformer.lazy import on_first_use
 
 if TYPE_CHECKING:
     from glassformer.errors import GlassformerError
-    from glassformer.explorer.embedding import explore
+    from glassformer.explorer.explore_function import explore
     from glassformer.nn import ModelConfig, build, presets
     from glassformer.tasks import load
 

@@ -17,8 +17,6 @@ from contextvars import ContextVar
 
 from glassformer.errors import CancelledError
 
-__all__ = ["cancelled_by", "stop_if_cancelled"]
-
 _ASK: ContextVar[Callable[[], bool] | None] = ContextVar("cancelled", default=None)
 
 

@@ -25,26 +25,6 @@ from difflib import get_close_matches
 from numbers import Real
 from operator import index
 
-__all__ = [
-    "CancelledError",
-    "CheckpointError",
-    "ConfigError",
-    "DataError",
-    "ExportError",
-    "GlassformerError",
-    "InputError",
-    "MaskError",
-    "ShapeError",
-    "TraceError",
-    "TrainingError",
-    "UnknownNameError",
-    "did_you_mean",
-    "exit_code",
-    "expect",
-    "expect_number",
-    "expect_whole",
-]
-
 
 class GlassformerError(Exception):
     """The base of all of them: `except GlassformerError` catches nothing but ours."""

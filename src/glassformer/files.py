@@ -19,19 +19,6 @@ from typing import Any, BinaryIO, NamedTuple, TypeGuard
 
 from glassformer.errors import GlassformerError
 
-__all__ = [
-    "MOST_JSON",
-    "TensorEntry",
-    "as_path",
-    "open_regular",
-    "parse_object",
-    "read_bytes",
-    "read_object",
-    "read_tensor_entries",
-    "remove_half_written",
-    "write_whole",
-]
-
 MOST_JSON = 16 * 2**20
 """Bytes of a JSON file, unless a caller expects more."""
 _MOST_VALUES = 6_000_000  # 72 bytes each at most once parsed: with the text itself, half a GiB

@@ -5,8 +5,6 @@ from contextlib import contextmanager
 
 from torch import nn
 
-__all__ = ["evaluating"]
-
 
 @contextmanager
 def evaluating(modules: Iterable[nn.Module]) -> Iterator[bool]:

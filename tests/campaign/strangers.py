@@ -454,9 +454,11 @@ def bad_calls(folder: Path) -> Iterator[tuple[str, Callable[[], object], bool]]:
     import torch
 
     import glassformer as gf
-    from glassformer import checkpoint, presets
-    from glassformer.lessons import audit, load_example
-    from glassformer.trace import trace
+    from glassformer import checkpoint
+    from glassformer.audit.example_file import load_example
+    from glassformer.audit.judgement import audit
+    from glassformer.nn import presets
+    from glassformer.tracing import trace
 
     toy = gf.load("toy")
     loaded = checkpoint.load(checkpoint.find("toy"))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.cli import run
-from glassformer.data.acl_imdb import convert
+from glassformer.data.imdb import convert
 from glassformer.errors import DataError
 
 FILES = {

@@ -8,7 +8,7 @@ import pytest
 
 from glassformer.data import cache_folder, find
 from glassformer.data.corpora import CORPORA, Found, sha256
-from glassformer.data.reading import read_lines, read_text
+from glassformer.data.text_files import read_lines, read_text
 from glassformer.errors import DataError, UnknownNameError
 
 

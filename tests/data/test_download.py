@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.data import cache_folder, corpora
-from glassformer.data.download import obtain
+from glassformer.data.corpora import obtain
 from glassformer.errors import DataError
 
 ADDRESS = corpora.CORPORA["shakespeare"].addresses["lm/tinyshakespeare.txt"]

@@ -9,16 +9,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glassformer.data import (
-    Chance,
-    Examples,
-    Loader,
-    Order,
-    WindowBatch,
-    evaluation_batches,
-)
-from glassformer.data.order import share_out
-from glassformer.data.store import Ids
+from glassformer.data import Chance, Examples, Loader, Order, WindowBatch, evaluation_batches
+from glassformer.data.batches import share_out
+from glassformer.data.token_store import Ids
 from glassformer.errors import ConfigError, DataError
 
 LENGTHS = np.array([3, 9, 1, 30, 8, 7, 2, 16, 17, 31, 5, 5, 5])

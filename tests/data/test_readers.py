@@ -9,22 +9,16 @@ import numpy as np
 import pytest
 
 from benchmarks.movielens import ranked_right, read_from
-from glassformer.data import Chance, Order, corpora, find, reading
+from glassformer.data import Chance, Order, corpora, find, text_files
 from glassformer.data.imdb import Review, read_reviews, split_by_film, texts_for_pretraining
-from glassformer.data.parallel import (
-    Pair,
-    read_multi30k,
-    read_pairs,
-    read_tatoeba,
-    split_by_source,
-)
-from glassformer.data.plain import read_shakespeare, read_text_file, read_wikitext2
+from glassformer.data.parallel import Pair, read_multi30k, read_pairs, read_tatoeba, split_by_source
 from glassformer.data.ratings import read_genres, read_ratings, read_titles
-from glassformer.data.reading import MOST_LINE, stream_lines
+from glassformer.data.running_text import read_shakespeare, read_text_file, read_wikitext2
 from glassformer.data.table import read_table, split_by_text
+from glassformer.data.text_files import MOST_LINE, stream_lines
 from glassformer.errors import ConfigError, DataError
 from glassformer.training.problems.prepared_problem import share_of
-from glassformer.training.problems.readers import prepare
+from glassformer.training.problems.problem_readers import prepare
 from tests.bounded import GIB, run_bounded
 from tests.training.made import registered, tiny, write
 
@@ -239,9 +233,9 @@ def test_a_text_without_end_is_refused(
     data = b"word " * 200
     file = tmp_path / name
     file.write_bytes(gzip.compress(data) if name == "a.gz" else data)
-    monkeypatch.setattr(reading, "MOST_TEXT", 1000)
+    monkeypatch.setattr(text_files, "MOST_TEXT", 1000)
     assert read_text_file(file, 0.5).train
-    monkeypatch.setattr(reading, "MOST_TEXT", 999)
+    monkeypatch.setattr(text_files, "MOST_TEXT", 999)
     with pytest.raises(DataError, match=r"has more than 999 bytes of text; use a part of it"):
         read_text_file(file, 0.5)
 

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glassformer.data import TokenStore, key_of, prepared, prepared_folder, write_store
-from glassformer.data.holding import hold
+from glassformer.data import TokenStore, key_of, prepared_folder, token_store, write_store
+from glassformer.data.token_store import hold
 from glassformer.errors import DataError
 
 SEQUENCES = [[1, 2, 3], [], [7], [4, 5]]
@@ -182,10 +182,10 @@ def test_of_two_writers_of_one_folder_the_first_to_finish_wins(tmp_path: Path) -
 def test_where_locks_do_not_tell_nothing_is_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    left = tmp_path / f".k.{prepared._machine()}.abc.filling"
+    left = tmp_path / f".k.{token_store._machine()}.abc.filling"
     left.mkdir()
     with monkeypatch.context() as patch:
-        patch.setattr(prepared, "hold", lambda _: "unknown")
+        patch.setattr(token_store, "hold", lambda _: "unknown")
         prepared_folder("one", lambda folder: None, tmp_path)
     assert left.is_dir()
     prepared_folder("two", lambda folder: None, tmp_path)
@@ -200,7 +200,7 @@ def test_what_another_machine_is_filling_is_left_alone(
     def write(folder: Path) -> None:
         with monkeypatch.context() as patch:
             patch.setattr(platform, "node", lambda: "another")
-            patch.setattr(prepared, "hold", lambda _: "us")
+            patch.setattr(token_store, "hold", lambda _: "us")
             prepared_folder("here", lambda other: None, tmp_path)
         (folder / "x").write_text("whole", encoding="utf-8")
 

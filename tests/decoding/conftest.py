@@ -7,7 +7,7 @@ import torch
 
 from glassformer.decoding import fast
 from glassformer.decoding.fast import workers, workspace
-from glassformer.decoding.fast.graphs import GraphStepper
+from glassformer.decoding.fast.graph_stepper import GraphStepper
 from glassformer.decoding.stepper import ModelStepper
 from glassformer.nn import LanguageModel, Seq2Seq
 from tests.decoding.recording_again import RunAgain

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from glassformer.decoding.beam_history import BackPointers, Completed
+from glassformer.decoding.beam import BackPointers, Completed
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -6,14 +6,7 @@ import sys
 
 import pytest
 
-from glassformer.decoding.metrics import (
-    accuracy,
-    bleu,
-    chrf,
-    perplexity,
-    perplexity_per_byte,
-    rmse,
-)
+from glassformer.decoding.metrics import accuracy, bleu, chrf, perplexity, perplexity_per_byte, rmse
 from glassformer.errors import ConfigError, InputError
 
 REFERENCES = ["The cat sat on the mat.", "You win or you die."]

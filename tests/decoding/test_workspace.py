@@ -8,13 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from glassformer.decoding import (
-    Beam,
-    Decoded,
-    translate,
-)
+from glassformer.decoding import Beam, Decoded, translate
 from glassformer.decoding.fast import workspace
-from glassformer.decoding.fast.graphs import GraphStepper
+from glassformer.decoding.fast.graph_stepper import GraphStepper
 from glassformer.decoding.fast.shared_cache import SharedCacheStepper
 from glassformer.decoding.fast.workspace import StepShape, release
 from glassformer.nn import set_attention

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from glassformer.audit.audit_report import audit_document
+from glassformer.claims.claim_report import claims_document
 from glassformer.documents import FORMATS, Document, Renderer, render, render_text
 from glassformer.documents.parts import (
     Code,
@@ -24,11 +26,9 @@ from glassformer.documents.parts import (
     plain,
     with_code,
 )
-from glassformer.documents.traces import TraceDocuments
+from glassformer.documents.trace_documents import TraceDocuments
 from glassformer.errors import TraceError, UnknownNameError
-from glassformer.lessons.claims.report import claims_document
-from glassformer.lessons.report import audit_document
-from glassformer.trace import Trace, trace
+from glassformer.tracing import Trace, trace
 from tests.lessons.claim_runs import outcome_of
 from tests.lessons.made_once import audit_of, lesson
 

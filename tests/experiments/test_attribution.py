@@ -10,7 +10,7 @@ from torch import Tensor
 from glassformer.errors import TraceError
 from glassformer.experiments import contributions, gradients, logit_lens, words
 from glassformer.experiments.attribution import token_steps
-from glassformer.trace import Cell, Trace, trace
+from glassformer.tracing import Cell, Trace, trace
 from tests.experiments.conftest import IDS, made, target
 
 

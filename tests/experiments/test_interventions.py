@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from glassformer.errors import TraceError, UnknownNameError
 from glassformer.experiments import ablate, patch, sweep
-from glassformer.trace import Cell, Trace, trace
+from glassformer.tracing import Cell, Trace, trace
 from tests.experiments.conftest import IDS, OTHER, made
 
 

@@ -20,7 +20,7 @@ from starlette.testclient import TestClient
 
 from glassformer.explorer.api import create_api
 from glassformer.explorer.security import Access, Guard
-from glassformer.explorer.serving import prepare
+from glassformer.explorer.server import prepare
 from glassformer.explorer.state import State
 
 AXE = Path(__file__).parents[2] / "web" / "node_modules" / "axe-core" / "axe.min.js"

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from playwright.sync_api import Locator, Page, expect
 
-from glassformer.cli.tracing import trace_text
-from glassformer.trace import Trace
+from glassformer.cli.trace_command import trace_text
+from glassformer.tracing import Trace
 
 __all__ = [
     "agree",

@@ -8,10 +8,10 @@ import pytest
 import torch
 from starlette.testclient import TestClient
 
-from glassformer.explorer.opened import OpenTrace
+from glassformer.explorer.open_traces import OpenTrace
 from glassformer.explorer.state import State
-from glassformer.trace import Cell, Step
-from glassformer.trace import trace as trace_of
+from glassformer.tracing import Cell, Step
+from glassformer.tracing import trace as trace_of
 from tests.explorer.asking import Json, card, get, named, run, values
 
 DIGITS = 1e-6

@@ -8,11 +8,11 @@ from torch import Tensor, nn
 
 from glassformer import load
 from glassformer.explorer.api import create_api
-from glassformer.explorer.opened import OpenTrace
+from glassformer.explorer.open_traces import OpenTrace
 from glassformer.explorer.security import Access, Guard
 from glassformer.explorer.state import State
-from glassformer.passes import forward_pass
-from glassformer.trace import trace as trace_of
+from glassformer.tasks.forward_pass import forward_pass
+from glassformer.tracing import trace as trace_of
 from tests.explorer.asking import Json, card, get, named, run, values
 
 TEXT = "I am not happy"

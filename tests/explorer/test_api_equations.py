@@ -10,9 +10,9 @@ import torch
 from starlette.testclient import TestClient
 from torch import Tensor
 
-from glassformer.explorer.opened import OpenTrace
+from glassformer.explorer.open_traces import OpenTrace
 from glassformer.explorer.state import State
-from glassformer.trace import trace as trace_of
+from glassformer.tracing import trace as trace_of
 from tests.explorer.asking import Json, get, named, run, values
 
 Floats = npt.NDArray[np.float64]

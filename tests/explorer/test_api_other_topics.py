@@ -17,7 +17,7 @@ from glassformer.decoding import Beam
 from glassformer.errors import UnknownNameError
 from glassformer.explorer.schemas import WatchInfo
 from glassformer.explorer.state import State
-from glassformer.lessons.walks import LESSONS, make_lesson
+from glassformer.lessons import LESSONS, make_lesson
 from tests.explorer.asking import Json, card, get, named, run, values
 
 QUICK_LESSONS = ("illustrated", "masked", "multi-head", "training-step")

@@ -25,7 +25,7 @@ import glassformer
 from glassformer.cli import run
 from glassformer.explorer import connections
 from glassformer.explorer.connections import Limits
-from glassformer.explorer.serving import Serving, prepare
+from glassformer.explorer.server import Serving, prepare
 
 PATIENCE = 60
 """Seconds until something that should have happened has failed to: no test waits for so long."""
@@ -183,7 +183,7 @@ def test_an_answer_that_is_read_is_not_given_up() -> None:
 def few(monkeypatch: pytest.MonkeyPatch) -> Limits:
     """Eight connections at once, four of them from one address."""
     limits = Limits(8)
-    monkeypatch.setattr("glassformer.explorer.serving.Limits", lambda: limits)
+    monkeypatch.setattr("glassformer.explorer.server.Limits", lambda: limits)
     return limits
 
 

@@ -72,11 +72,11 @@ def test_a_port_that_was_asked_for_and_is_taken(capsys: pytest.CaptureFixture[st
 
 
 def test_the_next_port_is_taken_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    from glassformer.explorer import serving
+    from glassformer.explorer import server
 
     with taken_port() as taken:
-        monkeypatch.setattr(serving, "DEFAULT_PORT", taken.getsockname()[1])
-        prepared = serving.prepare(lambda: None)  # type: ignore[arg-type, return-value]
+        monkeypatch.setattr(server, "DEFAULT_PORT", taken.getsockname()[1])
+        prepared = server.prepare(lambda: None)  # type: ignore[arg-type, return-value]
         assert prepared.port != taken.getsockname()[1]
         prepared.stop()
 
@@ -102,7 +102,7 @@ def test_without_its_packages_it_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "uvicorn", None)
-    monkeypatch.delitem(sys.modules, "glassformer.explorer.serving", raising=False)
+    monkeypatch.delitem(sys.modules, "glassformer.explorer.server", raising=False)
     assert run(["explore", "--no-open"]) == 2
     said = capsys.readouterr().err
     assert "the explorer needs uvicorn" in said and "pip install 'glassformer[explorer]'" in said

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from glassformer.cancelling import cancelled_by
 from glassformer.documents import render
 from glassformer.errors import CancelledError
-from glassformer.explorer.runs import BusyError, Runs
-from glassformer.trace import trace
+from glassformer.explorer.open_traces import BusyError, Runs
+from glassformer.tracing import trace
 
 SOON = 60.0
 

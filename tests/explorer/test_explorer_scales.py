@@ -7,11 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from glassformer.explorer.panels import window
-from glassformer.explorer.scales import scale_info
-from glassformer.explorer.thumbnails import thumbnail
-from glassformer.trace import Step, trace
-from glassformer.trace.render.colours import limit_of
+from glassformer.documents.heat_maps import limit_of
+from glassformer.explorer.panels import scale_info, thumbnail, window
+from glassformer.tracing import Step, trace
 from tests.trace.render.toys import SIGNALLING
 
 

@@ -6,9 +6,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from glassformer.explorer.opened import OpenTrace
-from glassformer.explorer.store import DroppedError, Store
-from glassformer.trace import trace
+from glassformer.explorer.open_traces import DroppedError, OpenTrace, Store
+from glassformer.tracing import trace
 
 
 def opened(size: int = 4, seed: int = 0) -> OpenTrace:

@@ -13,7 +13,7 @@ from playwright.sync_api import Page, expect
 
 import glassformer
 from glassformer.decoding import Greedy
-from glassformer.trace.render.colours import Scale
+from glassformer.documents.heat_maps import Scale
 from tests.explorer.conftest import Visit
 
 TEXT = "A dog runs across the street."

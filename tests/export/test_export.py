@@ -19,7 +19,7 @@ from glassformer.checkpoint import Checkpoint
 from glassformer.decoding import Beam, translate
 from glassformer.errors import ExportError, UnknownNameError
 from glassformer.export import TARGETS, export
-from glassformer.export.fit import traced
+from glassformer.export.compatibility import traced
 from glassformer.nn import ModelConfig, Seq2Seq, build, presets
 from glassformer.tasks import Model, load
 from glassformer.text import CharacterTokenizer, SubwordTokenizer

@@ -20,8 +20,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.lessons import Digits, Example, Step, read_example
-from glassformer.lessons.formulas import Numbers, Value, Words, evaluate, exactly
+from glassformer.audit.example import Digits, Example, Step
+from glassformer.audit.example_file import read_example
+from glassformer.audit.formulas import Numbers, Value, Words, evaluate, exactly
 from tests.lessons.planting import softmax
 
 Array = NDArray[np.float64]

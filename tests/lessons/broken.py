@@ -15,14 +15,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from glassformer.claims.properties import weighted_sum
+from glassformer.claims.studies import SwitchedBlock
+from glassformer.nn import attention as functions
+from glassformer.nn import attention as masks
+from glassformer.nn import attention as multi_head
 from glassformer.nn import blocks, layers, positions, presets
-from glassformer.nn.attention import functions, masks, multi_head
-from glassformer.nn.attention.multi_head import MultiHeadAttention
+from glassformer.nn import models as encoders
+from glassformer.nn.attention import MultiHeadAttention
 from glassformer.nn.config import AttentionConfig
 from glassformer.nn.layers import FeedForward, TokenEmbedding
-from glassformer.nn.models import encoders
-from glassformer.nn.properties import weighted_sum
-from glassformer.nn.properties.studies.depth import SwitchedBlock
 from glassformer.text import splitting
 
 Breaker = Callable[[pytest.MonkeyPatch], None]

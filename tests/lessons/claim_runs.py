@@ -6,7 +6,7 @@ from functools import cache
 
 from jaxtyping import config
 
-from glassformer.lessons.claims import Outcome, claims
+from glassformer.claims import Outcome, claims
 
 QUICK = [claim.id for claim in claims().values() if not claim.slow]
 

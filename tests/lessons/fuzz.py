@@ -20,10 +20,13 @@ from typing import Any
 
 import numpy as np
 
+from glassformer.audit.audit_report import audit_document
+from glassformer.audit.example import Digits, Example
+from glassformer.audit.example_file import example_names, read_example
+from glassformer.audit.formulas import FormulaError
+from glassformer.audit.judgement import audit
+from glassformer.audit.verdicts import Audit
 from glassformer.documents import render_text
-from glassformer.lessons import Audit, Digits, Example, audit, example_names, read_example
-from glassformer.lessons.formulas import FormulaError
-from glassformer.lessons.report import audit_document
 from tests.lessons.articles import Misprint, article, may_be, misprints
 
 

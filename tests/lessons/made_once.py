@@ -2,9 +2,11 @@
 
 from functools import cache
 
-from glassformer.lessons import Audit, audit, load_example
-from glassformer.lessons.example import Language
-from glassformer.lessons.walks import Lesson, make_lesson
+from glassformer.audit.example_file import load_example
+from glassformer.audit.judgement import audit
+from glassformer.audit.verdicts import Audit
+from glassformer.language import Language
+from glassformer.lessons import Lesson, make_lesson
 
 
 @cache

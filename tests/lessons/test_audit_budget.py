@@ -7,14 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from glassformer.audit import CATALOGUE, Change, Scene, Slip, judgement
+from glassformer.audit.audit_report import audit_document
+from glassformer.audit.example_file import read_example
+from glassformer.audit.formulas import Node, Numbers, evaluate, exactly, parse, show
+from glassformer.audit.formulas.evaluator import Evaluator, Work, WorkSpentError
+from glassformer.audit.formulas.formula_library import write_out
+from glassformer.audit.formulas.terms import Name, Number, replace_all, walk
+from glassformer.audit.judgement import audit
 from glassformer.documents import render_text
-from glassformer.lessons import Bilingual, audit, read_example
-from glassformer.lessons.auditing import CATALOGUE, Change, Scene, Slip, judgement
-from glassformer.lessons.formulas import Node, Numbers, evaluate, exactly, parse, show
-from glassformer.lessons.formulas.evaluator import Evaluator, Work, WorkSpentError
-from glassformer.lessons.formulas.library import write_out
-from glassformer.lessons.formulas.terms import Name, Number, replace_all, walk
-from glassformer.lessons.report import audit_document
+from glassformer.language import Bilingual
 
 X = [[1, 2], [3, -5]]
 

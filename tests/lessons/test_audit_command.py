@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from glassformer.audit.audit_report import audit_document
+from glassformer.audit.example_file import example_names
+from glassformer.audit.judgement import audit
 from glassformer.cli import run
 from glassformer.documents import render_text
-from glassformer.lessons import audit, example_names
-from glassformer.lessons.report import audit_document
 from tests.lessons.made_once import audit_of
 
 RIGHT = {
@@ -144,7 +145,7 @@ def test_the_page_is_whole_and_needs_nothing_else(language: str) -> None:
 
 
 def test_text_of_a_file_never_becomes_html_or_a_table() -> None:
-    from glassformer.lessons import read_example
+    from glassformer.audit.example_file import read_example
 
     data = {"title": "<b>x</b>", "steps": [{"id": "a", "title": "<i>|", "printed": 1}]}
     result = audit(read_example(json.dumps(data), "n", "n"))

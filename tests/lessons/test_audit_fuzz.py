@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glassformer.lessons import audit, example_names, read_example
-from glassformer.lessons.auditing import judgement
-from glassformer.lessons.formulas.evaluator import Work
+from glassformer.audit import judgement
+from glassformer.audit.example_file import example_names, read_example
+from glassformer.audit.formulas.evaluator import Work
+from glassformer.audit.judgement import audit
 from tests.lessons.articles import article, misprints
 from tests.lessons.fuzz import Figures, campaign, everything, shipped
 

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from benchmarks import slips
-from glassformer.lessons import Audit, audit, read_example
-from glassformer.lessons.auditing import possibility
-from glassformer.lessons.formulas import FUNCTIONS
-from glassformer.lessons.reading import STEP_KEYS
+from glassformer.audit import possibility
+from glassformer.audit.example_file import STEP_KEYS, read_example
+from glassformer.audit.formulas import FUNCTIONS
+from glassformer.audit.judgement import audit
+from glassformer.audit.verdicts import Audit
 from tests.lessons.made_once import audit_of
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "audit.md").read_text(encoding="utf-8")

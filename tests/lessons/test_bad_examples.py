@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from glassformer.audit.example_file import load_example, read_example
+from glassformer.audit.judgement import audit
 from glassformer.cli import run
 from glassformer.errors import ConfigError, UnknownNameError
-from glassformer.lessons import audit, load_example, read_example
 
 GIVEN = {"id": "a", "printed": [[1, 2], [3, 4]]}
 

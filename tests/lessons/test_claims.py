@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from glassformer.claims import GROUPS, Claim, Rule, claims, find, outcomes
+from glassformer.claims.claim import Figures, Seconds, Stored, Verdict, with_seconds
+from glassformer.claims.claim_list import PROPERTIES
+from glassformer.claims.claim_report import VERDICTS, claims_document
+from glassformer.claims.specimens import printed_code, read_text
 from glassformer.documents import render_text
 from glassformer.errors import DataError
-from glassformer.lessons.claims import GROUPS, Claim, Rule, claims, find, outcomes
-from glassformer.lessons.claims.catalogue import PROPERTIES
-from glassformer.lessons.claims.claim import Figures, Seconds, Stored, Verdict, with_seconds
-from glassformer.lessons.claims.printed_code import printed_code, read_text
-from glassformer.lessons.claims.report import VERDICTS, claims_document
 from tests.lessons.claim_runs import QUICK, outcome_of
 
 ROOT = Path(__file__).parents[2]

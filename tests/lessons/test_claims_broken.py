@@ -2,7 +2,7 @@
 
 import pytest
 
-from glassformer.lessons.claims import claims
+from glassformer.claims import claims
 from tests.lessons import broken
 from tests.lessons.broken import Breaker
 from tests.lessons.claim_runs import QUICK, as_users_run_it, outcome_of

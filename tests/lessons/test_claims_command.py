@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from glassformer.claims.claim_plots import PLOTS, draw
 from glassformer.cli import run
-from glassformer.lessons.claims.plots import PLOTS, draw
 
 
 def test_one_claim_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
@@ -78,7 +78,7 @@ def test_pictures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_every_picture_belongs_to_a_claim(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="pictures need the extra `plots`")
-    from glassformer.lessons.claims import claims
+    from glassformer.claims import claims
 
     assert set(PLOTS) <= set(claims())
     (file,) = draw(["C31"], tmp_path)

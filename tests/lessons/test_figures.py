@@ -8,15 +8,15 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from glassformer.audit.example_file import load_example
 from glassformer.cli import run
 from glassformer.documents import render, render_text
-from glassformer.lessons import load_example
-from glassformer.lessons.example import Language
-from glassformer.lessons.walks import Figure
-from glassformer.lessons.walks.figures import STYLE, Drawing
-from glassformer.lessons.walks.figures.canvas import Box, Canvas, text_width
-from glassformer.lessons.walks.figures.maps import Axes, Point, draw_map
-from glassformer.lessons.walks.figures.sheet import cell_number
+from glassformer.language import Language
+from glassformer.lessons import Figure
+from glassformer.lessons.figures import STYLE, Drawing
+from glassformer.lessons.figures.canvas import Box, Canvas, text_width
+from glassformer.lessons.figures.film_map import Axes, Point, draw_map
+from glassformer.lessons.figures.sheet import cell_number
 from tests.lessons.made_once import lesson
 
 SVG = "{http://www.w3.org/2000/svg}"

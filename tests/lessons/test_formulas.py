@@ -8,8 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.lessons import example_names, load_example
-from glassformer.lessons.formulas import (
+from glassformer.audit.example_file import example_names, load_example
+from glassformer.audit.formulas import (
     FUNCTIONS,
     FormulaError,
     Numbers,
@@ -21,7 +21,7 @@ from glassformer.lessons.formulas import (
     parse,
     show,
 )
-from glassformer.lessons.formulas.terms import (
+from glassformer.audit.formulas.terms import (
     Binary,
     Call,
     Index,

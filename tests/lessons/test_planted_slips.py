@@ -10,8 +10,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from benchmarks import slips
-from glassformer.lessons import audit, read_example
-from glassformer.lessons.auditing import CATALOGUE
+from glassformer.audit import CATALOGUE
+from glassformer.audit.example_file import read_example
+from glassformer.audit.judgement import audit
 from tests.lessons.planting import PLANTS, Plant, make, text
 
 seeds = st.integers(0, 2**32 - 1)

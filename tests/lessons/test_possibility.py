@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glassformer.lessons import StepResult, audit, read_example
-from glassformer.lessons.auditing import CATALOGUE
+from glassformer.audit import CATALOGUE
+from glassformer.audit.example_file import read_example
+from glassformer.audit.judgement import audit
+from glassformer.audit.verdicts import StepResult
 from tests.lessons.made_once import audit_of
 
 seeds = st.integers(0, 2**32 - 1)

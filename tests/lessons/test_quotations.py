@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from glassformer.audit.example import Notation, NotationError
+from glassformer.audit.example_file import load_example, read_example
+from glassformer.audit.formulas.evaluator import Work
+from glassformer.audit.judgement import audit
+from glassformer.audit.verdicts import Audit, StepResult
 from glassformer.errors import ConfigError
-from glassformer.lessons import Audit, StepResult, audit, load_example, read_example
-from glassformer.lessons.formulas.evaluator import Work
-from glassformer.lessons.notation import Notation, NotationError
 from tests.lessons.made_once import audit_of
 
 

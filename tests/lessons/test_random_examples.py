@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
+from glassformer.audit.audit_report import audit_document
+from glassformer.audit.example_file import read_example
+from glassformer.audit.formulas.formula_library import FUNCTIONS, NAMES
+from glassformer.audit.judgement import audit
 from glassformer.documents import render_text
 from glassformer.errors import ConfigError
-from glassformer.lessons import audit, read_example
-from glassformer.lessons.formulas.library import FUNCTIONS, NAMES
-from glassformer.lessons.report import audit_document
 
 GIVEN: list[dict[str, Any]] = [
     {"id": "a", "printed": [[1, 2], [3, 4]]},

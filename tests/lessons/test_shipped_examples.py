@@ -9,8 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from glassformer.lessons import Audit, Digits, audit, example_names, load_example, read_example
-from glassformer.lessons.formulas import FUNCTIONS, Numbers
+from glassformer.audit.example import Digits
+from glassformer.audit.example_file import example_names, load_example, read_example
+from glassformer.audit.formulas import FUNCTIONS, Numbers
+from glassformer.audit.judgement import audit
+from glassformer.audit.verdicts import Audit
 from tests.lessons.fuzz import shipped
 from tests.lessons.made_once import audit_of
 

@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 import torch
 
+from glassformer.audit.example_file import load_example
+from glassformer.claims.claim import stored_results
 from glassformer.documents import render_text
 from glassformer.documents.formulas import tex_lines
 from glassformer.documents.parts import plain
+from glassformer.documents.trace_words import words_in
 from glassformer.errors import UnknownNameError
 from glassformer.language import Language, words
-from glassformer.lessons import load_example
-from glassformer.lessons.claims.group import stored_results
-from glassformer.lessons.walks import (
+from glassformer.lessons import (
     LESSONS,
     Formula,
     HeatMap,
@@ -26,15 +27,13 @@ from glassformer.lessons.walks import (
     Table,
     make_lesson,
 )
-from glassformer.lessons.walks.by_hand_model import by_hand_model
-from glassformer.lessons.walks.phrases import Speaker
-from glassformer.lessons.walks.roses import _one_head, _reading
-from glassformer.lessons.walks.switches import switches
-from glassformer.lessons.walks.switches_model import SWITCHES, Switched, switched_trace
-from glassformer.lessons.walks.textbook import cell_name, lesson_card
-from glassformer.lessons.walks.thrones import ANSWER, learn, say_answer
-from glassformer.trace.formula.places import Place
-from glassformer.trace.render.words import words_in
+from glassformer.lessons.by_hand import by_hand_model
+from glassformer.lessons.phrases import Speaker
+from glassformer.lessons.roses import _one_head, _reading
+from glassformer.lessons.switches import SWITCHES, Switched, switched_trace, switches
+from glassformer.lessons.textbook import cell_name, lesson_card
+from glassformer.lessons.thrones import ANSWER, learn, say_answer
+from glassformer.tracing.formula.places import Place
 from tests.lessons.made_once import lesson
 
 LANGUAGES: tuple[Language, ...] = ("en", "zh")
@@ -243,7 +242,7 @@ def test_roses_tells_what_the_recorded_weights_show() -> None:
 
 
 def test_a_sentence_about_mixed_weights_says_so() -> None:
-    say = Speaker("en", words("glassformer.lessons.walks.roses"))
+    say = Speaker("en", words("glassformer.lessons.roses"))
     reading = replace(_reading(1, "in scores"), weights=torch.tensor([[0.4, 0.0, 0.1, 0.0, 0.5]]))
     assert "added up in one mixture" in _one_head(reading, say)
     lost = replace(reading, weights=torch.tensor([[0.9, 0.0, 0.1, 0.0, 0.0]]))

@@ -14,7 +14,7 @@ from glassformer.cli import run
 from glassformer.documents import FORMATS, render, render_text
 from glassformer.documents.parts import Document, Table
 from glassformer.errors import UnknownNameError
-from glassformer.lessons.walks import LESSONS, Lesson, make_lesson
+from glassformer.lessons import LESSONS, Lesson, make_lesson
 from tests.lessons.made_once import lesson
 from tests.trace.render.libreoffice import recalculate
 from tests.trace.render.xlsx import read_workbook

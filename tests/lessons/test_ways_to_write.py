@@ -6,9 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from glassformer.audit.audit_report import audit_document
+from glassformer.audit.example_file import read_example
+from glassformer.audit.judgement import audit
+from glassformer.audit.verdicts import Audit
 from glassformer.documents import render_text
-from glassformer.lessons import Audit, audit, read_example
-from glassformer.lessons.report import audit_document
 
 SCORES = np.array([[1.0, 2.0], [3.0, 5.0]])
 BY_COLUMN = np.exp(SCORES) / np.exp(SCORES).sum(axis=0)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from glassformer.claims.bloem import SelfAttention, Transformer
 from glassformer.errors import (
     ConfigError,
     GlassformerError,
@@ -31,7 +32,6 @@ from glassformer.nn import (
     set_attention,
 )
 from glassformer.nn.attention import Implementation
-from glassformer.nn.bloem import SelfAttention, Transformer
 from glassformer.nn.models import pool
 from tests.nn.small import SIZES, shrunk, tiny
 

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from glassformer.claims.bloem import FOLDS, SelfAttention, Transformer, attend_einsum, attend_folded
 from glassformer.errors import ConfigError
 from glassformer.nn.attention import attend_written, join_heads, split_heads
-from glassformer.nn.bloem import FOLDS, SelfAttention, Transformer, attend_einsum, attend_folded
 from glassformer.nn.config import Initialisation
 from tests.nn.oracles import (
     FLOAT64_SHARE,

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from glassformer.nn import DecodingCache, LanguageModel, ModelConfig, Seq2Seq
-from glassformer.nn.attention import KeyValueCache
+from glassformer.nn.cache import KeyValueCache
 from tests.nn.oracles import FLOAT64_SHARE, share
 from tests.nn.small import make, random_ids, shrunk, tiny
 

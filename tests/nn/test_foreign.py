@@ -27,7 +27,7 @@ from glassformer.nn.foreign import (
     load_torch_multihead_attention,
     load_torch_transformer,
 )
-from glassformer.nn.foreign.renaming import rename
+from glassformer.nn.foreign.torch_nn import rename
 from tests.nn.oracles import FLOAT64_SHARE, seeded, share
 from tests.nn.small import make, shrunk
 

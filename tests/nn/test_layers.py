@@ -8,13 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from glassformer.nn import (
-    BlockConfig,
-    FeedForward,
-    FeedForwardConfig,
-    ImageConfig,
-    TokenEmbedding,
-)
+from glassformer.nn import BlockConfig, FeedForward, FeedForwardConfig, ImageConfig, TokenEmbedding
 from glassformer.nn.layers import PatchEmbedding, PlainNorm, layer_norm, make_norm, rms_norm, tie
 from glassformer.nn.models import pool
 from tests.nn.oracles import FLOAT64_SHARE, loop_linear, seeded, share

@@ -5,8 +5,7 @@ import torch
 
 from glassformer.errors import ShapeError
 from glassformer.nn import causal_mask, padding_mask
-from glassformer.nn.attention import check_mask, token_mask
-from glassformer.nn.attention.masks import visible_keys
+from glassformer.nn.attention import check_mask, token_mask, visible_keys
 from tests.nn.oracles import loop_visible
 
 T, F = True, False

@@ -9,6 +9,18 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from glassformer.claims.bloem import SelfAttention
+from glassformer.claims.costs import (
+    Timing,
+    attention_cost,
+    attention_parameters,
+    block_parameters,
+    feed_forward_parameters,
+    growth,
+    parameters_by_part,
+    time_calls,
+)
+from glassformer.claims.properties import LayerKind, layer_cost, make_layer
 from glassformer.nn import (
     AttentionConfig,
     Block,
@@ -18,21 +30,7 @@ from glassformer.nn import (
     count_parameters,
     set_attention,
 )
-from glassformer.nn.bloem import SelfAttention
 from glassformer.nn.presets import bloem_2024, llama, vaswani_2017_base
-from glassformer.nn.properties import (
-    LayerKind,
-    Timing,
-    attention_cost,
-    attention_parameters,
-    block_parameters,
-    feed_forward_parameters,
-    growth,
-    layer_cost,
-    make_layer,
-    parameters_by_part,
-    time_calls,
-)
 
 K = 256
 

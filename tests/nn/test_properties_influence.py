@@ -6,6 +6,17 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from glassformer.claims.bloem import SelfAttention
+from glassformer.claims.properties import (
+    Influence,
+    RecurrentLayer,
+    influence,
+    make_layer,
+    of_vectors,
+    path_length,
+    path_lengths,
+    weighted_sum,
+)
 from glassformer.errors import ConfigError, ShapeError, UnknownNameError
 from glassformer.nn import (
     Classifier,
@@ -17,19 +28,8 @@ from glassformer.nn import (
     Seq2Seq,
     basic_self_attention,
 )
-from glassformer.nn.bloem import SelfAttention
 from glassformer.nn.layers import PlainNorm
 from glassformer.nn.presets import bert, bloem_2024, gpt2, llama, vaswani_2017_base
-from glassformer.nn.properties import (
-    Influence,
-    RecurrentLayer,
-    influence,
-    make_layer,
-    of_vectors,
-    path_length,
-    path_lengths,
-    weighted_sum,
-)
 
 T, D = 5, 4
 

@@ -6,21 +6,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from glassformer.errors import ConfigError
-from glassformer.nn import (
-    FeedForward,
-    FeedForwardConfig,
-    TextEncoder,
-    basic_self_attention,
-)
-from glassformer.nn.bloem import SelfAttention
-from glassformer.nn.presets import bloem_2024
-from glassformer.nn.properties import (
+from glassformer.claims.bloem import SelfAttention
+from glassformer.claims.properties import (
     equivariance,
     invariance,
     repeated_word_spread,
     shuffle_words,
 )
+from glassformer.errors import ConfigError
+from glassformer.nn import FeedForward, FeedForwardConfig, TextEncoder, basic_self_attention
+from glassformer.nn.presets import bloem_2024
 from tests.nn.oracles import FLOAT64_SHARE
 
 T, D = 6, 8

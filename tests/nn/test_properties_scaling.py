@@ -7,17 +7,15 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.errors import ConfigError
-from glassformer.nn.properties import (
+from glassformer.claims.costs import (
     DERIVED_CONSTANT,
     PRINTED_CONSTANT,
     entropy_lost_by_angle,
     least_embedding_size,
     pair_entropy,
-    score_spread,
-    softmax_gradient_size,
-    spread_by_width,
 )
+from glassformer.claims.properties import score_spread, softmax_gradient_size, spread_by_width
+from glassformer.errors import ConfigError
 
 WIDTHS = (4, 64, 1024)
 

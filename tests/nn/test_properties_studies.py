@@ -5,21 +5,21 @@ from statistics import mean
 import pytest
 import torch
 
-from glassformer.nn import Block, BlockConfig, FeedForwardConfig, ModelConfig
-from glassformer.nn.properties.studies import (
+from glassformer.claims.studies import (
     NOUNS,
     ONE_HEAD_BOUND,
     PLACES,
     SENTENCE,
     VERBS,
     Relatedness,
+    SwitchedBlock,
     learn_at_depth,
     learn_at_width,
     learn_neighbours,
     learn_relatedness,
     learn_roles,
 )
-from glassformer.nn.properties.studies.depth import SwitchedBlock
+from glassformer.nn import Block, BlockConfig, FeedForwardConfig, ModelConfig
 
 SEEDS = [0, 1, 2]
 CONTENT = (*NOUNS, *VERBS, *PLACES)

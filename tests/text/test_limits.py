@@ -21,7 +21,7 @@ from tokenizers import (
 
 from glassformer.errors import CheckpointError, InputError
 from glassformer.text import SubwordTokenizer, load_tokenizer
-from glassformer.text.limits import MOST_CHARACTERS, check_pattern, limits_of
+from glassformer.text.tokenizer_limits import MOST_CHARACTERS, check_pattern, limits_of
 from tests.bounded import GIB, run_bounded
 
 WORDS = {"type": "WordLevel", "vocab": {"a": 0, "[UNK]": 1}, "unk_token": "[UNK]"}

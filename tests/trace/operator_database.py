@@ -31,7 +31,7 @@ from torch import Tensor, nn
 from torch.testing._internal.common_methods_invocations import op_db
 
 from glassformer.errors import TraceError
-from glassformer.trace import Trace, trace, trace_training_step
+from glassformer.tracing import Trace, trace, trace_training_step
 
 __all__ = [
     "ENTRIES",

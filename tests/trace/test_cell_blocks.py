@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from glassformer.errors import TraceError
-from glassformer.trace import trace
-from glassformer.trace.cell_block import CellBlock, Places
-from glassformer.trace.steps import Step
+from glassformer.tracing import trace
+from glassformer.tracing.cell_block import CellBlock, Places
+from glassformer.tracing.steps import Step
 
 
 class Attention(nn.Module):

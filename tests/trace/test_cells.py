@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from glassformer.errors import TraceError, UnknownNameError
-from glassformer.trace import Trace, trace
-from glassformer.trace.expressions import ReduceKind
-from glassformer.trace.largest import largest_terms
+from glassformer.tracing import Trace, trace
+from glassformer.tracing.arithmetic.expressions import ReduceKind
+from glassformer.tracing.largest_terms import largest_terms
 
 
 def products(q: Tensor, k: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from glassformer.trace import trace, trace_training_step
+from glassformer.tracing import trace, trace_training_step
 
 
 class Applied(nn.Module):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from glassformer.errors import TraceError, UnknownNameError
-from glassformer.trace import Trace, diff, replay, trace
+from glassformer.tracing import Trace, diff, replay, trace
 
 
 def assert_same(one: Trace, other: Trace) -> None:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.nn import DecodingCache, Seq2Seq, presets, set_attention
-from glassformer.trace import Cell, Trace, replay, trace
+from glassformer.tracing import Cell, Trace, replay, trace
 
 PAD, START = 0, 1
 BEAMS = 2

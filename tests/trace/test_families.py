@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import pytest
 import torch
 
-from glassformer.trace import Report, Trace, trace, trace_training_step
-from glassformer.trace.notes import Note
+from glassformer.tracing import Report, Trace, trace, trace_training_step
+from glassformer.tracing.notes import Note
 from tests.trace.foreign_models import FAMILIES
 
 QUICK = ["llama", "bloom", "mixtral", "bert", "bart", "rwkv"]

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from glassformer.trace import Trace, diff, replay, trace
+from glassformer.tracing import Trace, diff, replay, trace
 from tests.trace.foreign_models import EXAMPLES
 
 pytestmark = pytest.mark.no_cover  # the lines of test_rules.py, for far more cells

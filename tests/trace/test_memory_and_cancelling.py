@@ -11,10 +11,11 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.errors import CancelledError, TraceError
-from glassformer.trace import Trace, cancelled_by, replay, switches, trace
-from glassformer.trace.budget import Budget
-from glassformer.trace.forecast import expected_bytes
-from glassformer.trace.recording import Program
+from glassformer.tracing import Trace, cancelled_by, replay, trace
+from glassformer.tracing.capture import recorder
+from glassformer.tracing.capture.forecast import expected_bytes
+from glassformer.tracing.capture.memory import Budget
+from glassformer.tracing.capture.recorder import Program
 
 
 class Attentive(nn.Module):
@@ -102,7 +103,7 @@ def test_a_forecast_waits_its_turn_before_it_touches_the_model() -> None:
     model = Attentive()
     program = Program(model, (torch.randn(2, 9, 16),), {}, 0)
     waiting = threading.Thread(target=expected_bytes, args=(program, model))
-    with switches._ONE_AT_A_TIME:
+    with recorder._ONE_AT_A_TIME:
         waiting.start()
         waiting.join(0.3)
         assert waiting.is_alive() and model.training

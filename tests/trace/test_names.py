@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from glassformer.trace import Trace, trace, trace_training_step
-from glassformer.trace.source import from_package
+from glassformer.tracing import Trace, trace, trace_training_step
+from glassformer.tracing.capture.source_lines import from_package
 
 
 def names(traced: Trace) -> list[str]:

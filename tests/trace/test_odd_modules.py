@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from glassformer.errors import TraceError
-from glassformer.trace import replay, trace
+from glassformer.tracing import replay, trace
 from tests.trace.foreign_models import ids, llama, whisper
 
 pytestmark = pytest.mark.no_cover  # the lines of test_rules.py, for far more cells

@@ -21,15 +21,15 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.documents import render_text
-from glassformer.explorer.cards import card_info
-from glassformer.explorer.describing import describe
-from glassformer.explorer.equations import equation
-from glassformer.explorer.opened import OpenTrace
-from glassformer.lessons.walks.by_hand_model import by_hand_trace
+from glassformer.documents.workbook import write_workbook
+from glassformer.explorer.cell_cards import card_info
+from glassformer.explorer.open_traces import OpenTrace
+from glassformer.explorer.overview import describe
+from glassformer.explorer.panels import equation
+from glassformer.lessons.by_hand import by_hand_trace
 from glassformer.nn.attention import basic_self_attention
-from glassformer.trace import Cell, Trace, trace
-from glassformer.trace.formula import equals, to_json, to_mathml, to_tex, to_text
-from glassformer.trace.render import write_workbook
+from glassformer.tracing import Cell, Trace, trace
+from glassformer.tracing.formula import equals, to_json, to_mathml, to_tex, to_text
 
 CELLS_OF_EACH = 9
 IDS = torch.tensor([[5, 6, 7]])

@@ -67,10 +67,10 @@ def test_the_whole_operator_database(part: int, capsys: pytest.CaptureFixture[st
 
 def test_the_sweep_finds_a_wrong_rule_a_crash_and_a_lost_rule() -> None:
     """The check itself can fail."""
-    from glassformer.trace.calls import Call
-    from glassformer.trace.expressions import Expression, Number
-    from glassformer.trace.memory import Index
-    from glassformer.trace.rules import swapped
+    from glassformer.tracing.arithmetic.expressions import Expression, Number
+    from glassformer.tracing.arithmetic.rules import swapped
+    from glassformer.tracing.capture.memory import Index
+    from glassformer.tracing.capture.operator_calls import Call
 
     def wrong(_call: Call, _index: Index) -> Expression:
         return Number(0.123)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from glassformer.trace import replay, trace
+from glassformer.tracing import replay, trace
 from tests.nn.small import ARCHITECTURES, EVERY, SIZES, inputs_for, make, shrunk
 
 pytestmark = pytest.mark.no_cover  # the lines of test_rules.py, for far more cells

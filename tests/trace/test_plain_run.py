@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from glassformer.trace import Trace, trace
-from glassformer.trace.notes import Note
+from glassformer.tracing import Trace, trace
+from glassformer.tracing.notes import Note
 
 X = torch.linspace(-2, 2, 2 * 3 * 4).reshape(2, 3, 4).sin()
 

@@ -10,7 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.errors import TraceError, UnknownNameError
-from glassformer.trace import forecast, trace
+from glassformer.tracing import trace
+from glassformer.tracing.capture import forecast
 
 
 def small_model() -> nn.Module:

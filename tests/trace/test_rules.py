@@ -8,10 +8,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from glassformer.trace import replay, trace
-from glassformer.trace.expressions import Entry
-from glassformer.trace.memory import as_real
-from glassformer.trace.rules import registry
+from glassformer.tracing import replay, trace
+from glassformer.tracing.arithmetic.expressions import Entry
+from glassformer.tracing.arithmetic.rules import rule_registry
+from glassformer.tracing.capture.memory import as_real
 from tests.trace.operator_examples import EXAMPLES
 
 
@@ -102,4 +102,4 @@ def test_every_rule_has_an_example() -> None:
     seen = {
         (step.rule, step.output) for function in EXAMPLES.values() for step in trace(function).steps
     }
-    assert {key for key in registry.rules() if key not in seen} == set()
+    assert {key for key in rule_registry.rules() if key not in seen} == set()

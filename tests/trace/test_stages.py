@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.nn import build, presets
-from glassformer.trace import Trace, trace
+from glassformer.tracing import Trace, trace
 from tests.trace.foreign_models import FAMILIES, torch_transformer
 
 

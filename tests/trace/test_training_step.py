@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.nn import ModelConfig, build, presets
-from glassformer.trace import Trace, diff, replay
-from glassformer.trace.training import trace_training_step, why_moved
+from glassformer.tracing import Trace, diff, replay
+from glassformer.tracing.gradients import trace_training_step, why_moved
 
 SOURCE = torch.tensor([[1, 2, 3, 4, 0], [5, 6, 7, 0, 0]])
 TARGET = torch.tensor([[1, 5, 6], [1, 7, 8]])

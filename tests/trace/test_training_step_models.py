@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from glassformer.errors import TraceError
 from glassformer.nn import build, presets
-from glassformer.trace import Trace, trace
-from glassformer.trace.training import derivatives, trace_training_step
-from glassformer.trace.training.derivatives import Forward, Gradients
+from glassformer.tracing import Trace, trace
+from glassformer.tracing.gradients import derivatives, trace_training_step
+from glassformer.tracing.gradients.derivatives import Forward, Gradients
 
 X = torch.linspace(-2, 2, 24).reshape(2, 3, 4).sin()
 

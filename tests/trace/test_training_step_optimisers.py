@@ -13,9 +13,9 @@ from torch.optim import SGD, Adafactor, Adagrad, Adam, AdamW, Muon, Optimizer, R
 
 from glassformer.errors import TraceError
 from glassformer.nn import build, presets
-from glassformer.trace import Trace
-from glassformer.trace.notes import Note
-from glassformer.trace.training import trace_training_step, why_moved
+from glassformer.tracing import Trace
+from glassformer.tracing.gradients import trace_training_step, why_moved
+from glassformer.tracing.notes import Note
 from glassformer.training.optimiser import Muon as OurMuon
 
 IDS = torch.tensor([[1, 2, 3, 4], [4, 3, 2, 1]])

@@ -7,10 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from glassformer.trace import trace
-from glassformer.trace.calls import Call
-from glassformer.trace.evaluate import Evaluation
-from glassformer.trace.expressions import (
+from glassformer.tracing import trace
+from glassformer.tracing.arithmetic.expressions import (
     Axis,
     Choose,
     Entry,
@@ -21,8 +19,10 @@ from glassformer.trace.expressions import (
     multiply,
     total,
 )
-from glassformer.trace.memory import Index
-from glassformer.trace.rules import of_call, swapped
+from glassformer.tracing.arithmetic.float64_values import Evaluation
+from glassformer.tracing.arithmetic.rules import of_call, swapped
+from glassformer.tracing.capture.memory import Index
+from glassformer.tracing.capture.operator_calls import Call
 
 
 class Small(nn.Module):

@@ -14,10 +14,10 @@ from glassformer.data import Loader, Update
 from glassformer.nn import build
 from glassformer.training import RunConfig
 from glassformer.training.log import Reporter
-from glassformer.training.loop import Trainer
-from glassformer.training.problems.readers import prepare
+from glassformer.training.problems.problem_readers import prepare
 from glassformer.training.processes import Interruption, Processes
 from glassformer.training.run_folder import RunFolder
+from glassformer.training.training_loop import Trainer
 
 
 class At(Reporter):

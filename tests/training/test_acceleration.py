@@ -21,11 +21,11 @@ from glassformer.data import Loader
 from glassformer.errors import ConfigError, TrainingError
 from glassformer.training import RunConfig
 from glassformer.training.fast.acceleration import Acceleration, choose_acceleration
-from glassformer.training.fast.cuda_graph import GraphLearner
-from glassformer.training.loop import Trainer
+from glassformer.training.fast.graph_learner import GraphLearner
 from glassformer.training.optimiser import Optimiser
 from glassformer.training.processes import Processes
 from glassformer.training.settings import changed, to_json
+from glassformer.training.training_loop import Trainer
 from tests.training.made import tiny
 from tests.training.runs import make_trainer, run_updates
 

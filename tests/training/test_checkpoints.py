@@ -11,13 +11,7 @@ import pytest
 import torch
 
 from glassformer.errors import TrainingError
-from glassformer.training.resume import (
-    State,
-    capture_rng,
-    newest_state,
-    restore_rng,
-    save_state,
-)
+from glassformer.training.resume import State, capture_rng, newest_state, restore_rng, save_state
 
 CPU = torch.device("cpu")
 

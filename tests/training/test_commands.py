@@ -16,8 +16,8 @@ from glassformer.errors import TrainingError
 from glassformer.tasks.reading import read_texts
 from glassformer.training import RunConfig, log, plot, recipe, train
 from glassformer.training.command import configure, main
-from glassformer.training.problems.definitions import SingleTexts
 from glassformer.training.problems.prepared_problem import cut_texts
+from glassformer.training.problems.problem_definitions import SingleTexts
 from glassformer.training.recipes import command_of
 from glassformer.training.settings import changed, parse_arguments, to_json
 from tests.training.made import tiny

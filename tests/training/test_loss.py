@@ -13,7 +13,7 @@ from glassformer.data import IGNORED
 from glassformer.nn import build
 from glassformer.training.evaluation import Evaluator
 from glassformer.training.loss import cross_entropy, model_loss, symmetric_kl
-from glassformer.training.problems.readers import prepare
+from glassformer.training.problems.problem_readers import prepare
 from glassformer.training.processes import Processes
 from tests.tolerances import of_a_sum
 from tests.training.made import tiny

@@ -8,7 +8,7 @@ import torch
 from glassformer.nn import build
 from glassformer.training import ScheduleConfig
 from glassformer.training.optimiser import learning_rate_share
-from glassformer.training.problems.readers import prepare
+from glassformer.training.problems.problem_readers import prepare
 from tests.training.made import tiny
 from tests.training.runs import make_trainer, run_updates
 

@@ -14,7 +14,7 @@ from torch import nn
 
 from glassformer.data import Update
 from glassformer.nn import set_attention
-from glassformer.training.loop import Trainer
+from glassformer.training.training_loop import Trainer
 from tests.training.made import tiny
 from tests.training.runs import make_trainer, run_updates
 

@@ -11,7 +11,7 @@ from glassformer import checkpoint
 from glassformer.nn import Block, Seq2Seq
 from glassformer.training import train
 from glassformer.training.evaluation import Evaluator, translate
-from glassformer.training.problems.translate import THRONES
+from glassformer.training.problems.translation import THRONES
 from glassformer.training.processes import Interruption, Processes
 from glassformer.training.recipes import recipe
 from glassformer.training.settings import changed

@@ -16,7 +16,7 @@ from glassformer.training import run as run_module
 from glassformer.training import snapshots as module
 from glassformer.training import train
 from glassformer.training.problems.prepared_problem import PreparedProblem
-from glassformer.training.problems.readers import prepare
+from glassformer.training.problems.problem_readers import prepare
 from glassformer.training.snapshots import read_attention, read_watch
 from tests.training.made import tiny
 from tests.training.runs import At, make_trainer

@@ -8,18 +8,21 @@ from typing import TYPE_CHECKING
 from glassformer.lazy import on_first_use
 
 if TYPE_CHECKING:
-    from glassformer.checkpoint.folder import Checkpoint, load, load_foreign, save
-    from glassformer.checkpoint.one_file import load_llama2c, load_mingpt, load_nanogpt
-    from glassformer.checkpoint.places import (
+    from glassformer.checkpoint.model_folder import (
         CONFIG,
         SHIPPED,
         TARGET_TOKENIZER,
         TOKENIZER,
         WEIGHTS,
+        Checkpoint,
         find,
+        load,
+        load_foreign,
         name_of,
+        save,
         shipped,
     )
+    from glassformer.checkpoint.single_file import load_llama2c, load_mingpt, load_nanogpt
 
 __all__ = [
     "CONFIG",

@@ -13,12 +13,13 @@ if TYPE_CHECKING:
     from glassformer.data.batches import (
         IGNORED,
         Batch,
+        Chance,
         ClassificationBatch,
         MaskedBatch,
+        Order,
         PairBatch,
         WindowBatch,
     )
-    from glassformer.data.chance import Chance
     from glassformer.data.corpora import CORPORA, Corpus, Found, cache_folder, find
     from glassformer.data.examples import (
         Examples,
@@ -28,9 +29,7 @@ if TYPE_CHECKING:
         Windows,
     )
     from glassformer.data.loader import Loader, Update, evaluation_batches
-    from glassformer.data.order import Order
-    from glassformer.data.prepared import key_of, prepared_folder
-    from glassformer.data.store import TokenStore, write_store
+    from glassformer.data.token_store import TokenStore, key_of, prepared_folder, write_store
 
 __all__ = [
     "CORPORA",

@@ -6,6 +6,8 @@ before it is read. A packed file may also lie there unpacked, or packed by anoth
 its content is what is checked. This file does not know what the content means.
 """
 
+from __future__ import annotations
+
 import hashlib
 import json
 import os
@@ -14,11 +16,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from glassformer.data.reading import UNREADABLE, open_unpacked
+from glassformer.data.text_files import UNREADABLE, open_unpacked
 from glassformer.errors import DataError, Fragment, UnknownNameError
 from glassformer.files import as_path
-
-__all__ = ["CORPORA", "Corpus", "Found", "cache_folder", "corpus", "find", "locate", "sha256"]
 
 _PIECE = 1 << 20
 
@@ -184,3 +184,54 @@ def _register() -> dict[str, Corpus]:
 
 
 CORPORA: dict[str, Corpus] = _register()
+
+
+# --- download ---
+# Fetching a corpus: only files whose address and checksum are both known.
+#
+# $GLASSFORMER_MIRROR replaces https://raw.githubusercontent.com, which some networks do not reach.
+# pooch is imported when something has to be fetched; a file that arrives damaged is not kept.
+
+
+_ORIGIN = "https://raw.githubusercontent.com"
+
+
+def obtain(name: str, folder: str | os.PathLike[str] | None = None) -> Found:
+    """A corpus where it is, or fetched into the cache folder; otherwise the error of `find`."""
+    wanted = corpus(name)
+    if locate(wanted, folder) is None and wanted.addresses:
+        _fetch(wanted, cache_folder() / "data")
+    return find(name, folder)
+
+
+def _fetch(wanted: Corpus, target: Path) -> None:
+    try:
+        import pooch  # type: ignore[import-untyped]  # it has no annotations
+    except ImportError:
+        raise DataError(
+            "fetching {name} needs pooch (pip install pooch), or put its files under "
+            "{target} yourself; they come from {source}",
+            name=wanted.name,
+            target=target,
+            source=wanted.source,
+        ) from None
+    origin = (os.environ.get("GLASSFORMER_MIRROR") or _ORIGIN).rstrip("/")
+    for file, digest in wanted.files.items():
+        path = target / file
+        try:
+            pooch.retrieve(
+                f"{origin}/{wanted.addresses[file]}",
+                known_hash=f"sha256:{digest}",
+                fname=path.name,
+                path=path.parent,
+            )
+        except (OSError, ValueError) as error:  # no network; another checksum
+            raise DataError(
+                "cannot fetch {file} of {name}: {error}; put it at {path} yourself (it comes "
+                "from {source}), or set $GLASSFORMER_MIRROR",
+                file=file,
+                name=wanted.name,
+                error=error,
+                path=path,
+                source=wanted.source,
+            ) from error

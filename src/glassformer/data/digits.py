@@ -6,13 +6,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from glassformer.data.batches import ImageBatch
-from glassformer.data.chance import Chance
+from glassformer.data.batches import Chance, ImageBatch
 from glassformer.data.examples import Examples
-from glassformer.data.store import Ids
+from glassformer.data.token_store import Ids
 from glassformer.errors import DataError
-
-__all__ = ["DigitExamples", "Digits", "read_digits", "split_digits"]
 
 
 @dataclass(frozen=True)

@@ -15,21 +15,13 @@ import torch
 from glassformer.data.batches import (
     IGNORED,
     Batch,
+    Chance,
     ClassificationBatch,
     MaskedBatch,
     PairBatch,
     WindowBatch,
 )
-from glassformer.data.chance import Chance
-from glassformer.data.store import Ids, TokenStore
-
-__all__ = [
-    "Examples",
-    "LabelledTexts",
-    "MaskedTexts",
-    "SentencePairs",
-    "Windows",
-]
+from glassformer.data.token_store import Ids, TokenStore
 
 B = TypeVar("B", bound=Batch, covariant=True)
 

@@ -11,13 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from glassformer.data.batches import Batch
-from glassformer.data.chance import Chance
+from glassformer.data.batches import Batch, Chance, Order, share_out
 from glassformer.data.examples import Examples
-from glassformer.data.order import Order, share_out
-from glassformer.data.store import Ids
-
-__all__ = ["Loader", "Update", "evaluation_batches"]
+from glassformer.data.token_store import Ids
 
 T = TypeVar("T")
 

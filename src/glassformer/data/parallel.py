@@ -6,17 +6,8 @@ from pathlib import Path
 from typing import Literal
 
 from glassformer.data.corpora import Found
-from glassformer.data.reading import read_lines
+from glassformer.data.text_files import read_lines
 from glassformer.errors import DataError
-
-__all__ = [
-    "Pair",
-    "PairSplits",
-    "read_multi30k",
-    "read_pairs",
-    "read_tatoeba",
-    "split_by_source",
-]
 
 Multi30kSplit = Literal["train", "val", "test_2016_flickr", "test_2017_flickr", "test_2017_mscoco"]
 

@@ -9,22 +9,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from glassformer.data.batches import RatingBatch
-from glassformer.data.chance import Chance
+from glassformer.data.batches import Chance, RatingBatch
 from glassformer.data.corpora import Found
 from glassformer.data.examples import Examples
-from glassformer.data.reading import read_text
-from glassformer.data.store import Ids
+from glassformer.data.text_files import read_text
+from glassformer.data.token_store import Ids
 from glassformer.errors import DataError
-
-__all__ = [
-    "RatingExamples",
-    "Ratings",
-    "read_genres",
-    "read_ratings",
-    "read_titles",
-    "split_ratings",
-]
 
 
 @dataclass(frozen=True)

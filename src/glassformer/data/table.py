@@ -8,10 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from glassformer.data.reading import stream_lines
+from glassformer.data.text_files import stream_lines
 from glassformer.errors import DataError, Fragment, did_you_mean
-
-__all__ = ["Table", "read_table", "split_by_text"]
 
 _MOST_CELL = 2**20  # characters: some two hundred pages
 _MOST_COLUMNS = 10_000

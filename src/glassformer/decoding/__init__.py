@@ -12,14 +12,7 @@ from glassformer.decoding.beam import Beam, beam_search
 from glassformer.decoding.fast import release
 from glassformer.decoding.generate import Search, extend, stream, translate
 from glassformer.decoding.greedy import Greedy
-from glassformer.decoding.hypotheses import (
-    Candidate,
-    Decoded,
-    Hypothesis,
-    Ledger,
-    LedgerStep,
-    Stop,
-)
+from glassformer.decoding.hypotheses import Candidate, Decoded, Hypothesis, Ledger, LedgerStep, Stop
 from glassformer.decoding.sampling import Sampling
 from glassformer.decoding.stepper import ModelStepper, Stepper
 

@@ -11,14 +11,7 @@ from typing import NamedTuple, Protocol
 import torch
 
 from glassformer.cancelling import stop_if_cancelled
-from glassformer.decoding.hypotheses import (
-    Candidate,
-    Decoded,
-    Hypothesis,
-    Ledger,
-    LedgerStep,
-    Stop,
-)
+from glassformer.decoding.hypotheses import Candidate, Decoded, Hypothesis, Ledger, LedgerStep, Stop
 from glassformer.decoding.stepper import Stepper
 from glassformer.nn.shapes import Bool, Float, Int, Tensor
 

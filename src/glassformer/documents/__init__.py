@@ -21,12 +21,12 @@ import os
 from pathlib import Path
 from typing import Any
 
+from glassformer.documents.file_writing import write_file
 from glassformer.documents.parts import Document
 from glassformer.documents.renderer import FORMATS, Renderer, format_of, writer
-from glassformer.documents.traces import Traced, TraceDocuments, trace_file
+from glassformer.documents.trace_documents import Traced, TraceDocuments, trace_file
 from glassformer.errors import TraceError, UnknownNameError
-from glassformer.trace import Trace
-from glassformer.trace.render.files import write_file
+from glassformer.tracing import Trace
 
 __all__ = ["FORMATS", "Document", "Renderer", "notebook_markdown", "render", "render_text"]
 

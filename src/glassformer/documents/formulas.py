@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from html import escape
 
-from glassformer.trace.explanation import Card
-from glassformer.trace.formula import equals, summands, to_mathml, to_tex, to_text
-from glassformer.trace.formula.notation import Value
-from glassformer.trace.render.words import Words, phrases_in
+from glassformer.documents.trace_words import Words, phrases_in
+from glassformer.tracing.explanation import Card
+from glassformer.tracing.formula import equals, summands, to_mathml, to_tex, to_text
+from glassformer.tracing.formula.notation import Value
 
 _LONGEST_LINE = 88
 

@@ -9,9 +9,9 @@ from itertools import groupby
 
 from glassformer.documents import parts as p
 from glassformer.documents.formulas import mathml_lines
+from glassformer.documents.heat_maps import hex_colour, ink_on
 from glassformer.documents.renderer import Renderer
-from glassformer.trace.formula import number
-from glassformer.trace.render.colours import hex_colour, ink_on
+from glassformer.tracing.formula import number
 
 _TAGS = {"strong": "b", "emphasis": "i", "code": "code", "deleted": "del", "inserted": "ins"}
 _MOST = 256

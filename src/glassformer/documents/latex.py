@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from glassformer.documents import parts as p
 from glassformer.documents.formulas import tex_lines
+from glassformer.documents.heat_maps import hex_colour, ink_on
 from glassformer.documents.renderer import Renderer
-from glassformer.trace.formula import escaped
-from glassformer.trace.render.colours import hex_colour, ink_on
+from glassformer.tracing.formula import escaped
 
 _ROWS, _COLUMNS = 16, 16
 _PREAMBLE = r"""\documentclass[a4paper]{article}

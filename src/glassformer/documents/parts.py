@@ -14,12 +14,11 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 from unicodedata import east_asian_width
 
-from glassformer.trace import Cell, Step, Trace
-from glassformer.trace.explanation import Card
-from glassformer.trace.formula import number as number_text
-from glassformer.trace.render.colours import Colour, Scale, scale_of
-from glassformer.trace.render.matrices import Matrix
-from glassformer.trace.render.words import Words
+from glassformer.documents.heat_maps import Colour, Matrix, Scale, scale_of
+from glassformer.documents.trace_words import Words
+from glassformer.tracing import Cell, Step, Trace
+from glassformer.tracing.explanation import Card
+from glassformer.tracing.formula import number as number_text
 
 Look = Literal[
     "plain", "strong", "emphasis", "quiet", "code", "deleted", "inserted", "good", "bad", "caution"

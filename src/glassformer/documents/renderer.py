@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from glassformer.documents import parts as p
+from glassformer.documents.file_writing import write_file
+from glassformer.documents.trace_words import words_in
 from glassformer.errors import TraceError, UnknownNameError
-from glassformer.trace.render.files import write_file
-from glassformer.trace.render.words import words_in
 
 Made = TypeVar("Made")
 

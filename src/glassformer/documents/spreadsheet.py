@@ -12,9 +12,9 @@ from typing import Any
 
 from glassformer.documents import parts as p
 from glassformer.documents.formulas import text_lines
+from glassformer.documents.heat_maps import hex_colour, ink_on
 from glassformer.documents.renderer import Renderer
-from glassformer.trace.render.colours import hex_colour, ink_on
-from glassformer.trace.render.workbook.writer import TraceSheets, new_book, steps_behind
+from glassformer.documents.workbook import TraceSheets, new_book, steps_behind
 
 _PROSE_COLUMNS = 11
 _CHARACTERS_PER_LINE = {"en": 120, "zh": 66}

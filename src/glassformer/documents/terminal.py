@@ -24,9 +24,9 @@ from rich.tree import Tree as Branches
 
 from glassformer.documents import parts as p
 from glassformer.documents.formulas import text_lines
+from glassformer.documents.heat_maps import BLUE, ORANGE, hex_colour, ink_on
 from glassformer.documents.renderer import Renderer
 from glassformer.language import Prose
-from glassformer.trace.render.colours import BLUE, ORANGE, hex_colour, ink_on
 
 _STYLES: dict[p.Look, str] = {
     "plain": "", "strong": "bold", "emphasis": "italic", "quiet": "dim", "code": "cyan",

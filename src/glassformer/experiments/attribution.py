@@ -22,7 +22,7 @@ from torch import Tensor
 
 from glassformer.errors import TraceError
 from glassformer.experiments.differentiation import gradients
-from glassformer.trace import Cell, Step, Trace
+from glassformer.tracing import Cell, Step, Trace
 
 Method = Literal["leave one out", "gradient", "integrated", "rollout"]
 

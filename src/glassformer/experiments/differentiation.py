@@ -14,9 +14,10 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import TraceError
-from glassformer.trace import Cell, Step, rules
-from glassformer.trace.calls import Call
-from glassformer.trace.memory import Version, View, as_real
+from glassformer.tracing import Cell, Step
+from glassformer.tracing.arithmetic import rules
+from glassformer.tracing.capture.memory import Version, View, as_real
+from glassformer.tracing.capture.operator_calls import Call
 
 
 def gradients(target: Cell, steps: list[Step]) -> list[Tensor]:

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import TraceError, UnknownNameError
-from glassformer.trace import Step, Trace
-from glassformer.trace.cell_block import CellBlock
+from glassformer.tracing import Step, Trace
+from glassformer.tracing.cell_block import CellBlock
 
 _PER_HEAD = ("queries", "keys", "values", "scores", "scaled", "masked", "weights", "context")
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from glassformer.errors import TraceError
 from glassformer.experiments.differentiation import linear_parts
-from glassformer.trace import Cell, Step, Trace
+from glassformer.tracing import Cell, Step, Trace
 
 
 @dataclass(frozen=True, slots=True)

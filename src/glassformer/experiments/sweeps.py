@@ -11,7 +11,7 @@ from torch import Tensor
 
 from glassformer.errors import TraceError
 from glassformer.experiments.intervention import ablate, patch
-from glassformer.trace import Cell, Trace
+from glassformer.tracing import Cell, Trace
 
 Measure = Callable[[Trace], Cell]
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from threading import Lock
 
 from fastapi import APIRouter, FastAPI
 
 from glassformer import __version__
-from glassformer.explorer.problems import PROBLEMS, answer_problems
-from glassformer.explorer.routes import cells, decoding, lessons, models, steps, traces, watching
+from glassformer.explorer.http_errors import PROBLEMS, answer_problems
+from glassformer.explorer.routes import ROUTERS
 from glassformer.explorer.state import State
-
-__all__ = ["create_api"]
 
 # FastAPI silences a warning while it reads the routes, for the whole process: two at once, and the
 # one that ends first would let the other's through.
@@ -32,7 +32,22 @@ def create_api(state: State) -> FastAPI:
     answer_problems(app)
     api = APIRouter(prefix="/api", responses=PROBLEMS)
     with _READING_ROUTES:
-        for topic in (models, traces, steps, cells, decoding, lessons, watching):
-            api.include_router(topic.router)
+        for router in ROUTERS:
+            api.include_router(router)
         app.include_router(api)
     return app
+
+
+# --- openapi ---
+# The API's OpenAPI document on stdout: `python -m glassformer.explorer.openapi`.
+#
+# The page's TypeScript types are generated from it (`make web`).
+
+
+def document() -> str:
+    """What `/api/openapi.json` answers."""
+    return json.dumps(create_api(State.of()).openapi(), indent=1, ensure_ascii=False) + "\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(document())

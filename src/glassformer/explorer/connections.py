@@ -19,8 +19,6 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-__all__ = ["Connection", "Limits", "PromptServer"]
-
 HEAD_S = 10.0
 """From the start of a connection, or of a further request, to the end of the request's head."""
 BODY_S = 30.0

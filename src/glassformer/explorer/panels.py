@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import base64
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
+from glassformer.documents.heat_maps import limit_of, scale_of
 from glassformer.errors import InputError
-from glassformer.explorer.numbers import parse_range
-from glassformer.trace import Operand, Step
-from glassformer.trace.memory import Index, View
-
-__all__ = ["MOST_CELLS", "fitting_lead", "lossless", "operand_of", "sides", "slice_of", "window"]
+from glassformer.explorer.http_errors import parse_range
+from glassformer.explorer.schemas import (
+    Equation,
+    PanelInfo,
+    ScaleInfo,
+    StepInfo,
+    Thumbnail,
+    TraceInfo,
+)
+from glassformer.tracing import Operand, Step
+from glassformer.tracing.arithmetic.expressions import Axis, Entry, Lookup, walk
+from glassformer.tracing.capture.memory import Index, View, as_floats
+from glassformer.tracing.formula import escaped, symbol_to_tex
 
 MOST_CELLS = 1 << 22
 """The most cells that one answer holds: 2,048 × 2,048."""
@@ -71,3 +84,377 @@ def lossless(part: npt.NDArray[np.generic]) -> str:
     if part.dtype.kind in "iu" and part.size and np.abs(part.astype(np.float64)).max() > 2**24:
         return "<f8"
     return "<f4"
+
+
+# --- scales ---
+# The colour scale of a step, quick even for an embedding of millions of numbers.
+
+
+_EXACT = 1 << 12
+"""Up to so many numbers the limit is exact; of more, a sample of about as many decides."""
+
+
+def scale_info(step: Step) -> ScaleInfo | None:
+    """How the step's numbers become colours; None for ids and other whole numbers."""
+    if step.view.numel == 0:
+        return None
+    probability = step.role == "activation" and "softmax" in step.op
+    if step.view.numel <= _EXACT or not step.dtype.is_floating_point:
+        found = scale_of(step)
+        if found is None:
+            return None
+        # Rows of parameters that happen to add up to 1 are no shares.
+        if step.role != "parameter" or found.kind == "signed":
+            return ScaleInfo(kind=found.kind, limit=found.limit)
+    elif probability:
+        return ScaleInfo(kind="probability", limit=1.0)
+    return ScaleInfo(kind="signed", limit=_limit(step))
+
+
+def _stride(count: int) -> int:
+    """An odd number, so that the sample does not meet the same few columns of each row."""
+    return max(1, count // _EXACT) | 1
+
+
+def _limit(step: Step) -> float:
+    """The 99th percentile of the sizes, of a sample where there are many."""
+    sizes = np.abs(as_floats(step.view.array.flat[:: _stride(step.view.numel)]))
+    return limit_of(sizes[np.isfinite(sizes)])
+
+
+# --- drawing ---
+# The panels of an equation: a step, and its operands in the shape in which the operator saw them.
+#
+# Which slice of an operand belongs to a slice of the step is read off the arithmetic of the slice's
+# first cell; which labels its axes have, off the steps that wrote its cells.
+
+
+class PanelMaker:
+    """Panels for one slice of a step."""
+
+    def __init__(self, info: TraceInfo, step: Step, lead: Index) -> None:
+        self._info = info
+        self._step = step
+        self._lead = lead
+        self._operands = step.operands
+        self._names = step.trace.naming
+        self._sight = self._names.sight(step)
+
+    def own(self) -> PanelInfo:
+        """The step itself."""
+        told = self._info.steps[self._step.number]
+        rows, columns = _last_two(told)
+        return PanelInfo(
+            step=told.number,
+            operand=None,
+            title=told.short,
+            symbol=self._symbol(self._step),
+            shape=told.shape,
+            lead=list(self._lead),
+            rows=rows,
+            columns=columns,
+            transposed=False,
+            role=told.role,
+            scale=told.scale,
+        )
+
+    def operand(self, place: int | None, transposed: bool = False) -> PanelInfo:
+        """An operand by its place; `transposed`: the formula has it turned over."""
+        assert place is not None
+        operand = self._operands[place]
+        owner = operand.step
+        told = None if owner is None else self._info.steps[owner.number]
+        down, across = _axes(operand)
+        symbol = None if owner is None else self._symbol(self._seen(operand.view, owner))
+        if symbol is not None and (transposed or _is_turned(operand, down, across)):
+            symbol = rf"{symbol}^\top"
+        return PanelInfo(
+            step=None if owner is None else owner.number,
+            operand=place,
+            title=operand.argument if owner is None else self._names.short(owner),
+            symbol=symbol,
+            shape=list(operand.view.shape),
+            lead=list(self._operand_lead(operand)),
+            rows=None if told is None or down is None else told.labels[down],
+            columns=None if told is None or across is None else told.labels[across],
+            transposed=transposed,
+            role="activation" if owner is None else owner.role,
+            scale=scale_info(self._step) if told is None else told.scale,
+        )
+
+    def _seen(self, view: View, owner: Step) -> Step:
+        """The step under whose symbol an operand stands: of a packed projection, its part."""
+        return self._names.find(view, (0,) * view.ndim)[0] if view.numel else owner
+
+    def _symbol(self, step: Step) -> str | None:
+        """In LaTeX; None where it is the name."""
+        symbol = self._sight.symbol(step)
+        return None if str(symbol) == self._names.short(step) else symbol_to_tex(symbol)
+
+    def _operand_lead(self, operand: Operand) -> Index:
+        """The slice of the operand that the step's slice reads first."""
+        n_lead = max(0, len(operand.view.shape) - 2)
+        if n_lead == 0 or operand.view.numel == 0 or 0 in self._step.shape:
+            return (0,) * n_lead
+        corner = (*self._lead, *(0 for _ in self._step.shape[len(self._lead) :]))
+        expression = self._step.unedited_expression(corner)
+        for part in walk(expression) if expression is not None else ():
+            if isinstance(part, Entry | Lookup) and part.view is operand.view:
+                whole = [
+                    p if isinstance(p, int) else p.start if isinstance(p, Axis) else 0
+                    for p in part.index
+                ]
+                return tuple(whole[:n_lead])
+        return _broadcast_lead(operand.view.shape, self._lead)
+
+
+def _broadcast_lead(shape: Index, lead: Index) -> Index:
+    """By counting from the right, as operators that broadcast do."""
+    sizes = shape[:-2]
+    padded = (0,) * max(0, len(sizes) - len(lead)) + lead[max(0, len(lead) - len(sizes)) :]
+    return tuple(min(place, size - 1) for place, size in zip(padded, sizes, strict=True))
+
+
+def _axes(operand: Operand) -> tuple[int | None, int | None]:
+    """The axes of the step that wrote an operand along which its rows and columns run."""
+    view = operand.view
+    if operand.step is None or view.numel == 0:
+        return None, None
+    return _axis_of(view, len(view.shape) - 2), _axis_of(view, len(view.shape) - 1)
+
+
+def _axis_of(view: View, axis: int) -> int | None:
+    """The one axis of the writer that a move along an axis of the view changes, if it is whole."""
+    if axis < 0 or view.shape[axis] < 2 or view.strides[axis] == 0:
+        return None
+    owner, first = view.owner((0,) * len(view.shape))
+    other, moved = view.owner(tuple(int(a == axis) for a in range(len(view.shape))))
+    if other is not owner:
+        return None
+    changed = [a for a, (x, y) in enumerate(zip(first, moved, strict=True)) if x != y]
+    whole = len(changed) == 1 and owner.shape[changed[0]] == view.shape[axis]
+    return changed[0] if whole else None
+
+
+def _is_turned(operand: Operand, down: int | None, across: int | None) -> bool:
+    """Whether the operator saw the rows of what was written as columns."""
+    if operand.step is None or across is None:
+        return False
+    if down is not None:
+        return across < down
+    return len(operand.step.shape) > 1 and across == len(operand.step.shape) - 2
+
+
+def _last_two(told: StepInfo) -> tuple[int | None, int | None]:
+    if not told.shape:
+        return None, None
+    return (told.labels[-2] if len(told.shape) > 1 else None), told.labels[-1]
+
+
+# --- equations ---
+# A step as an equation of matrices: `Q × Kᵀ = S`, `x × Wᵀ + b = y`, `softmax( S ) = A`.
+#
+# The panels are made in `drawing`; here is what stands between them.
+
+
+Part = PanelInfo | str
+_SIGNS = {
+    "add": ("+", "+"), "sub": ("−", "-"), "mul": ("⊙", r"\odot"), "div": ("÷", r"\oslash"),
+    "maximum": ("max", r"\max"), "minimum": ("min", r"\min"),
+    "eq": ("=", "="), "ne": ("≠", r"\neq"), "lt": ("<", "<"), "le": ("≤", r"\leq"),
+    "gt": (">", ">"), "ge": ("≥", r"\geq"),
+    "bitwise_and": ("∧", r"\wedge"), "__and__": ("∧", r"\wedge"),
+    "bitwise_or": ("∨", r"\vee"), "__or__": ("∨", r"\vee"),
+}  # fmt: skip
+_NAMES = {"_safe_softmax": "softmax", "_softmax": "softmax", "native_layer_norm": "layer_norm"}
+_TEX_NAMES = {"layer_norm": "LayerNorm", "rms_norm": "RMSNorm", "relu": "ReLU", "gelu": "GELU"}
+_MATMUL = ("matmul", "mm", "bmm")
+
+
+def equation(info: TraceInfo, step: Step, lead: Index) -> Equation:
+    """The equation of one slice of a step."""
+    return _Writer(info, step, fitting_lead(step.shape, lead, step.name)).equation()
+
+
+class _Writer:
+    def __init__(self, info: TraceInfo, step: Step, lead: Index) -> None:
+        self._step = step
+        self._lead = lead
+        self._operands = step.operands
+        self._draw = PanelMaker(info, step, lead)
+
+    def equation(self) -> Equation:
+        made = self._draw.own()
+        if not self._operands:
+            return Equation(
+                step=self._step.number, lead=list(self._lead), tex=self._own_symbol(), parts=[made]
+            )
+        write = self._form()
+        parts, tex = write()
+        return Equation(
+            step=self._step.number,
+            lead=list(self._lead),
+            tex=f"{self._own_symbol()} = {tex}",
+            parts=[*parts, "=", made],
+        )
+
+    def _own_symbol(self) -> str:
+        return symbol_to_tex(self._step.trace.naming.sight(self._step).symbol(self._step))
+
+    def _form(self) -> Callable[[], tuple[list[Part], str]]:
+        op, count = self._step.op, len(self._operands)
+        if op == "linear":
+            return self._linear
+        if op in _MATMUL and count == 2:
+            return self._product
+        if op in _SIGNS:
+            return self._between
+        if op == "embedding":
+            return self._embedding
+        if op == "masked_fill":
+            return self._masked
+        return self._function
+
+    def _product(self) -> tuple[list[Part], str]:
+        left, right = self._draw.operand(0), self._draw.operand(1)
+        return [left, "×", right], rf"{_tex(left)} \, {_tex(right)}"
+
+    def _linear(self) -> tuple[list[Part], str]:
+        given, weight = self._named("input"), self._named("weight")
+        x = self._draw.operand(given)
+        w = self._draw.operand(weight, transposed=True)
+        parts: list[Part] = [x, "×", w]
+        tex = rf"{_tex(x)} \, {_tex(w)}"
+        bias = self._named("bias", missing=True)
+        if bias is not None:
+            b = self._draw.operand(bias)
+            parts += ["+", b]
+            tex += f" + {_tex(b)}"
+        return parts, tex
+
+    def _between(self) -> tuple[list[Part], str]:
+        """An operator between two tensors, or a tensor and a number."""
+        sign, tex_sign = _SIGNS[self._step.op]
+        panels = [self._draw.operand(place) for place in range(len(self._operands))]
+        factor = self._setting("alpha", 1)  # add and sub: how often the second is taken
+        times, tex_times = (
+            ("", "") if factor == 1 else (f" {factor:.6g} ·", rf"{factor:.6g} \cdot ")
+        )
+        parts: list[Part]
+        if len(panels) == 2:
+            parts = [panels[0], f"{sign}{times}", panels[1]]
+            tex = f"{_tex(panels[0])} {tex_sign} {tex_times}{_tex(panels[1])}"
+        else:
+            number = self._number()
+            sign = {"⊙": "×"}.get(sign, sign)
+            tex_sign = {r"\odot": r"\cdot", r"\oslash": "/"}.get(tex_sign, tex_sign)
+            parts = [panels[0], f"{sign}{times} {number}"]
+            tex = f"{_tex(panels[0])} {tex_sign} {tex_times}{number}"
+        rounding = self._setting("rounding_mode", None)  # div: floor or trunc
+        if rounding is None:
+            return parts, tex
+        return [f"{rounding}(", *parts, ")"], rf"\operatorname{{{rounding}}}({tex})"
+
+    def _setting(self, name: str, default: Any) -> Any:
+        """What the operator was told beside its tensors."""
+        assert self._step.call is not None
+        return self._step.call.bound.get(name, default)
+
+    def _number(self) -> str:
+        """The number that the operator was given beside its tensor."""
+        value = self._setting("other", None)
+        return f"{value:.6g}" if isinstance(value, int | float) else "…"
+
+    def _embedding(self) -> tuple[list[Part], str]:
+        table, ids = (
+            self._draw.operand(self._named("weight")),
+            self._draw.operand(self._named("indices")),
+        )
+        return [table, "[", ids, "]"], f"{_tex(table)}[{_tex(ids)}]"
+
+    def _masked(self) -> tuple[list[Part], str]:
+        given = self._draw.operand(self._named("self"))
+        mask = self._draw.operand(self._named("mask"))
+        assert self._step.call is not None
+        value = self._step.call.bound.get("value")
+        fill = (
+            "−∞"
+            if value == float("-inf")
+            else f"{value:.4g}"
+            if isinstance(value, int | float)
+            else "…"
+        )
+        tex_fill = fill.replace("−∞", r"-\infty")
+        return (
+            [given, f"{fill} ⟵", mask],
+            rf"\operatorname{{fill}}({_tex(given)}, {_tex(mask)}, {tex_fill})",
+        )
+
+    def _function(self) -> tuple[list[Part], str]:
+        op = _NAMES.get(self._step.op, self._step.op)
+        order = sorted(
+            range(len(self._operands)),
+            key=lambda place: self._operands[place].argument not in ("input", "self"),
+        )
+        parts: list[Part] = [f"{op}("]
+        for count, place in enumerate(order):
+            parts += [","] if count else []
+            parts.append(self._draw.operand(place))
+        inside = ", ".join(_tex(part) for part in parts if isinstance(part, PanelInfo))
+        name = escaped(_TEX_NAMES.get(op, op))
+        return [*parts, ")"], rf"\operatorname{{{name}}}({inside})"
+
+    def _named(self, argument: str, missing: bool = False) -> int | None:
+        for place, operand in enumerate(self._operands):
+            if operand.argument == argument:
+                return place
+        assert missing, f"{self._step.op} without {argument}"
+        return None
+
+
+def _tex(panel: PanelInfo) -> str:
+    return panel.symbol or rf"\mathrm{{{escaped(panel.title)}}}"
+
+
+# --- thumbnails ---
+# Small pictures of steps: the means of blocks, as bytes on the step's colour scale.
+
+
+SIDE = 32
+NOT_FINITE = 255
+_SAMPLED = 256
+"""Of longer sides, about so many positions are looked at."""
+
+
+def thumbnail(step: Step, scale: ScaleInfo | None) -> Thumbnail:
+    """The first slice of a step: 0 is −limit (or 0), 254 the limit (or 1), 255 no finite number."""
+    rows, columns = sides(step.shape)
+    if scale is None or step.view.numel == 0:
+        return Thumbnail(step=step.number, rows=0, columns=0, data="")
+    whole = slice_of(step.view, (0,) * max(0, len(step.shape) - 2))
+    values = as_floats(whole[:: max(1, rows // _SAMPLED), :: max(1, columns // _SAMPLED)])
+    small = _block_means(_block_means(values, 0), 1)
+    low = -scale.limit if scale.kind == "signed" else 0.0
+    with np.errstate(invalid="ignore"):
+        share = np.clip((small - low) / (scale.limit - low), 0, 1)
+    data = np.where(np.isfinite(small), np.rint(np.nan_to_num(share) * 254), NOT_FINITE)
+    return Thumbnail(
+        step=step.number,
+        rows=small.shape[0],
+        columns=small.shape[1],
+        data=base64.b64encode(data.astype(np.uint8).tobytes()).decode("ascii"),
+    )
+
+
+def _block_means(values: npt.NDArray[np.float64], axis: int) -> npt.NDArray[np.float64]:
+    """Means of up to SIDE blocks along an axis; what is not finite is left out of them."""
+    size = values.shape[axis]
+    if size <= SIDE:
+        return values
+    starts = (np.arange(SIDE) * size) // SIDE
+    finite = np.isfinite(values)
+    sums = np.add.reduceat(np.where(finite, values, 0.0), starts, axis=axis)
+    counts = np.add.reduceat(finite.astype(np.float64), starts, axis=axis)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        means: npt.NDArray[np.float64] = sums / counts
+    return means

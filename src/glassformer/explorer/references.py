@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import linecache
 
-from glassformer.explorer.numbers import plain
+from glassformer.explorer.http_errors import plain
 from glassformer.explorer.schemas import CellRef, SourceInfo
-from glassformer.trace import Cell, Line
-from glassformer.trace.formula import Sight, cell_text
-from glassformer.trace.source import from_package
-
-__all__ = ["cell_ref", "source_info"]
+from glassformer.tracing import Cell, Line
+from glassformer.tracing.capture.source_lines import from_package
+from glassformer.tracing.formula import Sight, cell_text
 
 
 def cell_ref(cell: Cell, sight: Sight | None = None) -> CellRef:

@@ -20,8 +20,6 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["LOOPBACK", "Access", "Guard", "is_loopback"]
-
 LOOPBACK = frozenset(["127.0.0.1", "localhost", "::1"])
 MOST_BODY = 1 << 20
 """The most bytes that a request may bring: texts and edits are far shorter."""

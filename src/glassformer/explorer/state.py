@@ -9,16 +9,10 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
-from glassformer.explorer.catalogue import Catalogue
-from glassformer.explorer.lessons import Lessons
-from glassformer.explorer.opened import OpenTrace
-from glassformer.explorer.running import Models
-from glassformer.explorer.runs import Runs
+from glassformer.explorer.model_list import Catalogue, Models
+from glassformer.explorer.open_traces import OpenTrace, Runs, Store
 from glassformer.explorer.schemas import ModelInfo
-from glassformer.explorer.store import Store
-from glassformer.explorer.watching import Watched
-
-__all__ = ["Holds", "Opened", "State"]
+from glassformer.explorer.views import Lessons, Watched
 
 
 @dataclass

@@ -19,7 +19,7 @@ from typing import Any
 
 from glassformer.checkpoint import TARGET_TOKENIZER, TOKENIZER, Checkpoint
 from glassformer.errors import ExportError, GlassformerError, UnknownNameError, expect
-from glassformer.export.card import card
+from glassformer.export.export_card import card
 from glassformer.files import as_path
 from glassformer.modes import evaluating
 from glassformer.nn import ModelConfig

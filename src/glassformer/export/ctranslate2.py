@@ -13,13 +13,17 @@ from torch import Tensor, nn
 from glassformer.checkpoint import Checkpoint
 from glassformer.decoding import Greedy, translate
 from glassformer.errors import ExportError
-from glassformer.export.fit import decoder_depth, demand, plain_attention, plain_feed_forward
-from glassformer.export.probes import largest, probe_ids
+from glassformer.export.compatibility import (
+    decoder_depth,
+    demand,
+    largest,
+    plain_attention,
+    plain_feed_forward,
+    probe_ids,
+)
 from glassformer.nn import Block, ModelConfig, MultiHeadAttention, Seq2Seq, Stack
 from glassformer.nn.positions import sinusoidal_table
 from glassformer.text import Tokenizer
-
-__all__ = ["check", "verify", "write"]
 
 Array = NDArray[np.float32]
 

@@ -11,11 +11,8 @@ from torch.export import Dim
 
 from glassformer.checkpoint import Checkpoint
 from glassformer.errors import ExportError
-from glassformer.export.fit import traced
-from glassformer.export.probes import largest, padded, probe_ids
+from glassformer.export.compatibility import largest, padded, probe_ids, traced
 from glassformer.nn import ModelConfig
-
-__all__ = ["check", "verify", "write"]
 
 FILE = "model.pt2"
 

@@ -1,11 +1,12 @@
-"""The worked examples of the texts, as data, and what runs them.
+"""Lessons: worked examples in numbered steps, written from a trace of our own modules.
 
-    from glassformer.lessons import audit, example_names, load_example
-    example = load_example("illustrated")          # or a file of your own: docs/audit.md
-    print(audit(example).counts)
+    from glassformer.lessons import LESSONS, make_lesson
+    lesson = make_lesson("illustrated", "zh")        # Lesson → steps → parts: plain data
+    lesson.to_dict()                                 # what the explorer reads
 
-`examples/` holds the data, `example` and `reading` say what an example is and how it is written,
-`formulas/` is the language of its formulas, `auditing/` checks every printed number.
+A lesson holds no arithmetic: its numbers are cells of traces. The files, in reading order: `lesson`
+(what a lesson is), `phrases` (what each role says, in both languages), `lesson_steps` (from cells
+to steps, and what a text printed there), one file per lesson, `figures/` (the same numbers drawn).
 """
 
 from typing import TYPE_CHECKING
@@ -13,22 +14,23 @@ from typing import TYPE_CHECKING
 from glassformer.lazy import on_first_use
 
 if TYPE_CHECKING:
-    from glassformer.lessons.auditing import Audit, StepResult, audit
-    from glassformer.lessons.example import Bilingual, Digits, Example, Language, Step
-    from glassformer.lessons.reading import example_names, load_example, read_example
+    from glassformer.documents.parts import Figure, Formula, HeatMap, Paragraph, Part, Remark, Table
+    from glassformer.lessons.course import LESSONS, Entry, make_lesson
+    from glassformer.lessons.lesson import Lesson, LessonStep
 
 __all__ = [
-    "Audit",
-    "Bilingual",
-    "Digits",
-    "Example",
-    "Language",
-    "Step",
-    "StepResult",
-    "audit",
-    "example_names",
-    "load_example",
-    "read_example",
+    "LESSONS",
+    "Entry",
+    "Figure",
+    "Formula",
+    "HeatMap",
+    "Lesson",
+    "LessonStep",
+    "Paragraph",
+    "Part",
+    "Remark",
+    "Table",
+    "make_lesson",
 ]
 
 if not TYPE_CHECKING:

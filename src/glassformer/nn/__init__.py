@@ -11,7 +11,6 @@ from glassformer.lazy import on_first_use
 if TYPE_CHECKING:
     from glassformer.nn import presets
     from glassformer.nn.attention import (
-        DecodingCache,
         MultiHeadAttention,
         attend_fused,
         attend_written,
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
         set_attention,
     )
     from glassformer.nn.blocks import Block, Stack
+    from glassformer.nn.cache import DecodingCache
     from glassformer.nn.config import (
         AttentionConfig,
         BlockConfig,

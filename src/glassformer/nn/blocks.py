@@ -11,10 +11,9 @@ import torch
 from torch import nn
 
 from glassformer.errors import InputError, ShapeError
-from glassformer.nn.attention import DecodingCache, KeyValueCache, MultiHeadAttention
-from glassformer.nn.attention.masks import check_mask, padding_mask
-from glassformer.nn.config import ModelConfig, Sizes
-from glassformer.nn.config.checking import config_of
+from glassformer.nn.attention import MultiHeadAttention, check_mask, padding_mask
+from glassformer.nn.cache import DecodingCache, KeyValueCache
+from glassformer.nn.config import ModelConfig, Sizes, config_of
 from glassformer.nn.layers import FeedForward, TokenEmbedding, make_norm
 from glassformer.nn.positions import (
     LearnedPositions,

@@ -15,6 +15,7 @@ from glassformer import checkpoint
 from glassformer.nn.attention import Implementation
 from glassformer.tasks.answers import Task
 from glassformer.tasks.model import Model
+from glassformer.tasks.quantisation import Weights, check_weights, store
 from glassformer.tasks.results import (
     Alternative,
     Attention,
@@ -25,7 +26,6 @@ from glassformer.tasks.results import (
     Recommended,
     Translated,
 )
-from glassformer.tasks.weights import Weights, check_weights, store
 
 __all__ = [
     "Alternative",

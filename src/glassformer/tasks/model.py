@@ -14,16 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.checkpoint import Checkpoint
-from glassformer.decoding import (
-    Beam,
-    Decoded,
-    Greedy,
-    Sampling,
-    Search,
-    extend,
-    stream,
-    translate,
-)
+from glassformer.decoding import Beam, Decoded, Greedy, Sampling, Search, extend, stream, translate
 from glassformer.decoding.fast import in_batches
 from glassformer.decoding.stepper import pad
 from glassformer.errors import ConfigError, InputError, expect
@@ -38,14 +29,7 @@ from glassformer.nn import (
     record_attention,
 )
 from glassformer.nn.models import pool
-from glassformer.tasks.answers import (
-    NOTHING,
-    Answer,
-    Task,
-    beam_of,
-    check_options,
-    sampling_of,
-)
+from glassformer.tasks.answers import NOTHING, Answer, Task, beam_of, check_options, sampling_of
 from glassformer.tasks.reading import (
     Read,
     encode_texts,

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from glassformer.checkpoint import Checkpoint
 from glassformer.errors import InputError
 from glassformer.text import Tokenizer
-from glassformer.text.cutting import Cut, cut_ids
+from glassformer.text.tokenizer import Cut, cut_ids
 
 
 class Read(NamedTuple):

@@ -10,15 +10,11 @@ This package knows neither models nor data sets nor torch.
 """
 
 from glassformer.text.bpe_by_hand import Merge, apply_merges, learn_merges
-from glassformer.text.characters import CharacterTokenizer
-from glassformer.text.loading import load_tokenizer
-from glassformer.text.measures import tokens_per_word
-from glassformer.text.special import DEFAULT_SPECIAL, SpecialTokens
 from glassformer.text.splitting import split_words
-from glassformer.text.stream import TextStream
-from glassformer.text.subwords import SubwordTokenizer
-from glassformer.text.tokenizer import Piece, Tokenizer
-from glassformer.text.words import WordTokenizer
+from glassformer.text.subwords import SubwordTokenizer, load_tokenizer
+from glassformer.text.tokenizer import Piece, TextStream, Tokenizer
+from glassformer.text.vocabulary import DEFAULT_SPECIAL, SpecialTokens
+from glassformer.text.words import CharacterTokenizer, WordTokenizer, tokens_per_word
 
 __all__ = [
     "DEFAULT_SPECIAL",

@@ -15,8 +15,6 @@ from itertools import pairwise
 
 from glassformer.errors import ConfigError, InputError
 
-__all__ = ["Merge", "apply_merges", "learn_merges"]
-
 Pair = tuple[str, str]
 
 

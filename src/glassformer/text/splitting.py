@@ -16,8 +16,6 @@ from unicodedata import category
 
 from glassformer.errors import ConfigError, did_you_mean
 
-__all__ = ["Punctuation", "gap", "split_words", "word_spans"]
-
 Punctuation = Literal["drop", "split"]
 
 # 々 and 〇 are written among Han characters and read as such; then the Han blocks in order.

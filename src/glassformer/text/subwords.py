@@ -8,25 +8,26 @@ How BPE finds its tokens is written out in bpe_by_hand.py; this file leaves it t
 which is imported when the first tokenizer is made and not before.
 """
 
+from __future__ import annotations
+
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from glassformer.errors import ConfigError, InputError, expect_whole
-from glassformer.text.display import show_bytes
-from glassformer.text.limits import Limits, limits_of
-from glassformer.text.special import check_spellings
-from glassformer.text.stream import TextStream
-from glassformer.text.tokenizer import Span, Tokenizer, as_texts
-from glassformer.text.vocabulary import Vocabulary, is_unicode
+from glassformer.errors import CheckpointError, ConfigError, InputError, expect_whole
+from glassformer.files import as_path, read_object
+from glassformer.text.tokenizer import Span, TextStream, Tokenizer, as_texts, show_bytes
+from glassformer.text.tokenizer_limits import Limits, limits_of
+from glassformer.text.vocabulary import FORMAT, Vocabulary, check_spellings, is_unicode
+from glassformer.text.words import CharacterTokenizer, WordTokenizer
 
 if TYPE_CHECKING:
     import tokenizers
 
-__all__ = ["BYTE_OF_CHARACTER", "SubwordTokenizer"]
 
 # Byte-level vocabularies spell each byte as one printable character. Bytes that print in Latin-1
 # stand for themselves; the others, in order, for the characters from U+0100 on.
@@ -53,7 +54,7 @@ class SubwordTokenizer(Tokenizer):
 
     def __init__(
         self,
-        library: "tokenizers.Tokenizer",
+        library: tokenizers.Tokenizer,
         *,
         byte_level: bool,
         limits: Limits = _NO_LIMITS,
@@ -83,7 +84,7 @@ class SubwordTokenizer(Tokenizer):
         *,
         vocab_size: int,
         special: Iterable[str] = ("<pad>", "<start>", "<end>"),
-    ) -> "SubwordTokenizer":
+    ) -> SubwordTokenizer:
         """Byte-level BPE learnt from training texts; the same texts give the same tokens.
 
         Ids: special tokens from 0, then the 256 bytes, then the merges in the order learnt. A text
@@ -124,7 +125,7 @@ class SubwordTokenizer(Tokenizer):
         return cls(library, byte_level=True)
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> "SubwordTokenizer":
+    def from_json(cls, data: Mapping[str, Any]) -> SubwordTokenizer:
         """The inverse of `to_json`, given the parsed object; foreign ones are welcome."""
         from tokenizers import Tokenizer as Library
 
@@ -139,7 +140,7 @@ class SubwordTokenizer(Tokenizer):
         """The format of the library `tokenizers`, which many programs read."""
         return self._library.to_str(pretty=True)
 
-    def __reduce__(self) -> tuple[Callable[..., "SubwordTokenizer"], tuple[dict[str, Any]]]:
+    def __reduce__(self) -> tuple[Callable[..., SubwordTokenizer], tuple[dict[str, Any]]]:
         # By way of __init__, which sets what the library's own pickle forgets.
         return SubwordTokenizer.from_json, (json.loads(self.to_json()),)
 
@@ -212,7 +213,7 @@ class _LibraryStream(TextStream):
     """A stream for foreign vocabularies, which only the library knows how to decode."""
 
     def __init__(
-        self, check: Callable[[int], int], left_out: frozenset[int], library: "tokenizers.Tokenizer"
+        self, check: Callable[[int], int], left_out: frozenset[int], library: tokenizers.Tokenizer
     ) -> None:
         from tokenizers.decoders import DecodeStream
 
@@ -256,3 +257,38 @@ def _library_errors(what: str, texts: Sequence[str] = ()) -> Iterator[None]:
 
 def _is_panic(error: BaseException) -> bool:
     return type(error).__name__ == "PanicException"  # made by the library, to be imported nowhere
+
+
+# --- loading ---
+# Which tokenizer a `tokenizer.json` holds, ours or another program's.
+#
+# This file knows the kinds by name and leaves what is inside to them.
+
+
+_MOST_BYTES = 48 * 2**20  # the largest vocabularies in use (262,000 tokens) take 33 MB
+_KINDS = {"words": WordTokenizer.from_json, "characters": CharacterTokenizer.from_json}
+
+
+def load_tokenizer(path: str | PathLike[str]) -> Tokenizer:
+    """The tokenizer that `Tokenizer.save` wrote, or a Hugging Face `tokenizer.json`."""
+    file = as_path(path, CheckpointError, "a tokenizer")
+    data = read_object(file, error=CheckpointError, most=_MOST_BYTES, what="a tokenizer.json")
+    kind = data.get("kind")
+    try:
+        if "model" in data:
+            return SubwordTokenizer.from_json(data)
+        if not isinstance(kind, str) or kind not in _KINDS:
+            raise InputError(
+                'expected "kind": "words" or "characters", or a Hugging Face tokenizer with a '
+                f'"model"; received the keys {", ".join(map(repr, data)) or "of nothing":.80}'
+            )
+        if data.get("format") != FORMAT:
+            raise InputError(
+                f"expected format {FORMAT}, received {data.get('format')!r:.20}; "
+                "a newer Glassformer may have written it"
+            )
+        return _KINDS[kind](data)
+    except (ConfigError, InputError) as error:
+        raise CheckpointError(
+            "{path} is damaged or not a tokenizer.json: {error}", path=path, error=error
+        ) from error

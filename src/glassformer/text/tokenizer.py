@@ -5,21 +5,106 @@ A caller holds a `Tokenizer` and never asks for its kind. The kinds say how a te
 display are written here, once. This file does not know how any kind splits a text, nor tensors.
 """
 
+from __future__ import annotations
+
+import codecs
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from operator import index
 from os import PathLike
-from typing import Any
+from typing import Any, Literal
 
 from glassformer.errors import CheckpointError, ConfigError, InputError, expect, expect_whole
 from glassformer.files import as_path, write_whole
-from glassformer.text.display import show_text
-from glassformer.text.special import SpecialTokens
-from glassformer.text.stream import PieceStream, TextStream
-from glassformer.text.vocabulary import Vocabulary
+from glassformer.text.vocabulary import SpecialTokens, Vocabulary
 
-__all__ = ["Piece", "Tokenizer", "as_texts"]
+# --- display ---
+# How a token looks to a reader: nothing invisible, nothing garbled.
+#
+# Bytes that are no whole character are shown as themselves, ⟨E4⟩, and so is what would print as
+# nothing or as a replacement mark. This file does not know tokenizers.
+
+
+_VISIBLE = {" ": "␣", "\n": "↵", "\t": "⇥"}
+
+
+def show_text(text: str) -> str:
+    """A text in which each character can be seen."""
+    return "".join(map(_show_character, text))
+
+
+def show_bytes(data: bytes) -> str:
+    """The characters that UTF-8 bytes hold, and the bytes that are part of none."""
+    # "surrogateescape" keeps each undecodable byte as one code point from U+DC80 on.
+    return show_text(data.decode("utf-8", "surrogateescape"))
+
+
+def _show_character(character: str) -> str:
+    if character in _VISIBLE:
+        return _VISIBLE[character]
+    if character.isprintable() and character != "\ufffd":
+        return character
+    return "".join(f"⟨{byte:02X}⟩" for byte in character.encode("utf-8", "surrogateescape"))
+
+
+# --- stream ---
+# Text from ids that arrive one at a time, as a model produces them.
+#
+# A token may hold part of a character. It is held back until the rest has come, so a reader never
+# sees a garbled one. This file does not know tokenizers, only the text that each id adds.
+
+
+class TextStream(ABC):
+    """Decodes step by step: all that `push` and then `finish` return is what `decode` returns.
+
+    `check` returns an id that the vocabulary has, or raises; ids in `left_out` leave no trace.
+    """
+
+    def __init__(self, check: Callable[[int], int], left_out: frozenset[int]) -> None:
+        self._check = check
+        self._left_out = left_out
+
+    def push(self, id_: int) -> str:
+        """The text that is certain now that this id has come; often one token, sometimes none."""
+        id_ = self._check(id_)
+        return "" if id_ in self._left_out else self._add(id_)
+
+    @abstractmethod
+    def finish(self) -> str:
+        """What was still held back; half a character is lost, and becomes U+FFFD."""
+
+    @abstractmethod
+    def _add(self, id_: int) -> str:
+        """The text that is certain after an id that stands for text."""
+
+
+class PieceStream(TextStream):
+    """A stream for tokenizers in which each id adds bytes that depend on the id before it alone.
+
+    `piece(previous, id)` returns those bytes.
+    """
+
+    def __init__(
+        self,
+        check: Callable[[int], int],
+        left_out: frozenset[int],
+        piece: Callable[[int | None, int], bytes],
+    ) -> None:
+        super().__init__(check, left_out)
+        self._piece = piece
+        self._previous: int | None = None
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def finish(self) -> str:
+        """What was still held back; half a character is lost, and becomes U+FFFD."""
+        return self._decoder.decode(b"", final=True)
+
+    def _add(self, id_: int) -> str:
+        added = self._piece(self._previous, id_)
+        self._previous = id_
+        return self._decoder.decode(added)
+
 
 Span = tuple[int, int]
 
@@ -235,3 +320,22 @@ def _room(ends: int, max_len: int | None) -> int | None:
             f"expected {ends + 1} or more"
         )
     return max_len - ends
+
+
+# --- cutting ---
+# What is kept of a text that a model cannot read whole.
+#
+# Training and use must cut alike: a model that learnt to find the verdict at a text's end looks for
+# it there. This file does not know tokenizers or models.
+
+
+Cut = Literal["end", "middle"]
+"""What is left out: the end of a text, or its middle."""
+
+
+def cut_ids(ids: Sequence[int], max_len: int, cut: Cut) -> list[int]:
+    """At most `max_len` ids; without the middle, a quarter of them is from the beginning."""
+    if len(ids) <= max_len:
+        return list(ids)
+    head = max_len if cut == "end" else max_len // 4
+    return [*ids[:head], *ids[len(ids) - (max_len - head) :]]

@@ -5,16 +5,15 @@ test set has is unknown. How text becomes words is splitting.py's affair; this f
 rule and the ids. Decoding gives back the words, not the spaces or the case of the text.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, get_args
 
 from glassformer.errors import ConfigError, InputError, did_you_mean, expect, expect_whole
-from glassformer.text.special import DEFAULT_SPECIAL
 from glassformer.text.splitting import Punctuation, gap, split_words, word_spans
 from glassformer.text.tokenizer import Span, Tokenizer, as_texts
-from glassformer.text.vocabulary import Vocabulary
-
-__all__ = ["Case", "WordTokenizer"]
+from glassformer.text.vocabulary import DEFAULT_SPECIAL, Vocabulary
 
 Case = Literal["keep", "lower", "ignore"]
 
@@ -64,7 +63,7 @@ class WordTokenizer(Tokenizer):
         min_count: int = 1,
         max_size: int | None = None,
         special: Iterable[str] = DEFAULT_SPECIAL,
-    ) -> "WordTokenizer":
+    ) -> WordTokenizer:
         """A vocabulary of the words of training texts.
 
         Words seen fewer than `min_count` times are left out, then all but the `max_size` most
@@ -97,7 +96,7 @@ class WordTokenizer(Tokenizer):
         case: Case = "keep",
         punctuation: Punctuation = "drop",
         special: Iterable[str] = DEFAULT_SPECIAL,
-    ) -> "WordTokenizer":
+    ) -> WordTokenizer:
         """A vocabulary with ids that are given; special tokens get the smallest ids left free."""
         if not ids:
             raise InputError("no vocabulary: no word was given")
@@ -116,7 +115,7 @@ class WordTokenizer(Tokenizer):
         return self._vocabulary.to_json(rules)
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> "WordTokenizer":
+    def from_json(cls, data: Mapping[str, Any]) -> WordTokenizer:
         """The inverse of `to_json`, given the parsed object."""
         # The rules are checked where they are used, which takes any string.
         case: Any = str(data.get("case"))
@@ -158,3 +157,69 @@ def _key(case: Case) -> Callable[[str], str]:
     if case not in get_args(Case):
         raise ConfigError(f"unknown case rule {case!r}{did_you_mean(str(case), get_args(Case))}")
     return _KEYS[case]
+
+
+# --- characters ---
+# Single characters as tokens: the smallest vocabulary, and an exact way back.
+#
+# A character is a Unicode code point; nothing is normalised. The vocabulary comes from the texts
+# given to `build` and from nothing else.
+
+
+class CharacterTokenizer(Tokenizer):
+    """One id for each character. `decode(encode(text))` is the text if all of it is known."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        super().__init__(vocabulary)
+        for text in vocabulary.ordinary:
+            if len(text) != 1:
+                raise InputError(f"expected single characters as tokens, received {text!r}")
+
+    @classmethod
+    def build(
+        cls, texts: Iterable[str], *, special: Iterable[str] = DEFAULT_SPECIAL
+    ) -> CharacterTokenizer:
+        """A vocabulary of the characters of training texts.
+
+        Ids: special tokens from 0, then the characters in the order of their code points.
+        """
+        characters: set[str] = set()
+        for text in as_texts(texts):
+            characters.update(text)
+        if not characters:
+            raise InputError("no vocabulary: the texts hold no character")
+        return cls(Vocabulary.numbered(sorted(characters), special))
+
+    def to_json(self) -> str:
+        """Our own format: each token with its id."""
+        return self._vocabulary.to_json({"kind": "characters"})
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> CharacterTokenizer:
+        """The inverse of `to_json`, given the parsed object."""
+        return cls(Vocabulary.from_json(data))
+
+    def _encode(self, text: str) -> list[int]:
+        return self._vocabulary.fill_unknown([*map(self._vocabulary.ordinary.get, text)], text)
+
+    def _align(self, text: str) -> list[tuple[int, Span]]:
+        return [(id_, (at, at + 1)) for at, id_ in enumerate(self._encode(text))]
+
+    def _piece(self, _previous: int | None, id_: int, /) -> bytes:
+        return self._vocabulary.text(id_).encode()
+
+
+# --- measures ---
+# How finely a tokenizer cuts a text, whichever kind of tokenizer it is.
+
+
+def tokens_per_word(tokenizer: Tokenizer, texts: Iterable[str]) -> float:
+    """How many tokens a tokenizer spends on a word; 4/3 is "one token is 0.75 words".
+
+    Tokens of punctuation and spaces count as tokens, not as words. A Han character is a word.
+    """
+    texts = list(as_texts(texts))
+    words = sum(len(split_words(text, "drop")) for text in texts)
+    if not words:
+        raise InputError("cannot count tokens per word: the texts hold no word")
+    return sum(map(len, tokenizer.encode_batch(texts))) / words

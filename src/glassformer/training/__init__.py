@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 from glassformer.lazy import on_first_use
 
 if TYPE_CHECKING:
-    from glassformer.training.config import (
+    from glassformer.training.problems.problem_definitions import PROBLEMS, DataConfig
+    from glassformer.training.recipes import RECIPES, recipe
+    from glassformer.training.run import Result, train
+    from glassformer.training.run_config import (
         LoopConfig,
         OptimiserConfig,
         RunConfig,
         ScheduleConfig,
     )
-    from glassformer.training.problems.definitions import PROBLEMS, DataConfig
-    from glassformer.training.recipes import RECIPES, recipe
-    from glassformer.training.run import Result, train
 
 __all__ = [
     "PROBLEMS",

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from glassformer.checkpoint import Checkpoint
 from glassformer.data import Batch, Order, evaluation_batches
-from glassformer.data.store import Ids
+from glassformer.data.token_store import Ids
 from glassformer.decoding import Beam, Greedy, Search, metrics
 from glassformer.decoding import translate as translate_ids
 from glassformer.errors import ConfigError, DataError, UnknownNameError
@@ -24,11 +24,11 @@ from glassformer.modes import evaluating
 from glassformer.nn import Seq2Seq
 from glassformer.nn.baselines import Translator
 from glassformer.text import Tokenizer
-from glassformer.training.config import RunConfig
 from glassformer.training.problems.prepared_problem import HeldOut, PreparedProblem
-from glassformer.training.problems.readers import prepare
+from glassformer.training.problems.problem_readers import prepare
 from glassformer.training.processes import Processes, choose_device, precision
 from glassformer.training.recipes import RECIPES, recipe
+from glassformer.training.run_config import RunConfig
 from glassformer.training.settings import changed, restored
 
 _LOWER_IS_BETTER = frozenset({"loss", "rmse"})

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.data import Batch, Update
-from glassformer.training.config import RunConfig
 from glassformer.training.loss import Loss, Measure, model_loss
 from glassformer.training.processes import Processes, precision
+from glassformer.training.run_config import RunConfig
 
 LossFunction = Callable[..., Loss]
 """Called as `model_loss` is."""

@@ -22,8 +22,8 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.errors import ConfigError, TrainingError
-from glassformer.training.config import OptimiserConfig, ScheduleConfig
 from glassformer.training.fast.sharding import cut_like, whole
+from glassformer.training.run_config import OptimiserConfig, ScheduleConfig
 
 
 def learning_rate_share(config: ScheduleConfig, step: int, total: int) -> float:

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from glassformer.errors import ConfigError, TrainingError
-from glassformer.training.config import RunConfig
+from glassformer.training.run_config import RunConfig
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.settings import is_place, settings_of
 

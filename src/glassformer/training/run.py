@@ -22,17 +22,17 @@ from glassformer.errors import ConfigError, GlassformerError, TrainingError, exp
 from glassformer.files import as_path, write_whole
 from glassformer.nn import count_parameters
 from glassformer.nn.baselines import KINDS
-from glassformer.training.config import RunConfig
 from glassformer.training.log import Reporter, say
-from glassformer.training.loop import Trainer
 from glassformer.training.model_card import model_card
 from glassformer.training.pretraining import check_unchanged, start_from, with_pretraining_placed
-from glassformer.training.problems.readers import prepare
+from glassformer.training.problems.problem_readers import prepare
 from glassformer.training.processes import Interruption, Processes, choose_device, listen
 from glassformer.training.recipes import command_of
 from glassformer.training.resume import seed_rng
+from glassformer.training.run_config import RunConfig
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.snapshots import announced
+from glassformer.training.training_loop import Trainer
 
 
 @dataclass(frozen=True)

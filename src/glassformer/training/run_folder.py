@@ -14,11 +14,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from glassformer.data.holding import hold
+from glassformer.data.token_store import hold
 from glassformer.errors import ConfigError, GlassformerError, TrainingError
 from glassformer.files import read_object, remove_half_written, write_whole
-from glassformer.training.config import RunConfig
 from glassformer.training.log import read_metrics, records_in
+from glassformer.training.run_config import RunConfig
 from glassformer.training.settings import restored, to_json
 
 _LOCK = ".lock"

@@ -11,10 +11,16 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from glassformer.documents.trace_data import (
+    SCHEMA,
+    decode,
+    encode,
+    read_json,
+    trace_data,
+    write_json,
+)
 from glassformer.errors import TraceError, UnknownNameError
-from glassformer.trace import trace
-from glassformer.trace.render import read_json, trace_data, write_json
-from glassformer.trace.render.data import SCHEMA, decode, encode
+from glassformer.tracing import trace
 from tests.trace.operator_examples import EXAMPLES
 from tests.trace.render.toys import TOYS, traced
 

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from glassformer.documents import render_text
-from glassformer.trace import diff, trace
-from glassformer.trace.formula import escaped, number_to_tex
+from glassformer.tracing import diff, trace
+from glassformer.tracing.formula import escaped, number_to_tex
 from tests.trace.operator_examples import EXAMPLES
 from tests.trace.render.toys import TOYS, traced
 

@@ -9,16 +9,17 @@ import pytest
 import torch
 
 from glassformer.documents import render_text
+from glassformer.documents.addresses import flat_place
+from glassformer.documents.trace_files import page_text
+from glassformer.documents.workbook import write_workbook
 from glassformer.errors import TraceError
-from glassformer.explorer.cards import card_info
-from glassformer.explorer.opened import OpenTrace
-from glassformer.lessons.walks.textbook import lesson_card
-from glassformer.trace import Cell, Trace, trace
-from glassformer.trace.expressions import Expression, Number, Operation
-from glassformer.trace.memory import Index
-from glassformer.trace.render import page_text, write_workbook
-from glassformer.trace.render.addresses import flat_place
-from glassformer.trace.steps import Step
+from glassformer.explorer.cell_cards import card_info
+from glassformer.explorer.open_traces import OpenTrace
+from glassformer.lessons.textbook import lesson_card
+from glassformer.tracing import Cell, Trace, trace
+from glassformer.tracing.arithmetic.expressions import Expression, Number, Operation
+from glassformer.tracing.capture.memory import Index
+from glassformer.tracing.steps import Step
 from tests.explorer.saved import data_of
 from tests.trace.render.xlsx import read_workbook
 

@@ -13,13 +13,13 @@ import pytest
 import torch
 
 from glassformer.documents import FORMATS, render
+from glassformer.documents.addresses import Addresses, all_steps, flat_place, index_of
+from glassformer.documents.file_writing import write_file
+from glassformer.documents.heat_maps import Scale, scale_of
+from glassformer.documents.trace_words import meaning, words_in
 from glassformer.errors import TraceError, UnknownNameError
-from glassformer.trace import Cell, Step, trace
-from glassformer.trace.expressions import Entry
-from glassformer.trace.render.addresses import Addresses, all_steps, flat_place, index_of
-from glassformer.trace.render.colours import Scale, scale_of
-from glassformer.trace.render.files import write_file
-from glassformer.trace.render.words import meaning, words_in
+from glassformer.tracing import Cell, Step, trace
+from glassformer.tracing.arithmetic.expressions import Entry
 from tests.trace.render.toys import SIGNALLING, TOYS, traced
 
 

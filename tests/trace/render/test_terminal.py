@@ -11,7 +11,7 @@ from rich.cells import cell_len
 
 from glassformer.documents import render_text
 from glassformer.errors import TraceError, UnknownNameError
-from glassformer.trace import trace
+from glassformer.tracing import trace
 from tests.trace.operator_examples import EXAMPLES
 from tests.trace.render.toys import TOYS, traced
 

@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 import torch
 
+from glassformer.documents import workbook_layout
+from glassformer.documents.addresses import index_of
+from glassformer.documents.workbook import write_workbook
 from glassformer.errors import TraceError
-from glassformer.trace import Cell, Step, Trace, trace
-from glassformer.trace.expressions import Number
-from glassformer.trace.render.addresses import index_of
-from glassformer.trace.render.workbook import layout, write_workbook
-from glassformer.trace.training import trace_training_step
+from glassformer.tracing import Cell, Step, Trace, trace
+from glassformer.tracing.arithmetic.expressions import Number
+from glassformer.tracing.gradients import trace_training_step
 from tests.trace.operator_examples import EXAMPLES
 from tests.trace.render.calculator import Calculator
 from tests.trace.render.libreoffice import recalculate
@@ -24,8 +25,8 @@ from tests.trace.render.xlsx import Sheet, read_workbook, with_number
 Read = Callable[[str, str], float | str]
 
 
-def places(t: Trace, steps: list[Step] | None = None) -> layout.Layout:
-    return layout.lay_out(t, t.steps if steps is None else steps, ["Index"])
+def places(t: Trace, steps: list[Step] | None = None) -> workbook_layout.Layout:
+    return workbook_layout.lay_out(t, t.steps if steps is None else steps, ["Index"])
 
 
 def worst_difference(t: Trace, wanted: Trace, read: Read) -> float:
@@ -34,7 +35,7 @@ def worst_difference(t: Trace, wanted: Trace, read: Read) -> float:
     for step in t.steps:
         block = blocks[step.number]
         for place, number in enumerate(wanted[step.name].value.reshape(-1).tolist()):
-            shown = read(block.sheet, layout.cell_name(*block.at(place)))
+            shown = read(block.sheet, workbook_layout.cell_name(*block.at(place)))
             assert isinstance(shown, float), f"{step.name}: {shown}"
             if math.isinf(number):
                 assert shown * number > 0 and abs(shown) >= 1e100, step.name
@@ -68,7 +69,7 @@ def test_every_computed_cell_is_a_formula_and_every_given_one_a_number(
 ) -> None:
     t, book = traced(toy), read_workbook(books[toy])
     for block in places(t).blocks.values():
-        formula = book[block.sheet][layout.cell_name(*block.at(0))].formula
+        formula = book[block.sheet][workbook_layout.cell_name(*block.at(0))].formula
         assert (formula is not None) == (block.step.role == "activation"), block.step
 
 
@@ -85,7 +86,7 @@ def test_a_changed_parameter_changes_what_it_should(
     t, wanted = traced(toy), traced_in_float64(toy)
     step, index, number = edited(t)
     block = places(t).blocks[step.number]
-    cell = layout.cell_name(*block.at(index[0] * step.shape[-1] + index[1]))
+    cell = workbook_layout.cell_name(*block.at(index[0] * step.shape[-1] + index[1]))
     with_number(books[toy], tmp_path / "new.xlsx", block.sheet, cell, number)
     calculator = Calculator(read_workbook(tmp_path / "new.xlsx"))
     after = wanted.edit({(step.name, index): number})
@@ -97,7 +98,7 @@ def test_a_changed_id_looks_up_another_row(books: dict[str, Path], tmp_path: Pat
     t, wanted = traced("decoder"), traced_in_float64("decoder")
     (step,) = t.inputs.values()
     block = places(t).blocks[step.number]
-    cell = layout.cell_name(*block.at(2))
+    cell = workbook_layout.cell_name(*block.at(2))
     with_number(books["decoder"], tmp_path / "new.xlsx", block.sheet, cell, 7.0)
     calculator = Calculator(read_workbook(tmp_path / "new.xlsx"))
     after = wanted.edit({(step.name, (0, 2)): 7})
@@ -119,7 +120,7 @@ def test_every_rule_becomes_a_formula_that_gives_its_value(name: str, tmp_path: 
     for step in t.steps:
         block = blocks[step.number]
         for place in range(math.prod(step.shape)):
-            cell = layout.cell_name(*block.at(place))
+            cell = workbook_layout.cell_name(*block.at(place))
             if book[block.sheet][cell].formula is None:
                 known = step.role == "constant" or step.rule in NOT_IN_SPREADSHEETS
                 assert known or _is_number(step, place), "no rule is frozen"
@@ -152,7 +153,7 @@ def test_libreoffice_computes_what_torch_computes(toy: str, tmp_path: Path) -> N
     t, wanted = traced(toy), traced_in_float64(toy)
     step, index, number = edited(t)
     block = places(t).blocks[step.number]
-    cell = layout.cell_name(*block.at(index[0] * step.shape[-1] + index[1]))
+    cell = workbook_layout.cell_name(*block.at(index[0] * step.shape[-1] + index[1]))
     write_workbook(t, tmp_path / "book.xlsx")
     with_number(tmp_path / "book.xlsx", tmp_path / "new.xlsx", block.sheet, cell, number)
     after = wanted.edit({(step.name, index): number})
@@ -177,7 +178,7 @@ def test_libreoffice_computes_every_rule(tmp_path: Path) -> None:
         book, blocks = read_workbook(file), places(t).blocks
         for step in t.steps:
             for place in range(math.prod(step.shape)):
-                cell = layout.cell_name(*blocks[step.number].at(place))
+                cell = workbook_layout.cell_name(*blocks[step.number].at(place))
                 shown = book[blocks[step.number].sheet][cell].value
                 check_shown(step[index_of(step.shape, place)], shown)
 
@@ -198,7 +199,7 @@ def test_a_long_row_times_a_long_column_is_one_array_formula(tmp_path: Path) -> 
     t = trace(lambda a, b: a @ b, a, b)
     book = read_workbook(write_workbook(t, tmp_path / "book.xlsx"))
     block = places(t).blocks[t.steps[0].number]
-    formula = book[block.sheet][layout.cell_name(*block.at(0))].formula
+    formula = book[block.sheet][workbook_layout.cell_name(*block.at(0))].formula
     assert formula is not None and formula.startswith("SUMPRODUCT(") and "TRANSPOSE(" in formula
     assert worst_difference(t, t, Calculator(book).value) < 1e-9
 
@@ -248,14 +249,14 @@ def test_chosen_steps_stand_on_the_numbers_of_the_others(tmp_path: Path) -> None
         "scaled", "weights", "projected_values", "context",
     }  # fmt: skip
     formulas = {
-        block.step.name: book[block.sheet][layout.cell_name(*block.at(0))].formula
+        block.step.name: book[block.sheet][workbook_layout.cell_name(*block.at(0))].formula
         for block in blocks.values()
     }
     assert {name for name, formula in formulas.items() if formula} == {"weights", "context"}
 
 
 def test_sheet_names_are_short_unique_and_plain() -> None:
-    names = layout._SheetNames(["Index"])
+    names = workbook_layout._SheetNames(["Index"])
     deep = "encoder.blocks.{}.a_very_long_attention_module_name"
     made = [names.of(deep.format(n)) for n in range(12)]
     made += [names.of("a:b[c]"), names.of("INDEX"), names.of(""), names.of("model")]

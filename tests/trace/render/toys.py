@@ -9,8 +9,9 @@ from functools import cache
 import torch
 from torch import Tensor, nn
 
-from glassformer import build, presets
-from glassformer.trace import Trace, trace
+from glassformer import build
+from glassformer.nn import presets
+from glassformer.tracing import Trace, trace
 
 Toy = tuple[nn.Module, tuple[Tensor, ...], dict[str, list[str]]]
 

@@ -1,6 +1,6 @@
 /**
  * The source inside a page that was saved as one file: the answers were worked out when the file
- * was written (`explorer/snapshot.py`), by the functions that answer a server's routes.
+ * was written (`explorer/saved_page.py`), by the functions that answer a server's routes.
  *
  * What belongs to a step is one compressed chunk, unpacked when the step is first looked at. In
  * chunks a cell is `{"$": [step, place]}`, its place being its position when the step is read row

@@ -2,7 +2,7 @@
  * Numbers → colours, by a table of 256 entries.
  *
  * Signed numbers diverge about 0 out to ±limit; probabilities run over 0 to 1 (cividis); whole
- * numbers (ids) have no scale and stay plain. The stops are those of `trace/render/colours.py`;
+ * numbers (ids) have no scale and stay plain. The stops are those of `documents/heat_maps.py`;
  * on a dark page the middle of the diverging scale is the page's own background.
  */
 

@@ -11,7 +11,7 @@
 
 from collections.abc import Sequence
 
-from glassformer.decoding.fast.graphs import GraphStepper, can_be_recorded
+from glassformer.decoding.fast.graph_stepper import GraphStepper, can_be_recorded
 from glassformer.decoding.fast.shared_cache import SharedCacheStepper
 from glassformer.decoding.fast.top_k import best_continuations
 from glassformer.decoding.fast.workers import in_batches, paused_between

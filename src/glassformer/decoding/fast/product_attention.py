@@ -9,8 +9,7 @@ import math
 import torch
 
 from glassformer.nn import MultiHeadAttention
-from glassformer.nn.attention import softmax_over_keys
-from glassformer.nn.attention.masks import visible_keys
+from glassformer.nn.attention import softmax_over_keys, visible_keys
 from glassformer.nn.shapes import Bool, Float, Tensor
 
 _FEW_QUERIES = 8

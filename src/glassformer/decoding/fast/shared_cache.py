@@ -18,8 +18,8 @@ from torch import nn
 
 from glassformer.decoding.stepper import ModelStepper
 from glassformer.nn import Block, DecodingCache, LanguageModel, MultiHeadAttention, Seq2Seq, Stack
-from glassformer.nn.attention import KeyValueCache, padding_mask
-from glassformer.nn.attention.cache import enlarged
+from glassformer.nn.attention import padding_mask
+from glassformer.nn.cache import KeyValueCache, enlarged
 from glassformer.nn.shapes import Bool, Float, Int, Tensor
 
 # PyTorch's kernel for the CPU takes keys in sixteens, and what remains one by one: 15 keys cost

@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from glassformer.cuda_graphs import Recorder
+from glassformer.decoding.fast.cuda_graphs import Recorder
 from glassformer.decoding.fast.shared_cache import SlotCache
 from glassformer.nn import DecodingCache, MultiHeadAttention
-from glassformer.nn.attention import KeyValueCache
+from glassformer.nn.cache import KeyValueCache
 from glassformer.nn.shapes import Bool, Float, Int, Tensor
 
 _WORTH_RECORDING = 3  # steps of one shape: a graph costs about as much as ten of them

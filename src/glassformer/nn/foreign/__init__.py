@@ -25,7 +25,7 @@ holds those parts one above the other. `model.named_parameters()` lists our name
 out what has no place, and matrices that are stored transposed are turned before.
 """
 
-from glassformer.nn.foreign.hugging_face import (
+from glassformer.nn.foreign.hugging_face_weights import (
     config_from_hugging_face,
     load_gpt2,
     load_hugging_face,
@@ -33,26 +33,24 @@ from glassformer.nn.foreign.hugging_face import (
     load_hugging_face_gpt2,
     load_hugging_face_llama,
 )
-from glassformer.nn.foreign.karpathy import (
+from glassformer.nn.foreign.nanogpt import (
     config_from_nanogpt,
     load_meta_llama,
     load_nanogpt_weights,
 )
-from glassformer.nn.foreign.renaming import (
+from glassformer.nn.foreign.torch_nn import (
     State,
     Table,
     below,
     check_fit,
     fill,
     in_blocks,
-    rename,
-    three_maps,
-    without,
-)
-from glassformer.nn.foreign.torch_nn import (
     load_torch_encoder,
     load_torch_multihead_attention,
     load_torch_transformer,
+    rename,
+    three_maps,
+    without,
 )
 
 __all__ = [

@@ -1,21 +1,128 @@
 """From torch.nn's own Transformer classes."""
 
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+import torch
+from torch import nn
+
 from glassformer.errors import CheckpointError
 from glassformer.nn.attention import MultiHeadAttention
 from glassformer.nn.blocks import Stack
-from glassformer.nn.foreign.renaming import (
-    State,
-    Table,
-    below,
-    check_fit,
-    fill,
-    in_blocks,
-    rename,
-    three_maps,
-    without,
-)
 from glassformer.nn.models import Seq2Seq
 from glassformer.nn.shapes import Tensor
+
+# --- renaming ---
+# How tensors get their new names, and how they are put into a module.
+#
+# A table maps their names to ours. In their names `#` stands for a number and `*` for weight or
+# bias; both reappear in ours. Several names on our side mean that their tensor holds those parts
+# one above the other.
+
+
+State = Mapping[str, Tensor]
+Shapes = Mapping[str, Sequence[int]]
+Table = Mapping[str, str | tuple[str, ...]]
+
+
+def three_maps(prefix: str) -> tuple[str, ...]:
+    """Where a joint query-key-value tensor goes."""
+    return tuple(f"{prefix}.to_{part}.*" for part in ("queries", "keys", "values"))
+
+
+def in_blocks(theirs: str, ours: str, table: Table) -> dict[str, str | tuple[str, ...]]:
+    """The table of one block, for every block of a stack."""
+    return {
+        theirs + name: ours + target
+        if isinstance(target, str)
+        else tuple(ours + part for part in target)
+        for name, target in table.items()
+    }
+
+
+def rename(state: State, table: Table) -> dict[str, Tensor]:
+    """The tensors under our names."""
+    patterns = [(_pattern(name), _as_tuple(targets)) for name, targets in table.items()]
+    renamed: dict[str, Tensor] = {}
+    for name, tensor in state.items():
+        match, targets = next(((m, t) for p, t in patterns if (m := p.fullmatch(name))), (None, ()))
+        if match is None:
+            raise CheckpointError(f"the weights hold {name!r}, which our module has no place for")
+        if len(targets) > 1 and (tensor.dim() == 0 or tensor.size(0) % len(targets)):
+            raise CheckpointError(
+                f"the weights do not fit the module: {name} must hold {len(targets)} equal parts, "
+                f"got {tuple(tensor.shape)}"
+            )
+        pieces = tensor.chunk(len(targets)) if len(targets) > 1 else (tensor,)
+        for target, piece in zip(targets, pieces, strict=True):
+            renamed[_put_in(target, match.groups())] = piece
+    return renamed
+
+
+def below(state: State, prefix: str) -> dict[str, Tensor]:
+    """The tensors whose names begin so, without that beginning."""
+    return {n.removeprefix(prefix): t for n, t in state.items() if n.startswith(prefix)}
+
+
+def without(state: State, prefixes: Iterable[str]) -> dict[str, Tensor]:
+    """The tensors whose names begin with none of these."""
+    return {n: t for n, t in state.items() if not n.startswith(tuple(prefixes))}
+
+
+def check_fit(module: nn.Module, renamed: State, keep: tuple[str, ...] = ()) -> None:
+    """Each parameter must get a tensor of its shape, but for those in `keep`."""
+    # A shared parameter is listed once, by its first name.
+    ours = {name: parameter.shape for name, parameter in module.named_parameters()}
+    check_shapes(ours, {name: tensor.shape for name, tensor in renamed.items()}, keep)
+    for name, tensor in renamed.items():
+        if not tensor.is_floating_point():
+            raise CheckpointError(
+                f"the weights do not fit the module: {name} must hold floating-point numbers, "
+                f"got {tensor.dtype}"
+            )
+
+
+def check_shapes(ours: Shapes, renamed: Shapes, keep: tuple[str, ...] = ()) -> None:
+    """Each of our names must be among theirs with the same shape, but for those in `keep`."""
+    missing = [n for n in ours if n not in renamed and not any(map(n.startswith, keep))]
+    unknown = [n for n in renamed if n not in ours]
+    if missing or unknown:
+        what = f"lack {missing[0]!r}" if missing else f"hold {unknown[0]!r}"
+        others = len(missing) + len(unknown) - 1
+        raise CheckpointError(
+            f"the weights do not fit the module: they {what}" + f" and {others} more" * (others > 0)
+        )
+    for name, shape in renamed.items():
+        if tuple(ours[name]) != tuple(shape):
+            raise CheckpointError(
+                f"the weights do not fit the module: {name} is {tuple(ours[name])} here and "
+                f"{tuple(shape)} there"
+            )
+
+
+@torch.no_grad()
+def fill(module: nn.Module, renamed: State, keep: tuple[str, ...] = ()) -> None:
+    """Copy tensors into parameters, once all of them fit: nothing is ever half loaded."""
+    check_fit(module, renamed, keep)
+    ours = dict(module.named_parameters())
+    for name, tensor in renamed.items():
+        ours[name].copy_(tensor)
+
+
+def _as_tuple(targets: str | tuple[str, ...]) -> tuple[str, ...]:
+    return (targets,) if isinstance(targets, str) else targets
+
+
+def _pattern(name: str) -> re.Pattern[str]:
+    return re.compile(re.escape(name).replace(r"\#", r"(\d+)").replace(r"\*", r"(weight|bias)"))
+
+
+def _put_in(target: str, found: tuple[str, ...]) -> str:
+    parts = iter(found)
+    return re.sub(r"[#*]", lambda _: next(parts), target)
+
 
 _KEPT = ("embedding.", "positions.")  # torch.nn's stacks have neither
 _SHARED_BY_LAYERS: Table = {

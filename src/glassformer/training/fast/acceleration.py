@@ -14,15 +14,15 @@ import torch
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from glassformer.cuda_graphs import CudaRecorder
+from glassformer.decoding.fast.cuda_graphs import CudaRecorder
 from glassformer.errors import ConfigError
-from glassformer.training.config import AttentionKernel, RunConfig
-from glassformer.training.fast.cuda_graph import GraphLearner
 from glassformer.training.fast.data_parallel import DataParallelLearner
+from glassformer.training.fast.graph_learner import GraphLearner
 from glassformer.training.fast.joined_projections import join_projections
 from glassformer.training.learner import Learner
 from glassformer.training.loss import Measure, model_loss
 from glassformer.training.processes import Processes
+from glassformer.training.run_config import AttentionKernel, RunConfig
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")

@@ -10,7 +10,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from glassformer.nn import MultiHeadAttention
-from glassformer.nn.attention import KeyValueCache, split_heads
+from glassformer.nn.attention import split_heads
+from glassformer.nn.cache import KeyValueCache
 from glassformer.nn.positions import Rotation, rotate
 from glassformer.nn.shapes import Float, Tensor
 

@@ -21,9 +21,9 @@ from glassformer.text import (
     WordTokenizer,
     load_tokenizer,
 )
-from glassformer.text.cutting import cut_ids
+from glassformer.text.tokenizer import cut_ids
 from glassformer.training.loss import Measure, cross_entropy
-from glassformer.training.problems.definitions import (
+from glassformer.training.problems.problem_definitions import (
     DataConfig,
     SingleTexts,
     Task,

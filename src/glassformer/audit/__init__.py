@@ -1,0 +1,41 @@
+"""Every printed number of a worked example, checked.
+
+    from glassformer.audit import audit, load_example
+    result = audit(load_example("by-hand"))
+    result.counts, result.ok, result["position"].verdict
+    result["position"].right, result["position"].slip("zh")
+
+In reading order: `verdicts` (what "right to the printed digits" means, and what is handed back),
+`recomputation` (from print and end to end), `slip` and the slips of `slip_catalogue`, `search`
+(which slip it was), `possibility` and `quotation` (what else can be said), `judgement`.
+"""
+
+from glassformer.audit.example import Digits, Example, Step
+from glassformer.audit.example_file import example_names, load_example, read_example
+from glassformer.audit.judgement import audit
+from glassformer.audit.slip import Change, Scene, Slip, anywhere
+from glassformer.audit.slip_catalogue import CATALOGUE
+from glassformer.audit.verdicts import VERDICTS, Audit, Committed, Explanation, StepResult, Verdict
+from glassformer.language import Bilingual
+
+__all__ = [
+    "CATALOGUE",
+    "VERDICTS",
+    "Audit",
+    "Bilingual",
+    "Change",
+    "Committed",
+    "Digits",
+    "Example",
+    "Explanation",
+    "Scene",
+    "Slip",
+    "Step",
+    "StepResult",
+    "Verdict",
+    "anywhere",
+    "audit",
+    "example_names",
+    "load_example",
+    "read_example",
+]

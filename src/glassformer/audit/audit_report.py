@@ -1,0 +1,201 @@
+"""An audit as a document: the table of verdicts, then every wrong step, printed → right."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from glassformer.audit.example import Digits
+from glassformer.audit.formulas.bounds import Numbers, Words
+from glassformer.audit.verdicts import Audit, Cells, StepResult, Verdict
+from glassformer.documents import parts as p
+from glassformer.documents.parts import Look
+from glassformer.language import Language, words
+
+# --- wording ---
+# What the reports say, in both languages: wording.toml beside this file.
+
+
+MARKS: dict[Verdict, str] = {
+    "agrees": "✓", "wrong": "✗", "follows": "↳", "unchecked": "?", "given": "·"
+}  # fmt: skip
+
+LOOKS: dict[Verdict, Look] = {
+    "agrees": "good", "wrong": "bad", "follows": "caution", "unchecked": "quiet", "given": "quiet"
+}  # fmt: skip
+
+WORDS = words(__name__)
+VERDICT_NAMES = {verdict: WORDS[f"verdict name {verdict}"] for verdict in MARKS}
+VERDICT_MEANINGS = {verdict: WORDS[f"verdict meaning {verdict}"] for verdict in MARKS}
+
+
+_COLUMNS = ("step", "title", "verdict", "finding")
+
+
+def audit_document(audit: Audit, language: Language) -> p.Document:
+    """For every format."""
+    heads = tuple(WORDS[name].say(language) for name in _COLUMNS)
+    rows = tuple(
+        (
+            p.Span(result.step.id, "code"),
+            result.step.title.say(language),
+            p.Span(_verdict(result.verdict, language), LOOKS[result.verdict]),
+            _finding(result, language),
+        )
+        for result in audit.results
+    )
+    meanings = tuple(
+        (_verdict(verdict, language), meaning.say(language))
+        for verdict, meaning in VERDICT_MEANINGS.items()
+        if audit.counts[verdict]
+    )
+    wrong = tuple(
+        _wrong_step(result, language) for result in audit.results if result.verdict == "wrong"
+    )
+    heading = WORDS["wrong_numbers" if wrong else "nothing_wrong"].say(language)
+    return p.Document(
+        audit.example.title.say(language),
+        (
+            p.Paragraph(_counted(audit, language), "strong"),
+            p.Facts(meanings),
+            p.Table("", heads, rows),
+            p.Section(heading, wrong) if wrong else p.Paragraph(heading),
+        ),
+        language,
+        WORDS["audit"].say(language),
+        lambda: audit.to_dict(language),
+    )
+
+
+def _verdict(verdict: Verdict, language: Language) -> str:
+    return f"{MARKS[verdict]} {VERDICT_NAMES[verdict].say(language)}"
+
+
+def _counted(audit: Audit, language: Language) -> str:
+    """How many steps got each verdict: `9 agrees · 13 wrong · …`."""
+    return " · ".join(
+        f"{count} {VERDICT_NAMES[verdict].say(language)}"
+        for verdict, count in audit.counts.items()
+        if count
+    )
+
+
+def _finding(result: StepResult, language: Language) -> str:
+    if result.reason is not None and result.verdict == "unchecked":
+        return result.reason.say(language)
+    parts = [_slip(result, language), result.note.say(language) if result.note else None]
+    if result.causes:
+        parts.append(WORDS["because"].say(language).format(causes=", ".join(result.causes)))
+    found = result.comparison
+    if result.verdict == "wrong" and found is not None:
+        if not found.same_shape:
+            parts.append(WORDS["shape"].say(language))
+        elif isinstance(result.step.printed, Digits):
+            shown = int(result.step.printed.shown.sum())
+            wrong = int(found.wrong.sum())
+            if wrong:
+                parts.append(WORDS["cells"].say(language).format(wrong=wrong, shown=shown))
+            off = np.max(result.off) if result.off is not None else np.nan
+            if np.isfinite(off) and off > 0:
+                parts.append(WORDS["off"].say(language).format(off=f"{off:.3g}"))
+    if result.verdict in ("agrees", "follows"):
+        parts.append(_approximated(result, language))
+    if found is not None and found.open.any():
+        parts.append(WORDS["open"].say(language).format(open=int(found.open.sum())))
+    stop = "；" if language == "zh" else "; "
+    return stop.join(part for part in parts if part)
+
+
+def _slip(result: StepResult, language: Language) -> str | None:
+    """The likely slip, and beside it why a printed formula or code cannot be right."""
+    reason = result.reason
+    if result.step.quoted is None or reason is None:
+        return result.slip(language)
+    said = reason.say(language)
+    if not result.explanations:
+        return said
+    return f"{said}{'；' if language == 'zh' else '; '}{result.slip(language)}"
+
+
+def _approximated(result: StepResult, language: Language) -> str | None:
+    """Numbers that the article calls approximate, and that are not the nearest ones."""
+    digits, value = result.step.printed, result.from_print
+    if not isinstance(digits, Digits) or not digits.approximate or not isinstance(value, Numbers):
+        return None
+    off = np.abs(digits.values - value.mid) * 10.0**digits.decimals > 0.5 + 1e-6
+    said = WORDS["approximate"].say(language)
+    return said.format(off=int(off.sum()), shown=int(digits.shown.sum()))
+
+
+def _wrong_step(result: StepResult, language: Language) -> p.Section:
+    """The step and its formula, if it has one; the finding; printed and right numbers."""
+    step = result.step
+    formula = (" = ", p.Span(step.formula, "code")) if step.formula else ()
+    title = (p.Span(step.id, "code"), *formula)
+    return p.Section(title, (p.Paragraph(_finding(result, language)), _printed(result, language)))
+
+
+def _printed(result: StepResult, language: Language) -> p.Part:
+    """What is printed and what is right: line by line of a formula or of code, else a table."""
+    step, value, found = result.step, result.from_print, result.comparison
+    printed_word, right_word = WORDS["printed"].say(language), WORDS["right"].say(language)
+    if step.quoted is not None:
+        text = step.quoted.text.replace("\t", "⇥   ").splitlines()  # a tab is what may be wrong
+        shown = [(printed_word if at == 0 else "", line) for at, line in enumerate(text)]
+        shown += [(right_word, step.formula)] if step.formula is not None else []
+        return p.Code("\n".join(f"{label:>8}  {line}" for label, line in shown))
+    assert found is not None
+    if isinstance(step.printed, Digits) and isinstance(value, Numbers) and found.same_shape:
+        lines = _cells(step.printed, value, found.wrong)
+        labels = step.rows or [str(at) if len(lines) > 1 else "" for at in range(len(lines))]
+        # Columns in which nothing is printed are left out.
+        kept = [at for at in range(len(lines[0])) if any(line[at] != "…" for line in lines)]
+        heads = [step.columns[at] for at in kept] if step.columns else [""] * len(kept)
+        rows = zip(labels, ([line[at] for at in kept] for line in lines), strict=False)
+        return p.Table("", ("", *heads), tuple((label, *row) for label, row in rows))
+    right = _listed(value if isinstance(value, Numbers | Words) else None)
+    return p.Table("", ("", ""), ((printed_word, _listed(step.printed)), (right_word, right)))
+
+
+def _cells(digits: Digits, value: Numbers, wrong: Cells) -> list[list[p.Inline]]:
+    width = digits.values.shape[-1] if digits.values.ndim else 1
+    flat: list[p.Inline] = []
+    for at in np.ndindex(digits.values.shape):
+        places = int(digits.decimals[at])
+        printed = _number(float(digits.values[at]), places)
+        if wrong[at]:
+            right = p.Span(_right(value, at, places), "inserted")
+            flat.append((p.Span(printed, "deleted"), " ", right))
+        else:
+            flat.append(printed)
+    return [flat[i : i + width] for i in range(0, len(flat), width)]
+
+
+def _right(value: Numbers, at: tuple[int, ...], places: int) -> str:
+    """The right number to the printed decimals; what is known of it where it is not known."""
+    if np.isnan(value.mid[at]):
+        low, high = float(value.low[at]), float(value.high[at])
+        if np.isinf(low) and np.isinf(high):
+            return "?"
+        return f"{_number(low, places)} … {_number(high, places)}"
+    return _number(float(value.mid[at]), places)
+
+
+def _number(number: float, places: int) -> str:
+    if np.isnan(number):
+        return "…"
+    if np.isinf(number):
+        return "∞" if number > 0 else "−∞"
+    text = f"{number + 0.0:.{max(min(places, 12), 0)}f}"
+    if places >= 12 and "." in text:
+        text = f"{number:.4g}"  # a printed formula: all digits would say less
+    return text.replace("-", "−")
+
+
+def _listed(value: Digits | Numbers | Words | None) -> str:
+    match value:
+        case Words(items=items):
+            return " ".join(item or "…" for item in items)
+        case Digits(values=numbers) | Numbers(mid=numbers):
+            return "  ".join(f"{number:.6g}" for number in np.ravel(numbers))
+        case None:
+            return ""

@@ -1,0 +1,374 @@
+"""Example files: JSON → `Example`, or one line that names file, step and what is expected."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from importlib import resources
+from pathlib import Path
+from typing import Any, NoReturn
+
+from glassformer.audit.example import Digits, Example, Notation, Quotation, Step, read_digits
+from glassformer.audit.formulas import FUNCTIONS, Words, names_of, parse
+from glassformer.audit.formulas.bounds import MOST_CHARACTERS, MOST_NUMBERS
+from glassformer.audit.formulas.evaluator import Work
+from glassformer.audit.formulas.formula_library import NAMES, written_out
+from glassformer.audit.formulas.terms import Call, Node, walk
+from glassformer.errors import ConfigError, UnknownNameError, did_you_mean, expect
+from glassformer.language import Bilingual
+
+STEP_KEYS = {
+    "id", "title", "formula", "inputs", "printed", "words", "decimals", "significant", "rounded",
+    "shape", "rows", "columns", "unchecked", "order", "case", "approximate", "between", "produces",
+    "as_printed", "indices", "code", "result", "whole",
+}  # fmt: skip
+_EXAMPLE_KEYS = {"title", "note", "case", "steps"}
+# An example may come from anyone: what it may hold is bounded before anything is made of it.
+_MOST_BYTES = 5_000_000
+_MOST_STEPS = 1000
+_MOST_FORMULAS = 200_000  # characters of all formulas together
+_MOST_LETTERS = 100  # of a step's name
+_DEEPEST = 16  # lists in lists; four axes of a printed array, and the few levels around them
+_LONGEST_MESSAGE = 400
+
+
+def example_names() -> list[str]:
+    """The shipped examples."""
+    folder = resources.files("glassformer.audit") / "examples"
+    names = [entry.name.removesuffix(".json") for entry in folder.iterdir()]
+    return sorted(name for name in names if not name.startswith((".", "_")))
+
+
+def load_example(name_or_file: str | Path) -> Example:
+    """A shipped example by name, or a file."""
+    expect(name_or_file, (str, Path), "the name or the file of an example")
+    if str(name_or_file) in example_names():
+        example = read_example(_shipped(str(name_or_file)), str(name_or_file), str(name_or_file))
+        return replace(example, shipped=True)
+    path = Path(name_or_file)
+    return read_example(_text(path, str(name_or_file)), path.stem, str(path))
+
+
+def _text(path: Path, given: str) -> str:
+    """What stands in a file; nothing is read of one that is too large, or that has no end."""
+    try:
+        there, regular = path.exists(), path.is_file()
+    except (OSError, ValueError):  # a name too long, or one with a zero byte
+        there = regular = False
+    if not regular:
+        if there:
+            raise ConfigError(f"{path}: expected a regular file with a worked example")
+        if path.suffix or len(path.parts) > 1:
+            raise ConfigError(
+                f"{str(path)[:200]}: expected a file with a worked example, there is none"
+            )
+        raise UnknownNameError("example", given, example_names())
+    with path.open("rb") as file:
+        raw = file.read(_MOST_BYTES + 1)
+    if len(raw) > _MOST_BYTES:
+        raise ConfigError(f"{path}: expected at most {_MOST_BYTES} bytes")
+    try:
+        return raw.decode("utf-8-sig")  # editors on Windows begin with a mark
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: expected UTF-8 text ({error.reason})") from error
+
+
+def _shipped(name: str) -> str:
+    file = resources.files("glassformer.audit") / "examples" / f"{name}.json"
+    return file.read_text(encoding="utf-8")
+
+
+def read_example(text: str, name: str, source: str) -> Example:
+    """An example from its JSON text; `source` is how messages call it."""
+    expect(text, str, "the text of an example in JSON")
+    try:
+        return _read(text, name, source)
+    except ConfigError as error:
+        if len(str(error)) <= _LONGEST_MESSAGE:
+            raise
+        raise ConfigError(f"{str(error)[:_LONGEST_MESSAGE]}…") from error
+
+
+def _read(text: str, name: str, source: str) -> Example:
+    data = _parse_json(text, source)
+    if not isinstance(data, dict):
+        raise ConfigError(f"{source}: expected an object with 'title' and 'steps'")
+    _check_keys(data, _EXAMPLE_KEYS, source)
+    title = _bilingual(data.get("title", name), f"{source}: title")
+    raw = _expand(data.get("steps"), source)
+    if not raw:
+        raise ConfigError(f"{source}: expected a list of steps under 'steps'")
+    if len(raw) > _MOST_STEPS:
+        raise ConfigError(f"{source}: expected at most {_MOST_STEPS} steps, got {len(raw)}")
+    written = sum(len(str(part.get("formula", ""))) for part in raw if isinstance(part, dict))
+    if written > _MOST_FORMULAS:
+        raise ConfigError(
+            f"{source}: expected at most {_MOST_FORMULAS} characters of formulas, got {written}"
+        )
+    work = Work()
+    steps = tuple(_step(part, data, f"{source}: step {i + 1}", work) for i, part in enumerate(raw))
+    example = Example(name, title, steps, source)
+    _check_names(example)
+    for _ in example.in_order():
+        pass  # refuses a step that leads back to itself
+    return example
+
+
+def _parse_json(text: str, source: str) -> Any:
+    def refuse(constant: str) -> NoReturn:
+        raise ConfigError(f'{source}: expected numbers, got {constant} ("-inf" stands for −∞)')
+
+    try:
+        data = json.loads(text, parse_constant=refuse)
+        _check_depth(data, source)
+        json.dumps(data, ensure_ascii=False).encode("utf-8")
+        return data
+    except ConfigError:
+        raise
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise ConfigError(f"{source}: expected JSON; {where}: {error.msg}") from error
+    except UnicodeEncodeError as error:
+        half = error.object[error.start : error.end]
+        raise ConfigError(f"{source}: expected Unicode, got half a character, {half!r}") from error
+    except ValueError as error:  # a whole number of thousands of digits
+        raise ConfigError(f"{source}: expected numbers that people can read: {error}") from error
+    except RecursionError as error:
+        raise ConfigError(f"{source}: nested too deeply") from error
+
+
+def _check_depth(data: Any, source: str) -> None:
+    """Refuse what is nested deeply; once this is checked, recursion is safe."""
+    level = [data]
+    for _ in range(_DEEPEST):
+        level = [
+            part
+            for container in level
+            if isinstance(container, list | dict)
+            for part in (container.values() if isinstance(container, dict) else container)
+        ]
+    if level:
+        raise ConfigError(f"{source}: nested too deeply")
+
+
+def _expand(steps: Any, source: str) -> list[Any]:
+    """Steps borrowed from a shipped example: `{"from": "masked"}`, some with `"steps": […]`."""
+    if not isinstance(steps, list):
+        return []
+    expanded: list[Any] = []
+    for part in steps:
+        if not isinstance(part, dict) or "from" not in part:
+            expanded.append(part)
+            continue
+        name, wanted = part["from"], part.get("steps")
+        _check_keys(part, {"from", "steps"}, source)
+        if wanted is not None and not isinstance(wanted, list):
+            raise ConfigError(f"{source}: expected a list of steps from {name!r}, got {wanted!r}")
+        if name not in example_names():
+            near = did_you_mean(str(name), example_names())
+            raise ConfigError(f"{source}: steps from unknown example {name!r}{near}")
+        data = json.loads(_shipped(name))
+        found = [step for step in data["steps"] if wanted is None or step.get("id") in wanted]
+        if wanted is not None and len(found) != len(wanted):
+            raise ConfigError(f"{source}: {name!r} has not all of the steps {wanted}")
+        expanded += [{"case": data.get("case", "keep"), **step} for step in found]
+    return expanded
+
+
+def _step(data: Any, example: dict[str, Any], where: str, work: Work) -> Step:
+    if not isinstance(data, dict) or not isinstance(data.get("id"), str):
+        raise ConfigError(f"{where}: expected an object with a name under 'id'")
+    if len(data["id"]) > _MOST_LETTERS:
+        raise ConfigError(f"{where}: expected a name of at most {_MOST_LETTERS} letters")
+    where = f"{where.split(': step')[0]}: step {data['id']!r}"
+    if not data["id"].isidentifier() or data["id"] in ("new", "None"):
+        raise ConfigError(f"{where}: expected letters, digits and _ in a name")
+    _check_keys(data, STEP_KEYS, where)
+    try:
+        return _read_step(data, example, where, work)
+    except ConfigError as error:
+        message = str(error)
+        raise ConfigError(
+            message if message.startswith(where) else f"{where}: {message}"
+        ) from error
+
+
+def _read_step(data: dict[str, Any], example: dict[str, Any], where: str, work: Work) -> Step:
+    formula = data.get("formula")
+    tree = None
+    if formula is not None:
+        if not isinstance(formula, str):
+            raise ConfigError(f"expected the formula as a text, got {formula!r}")
+        tree = parse(formula)
+        _check_functions(tree)
+    inputs = tuple(names_of(tree)) if tree is not None else ()
+    declared = data.get("inputs")
+    if declared is not None and (
+        not isinstance(declared, list) or sorted(map(str, declared)) != sorted(inputs)
+    ):
+        raise ConfigError(f"expected the inputs of the formula, {list(inputs)}, got {declared}")
+    reason = data.get("unchecked")
+    printed = _printed(data, work, given=tree is None)
+    quoted = _quoted(data, has_formula=tree is not None)
+    if quoted is not None and printed is not None:
+        raise ConfigError("expected either printed numbers or a printed formula or code, got both")
+    if tree is None and printed is None and reason is None and quoted is None:
+        raise ConfigError("expected a formula, or printed numbers, or words")
+    decimals = data.get("decimals")
+    return Step(
+        id=data["id"],
+        title=_bilingual(data.get("title", data["id"]), f"{where}: title"),
+        formula=formula,
+        tree=tree,
+        inputs=inputs,
+        printed=printed,
+        decimals=decimals if isinstance(decimals, int) else None,
+        unchecked=None if reason is None else _bilingual(reason, f"{where}: unchecked"),
+        rows=_labels(data, "rows", printed, 0),
+        columns=_labels(data, "columns", printed, -1),
+        any_order=_choice(data, "order", ("as printed", "any")) == "any",
+        ignore_case=_choice({"case": example.get("case"), **data}, "case", ("keep", "ignore"))
+        == "ignore",
+        between=_between(data),
+        produces=_labels(data, "produces", None, 0),
+        quoted=quoted,
+    )
+
+
+_MOST_LINES = 100
+
+
+def _quoted(data: dict[str, Any], *, has_formula: bool) -> Quotation | None:
+    """A formula or code that the article prints."""
+    formula, code, result = data.get("as_printed"), data.get("code"), data.get("result")
+    if formula is not None:
+        indices = _labels(data, "indices", None, 0)
+        if not isinstance(formula, str) or not has_formula or code is not None:
+            raise ConfigError("expected 'as_printed' as a text, beside the right 'formula'")
+        if any(len(letter) != 1 for letter in indices) or len(set(indices)) != len(indices):
+            raise ConfigError(f"expected one letter for each of 'indices', got {list(indices)}")
+        Notation(formula)
+        return Quotation(formula, "notation", indices)
+    if code is None:
+        return None
+    if not isinstance(code, list) or not all(isinstance(line, str) for line in code):
+        raise ConfigError(f"expected 'code' as a list of lines, got {code!r}")
+    if not 0 < len(code) <= _MOST_LINES or sum(map(len, code)) > 100 * _MOST_LINES:
+        raise ConfigError(f"expected 1 to {_MOST_LINES} lines of code, got {len(code)}")
+    if result is not None and (not isinstance(result, str) or not has_formula):
+        raise ConfigError("expected 'result' as an expression, beside the right 'formula'")
+    return Quotation("\n".join(code), "python", (), result, _flag(data, "whole"))
+
+
+def _printed(data: dict[str, Any], work: Work, *, given: bool) -> Digits | Words | None:
+    if "words" in data:
+        words = data["words"]
+        listed = [words] if isinstance(words, str) else words
+        if not isinstance(listed, list) or not all(isinstance(word, str) for word in listed):
+            raise ConfigError(f"expected a text or a list of texts under 'words', got {words!r}")
+        if data.get("printed") is not None:
+            raise ConfigError("expected either 'words' or 'printed', got both")
+        if len(listed) > MOST_NUMBERS or sum(map(len, listed)) > MOST_CHARACTERS:
+            raise ConfigError(
+                f"expected at most {MOST_NUMBERS} words and {MOST_CHARACTERS} letters under 'words'"
+            )
+        return Words(tuple(listed), single=isinstance(words, str))
+    cells = data.get("printed")
+    shape = data.get("shape")
+    if shape is not None:
+        if not isinstance(shape, list) or not all(isinstance(n, int) and n > 0 for n in shape):
+            raise ConfigError(f"expected 'shape' as a list of sizes, got {shape!r}")
+        cells = "..." if cells is None else cells
+    if cells is None:
+        return None
+    exact = given and not data.get("rounded", False)
+    if not exact and data.get("decimals") is None and data.get("significant") is None:
+        raise ConfigError('expected "decimals" (or "significant") beside printed numbers')
+    digits = read_digits(
+        cells,
+        tuple(shape) if shape else None,
+        data.get("decimals"),
+        data.get("significant"),
+        exact,
+        work,
+    )
+    return replace(digits, approximate=_flag(data, "approximate"))
+
+
+def _flag(data: dict[str, Any], key: str) -> bool:
+    value = data.get(key, False)
+    if not isinstance(value, bool):
+        raise ConfigError(f"expected {key!r} to be true or false, got {value!r}")
+    return value
+
+
+def _labels(
+    data: dict[str, Any], key: str, printed: Digits | Words | None, axis: int
+) -> tuple[str, ...]:
+    labels = data.get(key, [])
+    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
+        raise ConfigError(f"expected {key!r} as a list of texts, got {labels!r}")
+    if labels and isinstance(printed, Digits) and printed.values.shape:
+        size = printed.values.shape[axis]
+        if len(labels) != size:
+            raise ConfigError(f"expected {size} labels under {key!r}, got {len(labels)}")
+    return tuple(labels)
+
+
+def _between(data: dict[str, Any]) -> tuple[float, float] | None:
+    ends = data.get("between")
+    if ends is None:
+        return None
+    numbers = [e for e in ends if isinstance(e, int | float)] if isinstance(ends, list) else []
+    if len(numbers) != 2 or any(isinstance(e, bool) for e in numbers) or numbers[0] > numbers[1]:
+        raise ConfigError(
+            f"expected the least and the greatest number under 'between', got {ends!r}"
+        )
+    return float(numbers[0]), float(numbers[1])
+
+
+def _choice(data: dict[str, Any], key: str, known: tuple[str, ...]) -> str:
+    value = data.get(key) or known[0]
+    if value not in known:
+        raise ConfigError(f"expected {key!r} to be one of {', '.join(known)}, got {value!r}")
+    return str(value)
+
+
+def _bilingual(value: Any, where: str) -> Bilingual:
+    if isinstance(value, str):
+        return Bilingual(value, value)
+    texts = value if isinstance(value, dict) and set(value) == {"en", "zh"} else {}
+    if texts and all(isinstance(text, str) and text for text in texts.values()):
+        return Bilingual(texts["en"], texts["zh"])
+    raise ConfigError(f'{where}: expected a text or {{"en": …, "zh": …}}, got {value!r}')
+
+
+def _check_keys(data: dict[str, Any], known: set[str], where: str) -> None:
+    for key in data:
+        if key not in known:
+            raise ConfigError(f"{where}: unknown key {key!r}{did_you_mean(key, sorted(known))}")
+
+
+def _check_functions(tree: Node) -> None:
+    """A formula with an unknown function is refused before anything is computed."""
+    for node in walk(tree):
+        if isinstance(node, Call) and node.function not in FUNCTIONS and written_out(node) is None:
+            near = did_you_mean(node.function, NAMES)
+            raise ConfigError(f"column {node.column}: unknown function {node.function!r}{near}")
+
+
+def _check_names(example: Example) -> None:
+    ids: dict[str, None] = {}
+    for step in example.steps:
+        if step.id in ids:
+            raise ConfigError(
+                f"{example.source}: step {step.id!r}: expected a name not used before"
+            )
+        ids[step.id] = None
+    for step in example.steps:
+        for name in step.inputs:
+            if name not in ids:
+                raise ConfigError(
+                    f"{example.source}: step {step.id!r}: missing input {name!r}"
+                    f"{did_you_mean(name, ids)}"
+                )

@@ -1,0 +1,550 @@
+"""Bounds that remember where doubt comes from: affine arithmetic.
+
+Plain bounds take every operand for independent. In `x - mean(x)` both sides move together, and in a
+layer norm over unprinted steps the bounds soon say nothing. Here a number is
+
+    mid + Σ parts[k] · εₖ ± rest,      each εₖ somewhere from −1 to 1,
+
+with one εₖ for each input in doubt. Sums, means and products with known matrices keep the parts
+exactly; a product or a curve is replaced by a straight line near it, and how far the two are apart
+goes into `rest`, or, for a curve, into an ε of its own, which later steps can cancel. The result is
+sound, as plain bounds are, and each number takes the closer one.
+
+After J. Stolfi and L. H. de Figueiredo, "Self-validated numerical methods" (1997).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glassformer.audit.formulas.bounds import Array, Mask, Numbers, Value
+from glassformer.audit.formulas.evaluator import Work, WorkSpentError
+from glassformer.audit.formulas.terms import (
+    Binary,
+    Call,
+    Index,
+    Listing,
+    Name,
+    Negative,
+    Node,
+    Number,
+    Partly,
+    Slice,
+    upwards,
+)
+
+_EACH = 1000  # work for a node, which takes several times that of plain bounds
+_MOST_DOUBTS = 600
+_ROUNDING = 1e-14  # of float64 itself, in one operation, relative to what is added up
+_MOST_NUMBERS = 300_000  # of one value: its cells times the doubts
+_AT_ONCE = 20  # of those for the work of one
+_BENT = ("softmax", "relu", "abs", "exp", "log", "sqrt", "tanh", "sigmoid", "sin", "cos")
+
+
+@dataclass(frozen=True, eq=False)
+class Affine:
+    """Numbers as sums of doubts. `low` and `high` are the closest bounds known."""
+
+    mid: Array
+    parts: Array
+    rest: Array
+    low: Array
+    high: Array
+
+    @property
+    def radius(self) -> Array:
+        """How far a number may be from `mid` at most."""
+        return np.asarray(np.abs(self.parts).sum(axis=0) + self.rest)
+
+
+Follows = Callable[[str, tuple[int, ...]], NDArray[np.bool_]]
+"""Which cells of a step, of a shape, are not printed and follow its formula."""
+
+
+class _TooLargeError(Exception):
+    """More doubts than are worth following."""
+
+
+def closer(
+    root: Node, bounds: Callable[[Node], Value], follows: Follows, work: Work
+) -> Numbers | None:
+    """Closer bounds of a formula; None where they cannot be had, or not with the work given.
+
+    `bounds` gives the plain bounds of a node of the formula.
+    """
+    value = bounds(root)
+    if not isinstance(value, Numbers):
+        return None
+    try:
+        with np.errstate(all="ignore"):  # ∞ − ∞: nothing is known by this way, and that is allowed
+            found = _Form(upwards(root), bounds, follows).run(root, work)
+    except (_TooLargeError, WorkSpentError):
+        return None
+    return None if found is None else Numbers(value.mid, found.low, found.high)
+
+
+class _Form:
+    def __init__(
+        self, nodes: list[Node], bounds: Callable[[Node], Value], follows: Follows
+    ) -> None:
+        self._nodes = nodes
+        self._bounds = bounds
+        self._follows = follows
+        self._known: dict[bytes, Affine | None] = {}
+        self._fresh = 0
+        own = sum(int(self._own(node).sum()) for node in nodes)
+        self._sizes = {node: self._size(node) for node in nodes}
+        self._bent = {node for node in nodes if _is_bent(node) and self._sizes[node]}
+        most = min(_MOST_DOUBTS, _MOST_NUMBERS // max(*self._sizes.values(), 1))
+        if own > most:
+            raise _TooLargeError
+        self._spare = min(sum(self._sizes[node] for node in self._bent), most - own)
+        self._count = own + self._spare
+
+    def _size(self, node: Node) -> int:
+        value = self._bounds(node)
+        return value.mid.size if isinstance(value, Numbers) and not value.exact else 0
+
+    def _own(self, node: Node) -> NDArray[np.bool_]:
+        """The cells of a node that are in doubt by themselves, not by what they are made from."""
+        value = self._bounds(node) if isinstance(node, Name | Partly) else None
+        if not isinstance(value, Numbers):
+            return np.zeros((), dtype=bool)
+        width = value.high - value.low
+        doubtful = np.isfinite(width) & (width > 0)
+        if isinstance(node, Partly):
+            doubtful &= ~self._follows(node.name, value.shape)
+        return np.asarray(doubtful)
+
+    def run(self, root: Node, work: Work) -> Affine | None:
+        for node in self._nodes:
+            work.take(_EACH + self._count * self._sizes[node] // _AT_ONCE)
+            self._known[node.digest] = self._checked(node)
+        return self._known[root.digest]
+
+    def _checked(self, node: Node) -> Affine | None:
+        value = self._bounds(node)
+        if not isinstance(value, Numbers):
+            return None
+        if value.exact:
+            return self._constant(value.mid)
+        found = self._compute(node, value)
+        if found is None or found.mid.shape != value.shape:
+            found = self._independent(value)
+        if node in self._bent:
+            found = self._remembered(found)
+        rest = found.rest + _ROUNDING * (np.abs(found.mid) + found.radius)
+        radius = np.abs(found.parts).sum(axis=0) + rest
+        low, high = found.mid - radius, found.mid + radius
+        # NaN: nothing is known by this way, but the plain bounds hold. fmax and fmin leave NaN out.
+        low, high = np.fmax(low, value.low), np.fmin(high, value.high)
+        return Affine(found.mid, found.parts, rest, low, high)
+
+    def _constant(self, mid: Array) -> Affine:
+        return Affine(mid, np.zeros((self._count, *mid.shape)), np.zeros(mid.shape), mid, mid)
+
+    def _independent(self, value: Numbers) -> Affine:
+        """Bounds of which nothing else is known."""
+        mid = np.where(value.low == value.high, value.low, (value.low + value.high) / 2)
+        rest = np.where(value.low == value.high, 0.0, (value.high - value.low) / 2)
+        none = np.zeros((self._count, *mid.shape))
+        return Affine(mid, none, rest, value.low, value.high)
+
+    def _doubts(self, node: Node, value: Numbers) -> Affine:
+        """Numbers in doubt of their own: each gets an ε."""
+        form, own = self._independent(value), self._own(node)
+        for at in map(tuple, np.argwhere(own)):
+            form.parts[(self._fresh, *at)] = form.rest[at]
+            self._fresh += 1
+        rest = np.where(own, 0.0, form.rest)
+        return Affine(form.mid, form.parts, rest, value.low, value.high)
+
+    def _remembered(self, form: Affine) -> Affine:
+        """What a curve adds to the doubts gets an ε of its own, as long as there are any left.
+
+        Later steps can then cancel it, as a mean does or weights that sum to one.
+        """
+        if form.rest.size > self._spare or not np.all(np.isfinite(form.rest)):
+            return form
+        parts = form.parts.copy()
+        for at in np.ndindex(form.rest.shape):
+            parts[(self._fresh, *at)] += form.rest[at]
+            self._fresh += 1
+        self._spare -= form.rest.size
+        return Affine(form.mid, parts, np.zeros(form.rest.shape), form.low, form.high)
+
+    def _at(self, node: Node) -> Affine:
+        found = self._known[node.digest]
+        if found is None:
+            raise _UnknownError
+        return found
+
+    def _compute(self, node: Node, value: Numbers) -> Affine | None:
+        try:
+            match node:
+                case Name():
+                    return self._doubts(node, value)
+                case Partly():
+                    return self._partly(node, value)
+                case Negative(body=body):
+                    return _scaled(self._at(body), -1.0)
+                case Binary():
+                    return self._binary(node)
+                case Index(body=body, parts=parts):
+                    index = tuple(
+                        slice(part.start, part.stop) if isinstance(part, Slice) else part
+                        for part in parts
+                    )
+                    return _moved(
+                        self._at(body),
+                        lambda part: np.asarray(part[index]),
+                        lambda part: part[(slice(None), *index)],
+                    )
+                case Listing(items=items):
+                    return _joined([self._at(item) for item in items], np.stack, 0)
+                case Call():
+                    return self._call(node)
+                case _:
+                    return None
+        except _UnknownError:
+            return None
+
+    def _partly(self, node: Partly, value: Numbers) -> Affine | None:
+        """Printed cells are in doubt of their own; the others follow the formula."""
+        inside, own = self._known[node.body.digest], self._doubts(node, value)
+        if inside is None or inside.mid.shape != value.shape:
+            return own
+        follows, body = self._follows(node.name, value.shape), node.body
+        plain = self._bounds(body)
+        assert isinstance(plain, Numbers)
+        room = np.maximum(value.high - plain.high, plain.low - value.low)
+        room = np.where(np.isfinite(room), np.maximum(room, 0.0), 0.0)
+        return Affine(
+            np.where(follows, inside.mid, own.mid),
+            np.where(follows, inside.parts, own.parts),
+            np.where(follows, inside.rest + room, own.rest),
+            np.where(follows, np.fmax(inside.low - room, value.low), value.low),
+            np.where(follows, np.fmin(inside.high + room, value.high), value.high),
+        )
+
+    def _binary(self, node: Binary) -> Affine | None:
+        x, y = self._at(node.left), self._at(node.right)
+        match node.operator:
+            case "+":
+                return _sum(x, y)
+            case "-":
+                return _sum(x, _scaled(y, -1.0))
+            case "*":
+                return _product(x, y)
+            case "/":
+                inverse = _inverse(y)
+                return None if inverse is None else _product(x, inverse)
+            case "@":
+                return _matmul(x, y)
+            case "^" if isinstance(node.right, Number) and node.right.value == 2:
+                return _square(x)
+        return None
+
+    def _call(self, node: Call) -> Affine | None:
+        name = node.function
+        if name in _STRAIGHT:
+            return _STRAIGHT[name](self._at(node.arguments[0]))
+        if name in ("concat", "stack") and set(dict(node.keywords)) <= {"axis"}:
+            parts = [self._at(part) for part in node.arguments]
+            axis = _whole(node.keyword("axis"), -1)
+            join = np.concatenate if name == "concat" else np.stack
+            return None if axis is None else _joined(parts, join, axis)
+        if name in ("where", "mask"):
+            return self._chosen(node)
+        if name in ("sum", "mean", "var", "std", "softmax"):
+            return self._along(node)
+        return None
+
+    def _chosen(self, node: Call) -> Affine | None:
+        if node.function == "mask":
+            yes, mask = self._at(node.arguments[0]), self._bounds(node.arguments[1])
+            no = self._constant(np.asarray(-np.inf))
+        else:
+            mask = self._bounds(node.arguments[0])
+            yes, no = self._at(node.arguments[1]), self._at(node.arguments[2])
+        if not isinstance(mask, Mask):
+            return None
+        shape = np.broadcast_shapes(mask.shape, yes.mid.shape, no.mid.shape)
+        allowed = np.broadcast_to(mask.allowed, shape)
+        a, b = _spread(yes, shape), _spread(no, shape)
+        return Affine(
+            *(
+                np.where(allowed, getattr(a, at), getattr(b, at))
+                for at in ("mid", "parts", "rest", "low", "high")
+            )
+        )
+
+    def _along(self, node: Call) -> Affine | None:
+        x = self._at(node.arguments[0])
+        axis = _whole(node.keyword("axis"), -1)
+        keep, sample = (_whole(node.keyword(key), 0) for key in ("keep", "sample"))
+        if axis is None or keep is None or sample is None or node.keyword("rows") is not None:
+            return None
+        axis %= x.mid.ndim
+        if node.function == "softmax":
+            return _softmax(x, axis)
+        count = x.mid.shape[axis]
+        found = _scaled(_total(x, axis), 1 if node.function == "sum" else 1 / count)
+        if node.function in ("var", "std"):
+            if count <= sample:
+                return None
+            centred = _sum(x, _scaled(_expanded(found, axis), -1.0))
+            found = _scaled(_total(_square(centred), axis), 1 / (count - sample))
+            if node.function == "std":
+                root = _root(found)
+                if root is None:
+                    return None
+                found = root
+        return _expanded(found, axis) if keep else found
+
+
+def _is_bent(node: Node) -> bool:
+    """Whether a straight line can only come near: what it misses is worth remembering."""
+    if isinstance(node, Call):
+        return node.function in _BENT
+    return isinstance(node, Binary) and node.operator == "/"
+
+
+class _UnknownError(Exception):
+    """An operand that is no number, or of which nothing is known."""
+
+
+def _whole(node: Node | None, default: int) -> int | None:
+    if node is None:
+        return default
+    return int(node.value) if isinstance(node, Number) else None
+
+
+def _form(mid: Array, parts: Array, rest: Array) -> Affine:
+    radius = np.abs(parts).sum(axis=0) + rest
+    return Affine(np.asarray(mid), parts, np.asarray(rest), mid - radius, mid + radius)
+
+
+def _moved(x: Affine, one: Callable[[Array], Array], all_: Callable[[Array], Array]) -> Affine:
+    """The same rearrangement of everything; `all_` is the one for parts, one axis on."""
+    return Affine(one(x.mid), all_(x.parts), one(x.rest), one(x.low), one(x.high))
+
+
+def _expanded(x: Affine, axis: int) -> Affine:
+    return _moved(
+        x, lambda part: np.expand_dims(part, axis), lambda part: np.expand_dims(part, axis + 1)
+    )
+
+
+def _joined(parts: list[Affine], join: Callable[..., Array], axis: int) -> Affine:
+    one = {at: join([getattr(x, at) for x in parts], axis=axis) for at in _CELLS}
+    ahead = axis if axis < 0 else axis + 1
+    return Affine(parts=join([x.parts for x in parts], axis=ahead), **one)
+
+
+_CELLS = ("mid", "rest", "low", "high")
+
+
+def _spread(x: Affine, shape: tuple[int, ...]) -> Affine:
+    lined = x.parts.reshape(len(x.parts), *(1,) * (len(shape) - x.mid.ndim), *x.mid.shape)
+    cells = {at: np.broadcast_to(getattr(x, at), shape) for at in _CELLS}
+    return Affine(parts=np.broadcast_to(lined, (len(lined), *shape)), **cells)
+
+
+def _scaled(x: Affine, factor: float) -> Affine:
+    low, high = (x.low, x.high) if factor >= 0 else (x.high, x.low)
+    return Affine(
+        factor * x.mid, factor * x.parts, abs(factor) * x.rest, factor * low, factor * high
+    )
+
+
+def _sum(x: Affine, y: Affine) -> Affine:
+    shape = np.broadcast_shapes(x.mid.shape, y.mid.shape)
+    x, y = _spread(x, shape), _spread(y, shape)
+    return Affine(x.mid + y.mid, x.parts + y.parts, x.rest + y.rest, x.low + y.low, x.high + y.high)
+
+
+def _product(x: Affine, y: Affine) -> Affine:
+    shape = np.broadcast_shapes(x.mid.shape, y.mid.shape)
+    x, y = _spread(x, shape), _spread(y, shape)
+    rest = np.abs(x.mid) * y.rest + np.abs(y.mid) * x.rest + x.radius * y.radius
+    return _form(x.mid * y.mid, x.mid * y.parts + y.mid * x.parts, rest)
+
+
+def _square(x: Affine) -> Affine:
+    """(m + δ)² = m² + 2mδ + δ², and δ² lies from 0 to r²."""
+    half = x.radius**2 / 2
+    return _form(x.mid**2 + half, 2 * x.mid * x.parts, 2 * np.abs(x.mid) * x.rest + half)
+
+
+def _matmul(x: Affine, y: Affine) -> Affine:
+    def left(parts: Array, other: Array) -> Array:
+        return np.asarray(parts @ other)
+
+    def right(other: Array, parts: Array) -> Array:
+        return np.moveaxis(np.tensordot(other, parts, axes=([-1], [1])), other.ndim - 1, 0)
+
+    rest = np.abs(x.mid) @ y.rest + x.rest @ np.abs(y.mid) + x.radius @ y.radius
+    return _form(x.mid @ y.mid, left(x.parts, y.mid) + right(x.mid, y.parts), np.asarray(rest))
+
+
+def _total(x: Affine, axis: int) -> Affine:
+    return _moved(
+        x,
+        lambda part: np.asarray(part.sum(axis=axis)),
+        lambda part: np.asarray(part.sum(axis=axis + 1)),
+    )
+
+
+def _line(x: Affine, slope: Array, least: Array, most: Array) -> Affine:
+    """slope · x + something from `least` to `most`."""
+    return _form(
+        slope * x.mid + (least + most) / 2,
+        slope * x.parts,
+        np.abs(slope) * x.rest + (most - least) / 2,
+    )
+
+
+def _curve(
+    x: Affine, function: Callable[[Array], Array], touching: Callable[[Array], Array]
+) -> Affine:
+    """A function that bends one way only, replaced by its secant between the bounds of x.
+
+    It is farthest from the secant where it is parallel to it: `touching` gives that place for a
+    slope, and lies between the bounds up to rounding.
+    """
+    low, high = x.low, x.high
+    flat = ~(high > low)
+    slope = np.where(flat, 0.0, (function(high) - function(low)) / (high - low))
+    place = np.clip(np.where(flat, low, touching(slope)), low, high)
+    ends = np.stack([function(at) - slope * at for at in (low, high, place)])
+    return _line(x, slope, ends.min(axis=0), ends.max(axis=0))
+
+
+def _inverse(y: Affine) -> Affine | None:
+    if np.any((y.low <= 0) & (y.high >= 0)):
+        return None
+    sign = np.sign(y.low)  # not of `mid`, which may lie outside the bounds
+    return _curve(y, lambda at: 1 / at, lambda slope: sign * np.sqrt(-1 / slope))
+
+
+def _root(x: Affine) -> Affine | None:
+    if np.any(x.high < 0):
+        return None
+    clipped = Affine(x.mid, x.parts, x.rest, np.maximum(x.low, 0.0), x.high)
+    return _curve(clipped, np.sqrt, lambda slope: 1 / (4 * slope**2))
+
+
+def _logarithm(x: Affine) -> Affine | None:
+    if np.any(x.low <= 0):
+        return None
+    return _curve(x, np.log, lambda slope: 1 / slope)
+
+
+def _exponential(x: Affine) -> Affine:
+    hidden = np.isneginf(x.high)  # e^−∞ is 0, and no line leads there
+    if not hidden.any():
+        return _curve(x, np.exp, np.log)
+    cells = {at: np.where(hidden, 0.0, getattr(x, at)) for at in _CELLS}
+    form = _curve(Affine(parts=np.where(hidden, 0.0, x.parts), **cells), np.exp, np.log)
+    cells = {at: np.where(hidden, 0.0, getattr(form, at)) for at in _CELLS}
+    return Affine(parts=np.where(hidden, 0.0, form.parts), **cells)
+
+
+def _hinge(x: Affine, below: float) -> Affine:
+    """x above zero, `below` · x under it: ReLU and |x|."""
+
+    def bent(at: Array) -> Array:
+        return np.where(at >= 0, at, below * at)
+
+    return _curve(x, bent, np.zeros_like)
+
+
+def _gentle(
+    function: Callable[[Array], Array], slope: Callable[[Array], Array], bend: float
+) -> Callable[[Affine], Affine]:
+    """A function whose second derivative is at most `bend`: its tangent, and ½ bend r² about it."""
+
+    def form(x: Affine) -> Affine:
+        at, steep = x.mid, slope(x.mid)
+        off = bend * x.radius**2 / 2
+        start = function(at) - steep * at
+        return _line(x, steep, start - off, start + off)
+
+    return form
+
+
+def _softmax(x: Affine, axis: int) -> Affine | None:
+    """Each weight by its tangent at `mid`, and how far the softmax bends away from it.
+
+    Only differences of scores matter, and doubts that two scores share cancel in them. With spread
+    Dᵢⱼ of xᵢ − xⱼ and the largest weights s⁺, the second-order term ½ sᵢ((δᵢ − δ̄)² − Var δ) lies
+    between −½ s⁺ᵢ V and ½ s⁺ᵢ Aᵢ², where Aᵢ = Σⱼ s⁺ⱼ Dᵢⱼ and V = ½ Σⱼₖ s⁺ⱼ s⁺ₖ D²ⱼₖ.
+    """
+    hidden = np.moveaxis(np.isneginf(x.high), axis, -1)
+    mid, rest = (np.moveaxis(part, axis, -1) for part in (x.mid, x.rest))
+    mid, rest = np.where(hidden, -np.inf, mid), np.where(hidden, 0.0, rest)
+    parts = np.where(hidden, 0.0, np.moveaxis(x.parts, axis + 1, -1))
+    n = mid.shape[-1]
+    if parts.size * n > _MOST_NUMBERS or not np.all(np.isfinite(mid) | hidden):
+        return None
+    if np.any(hidden.all(axis=-1)):
+        return None
+    gap = np.where(hidden[..., None], 0.0, mid[..., None, :] - mid[..., :, None])  # xⱼ − xᵢ
+    gap = np.where(hidden[..., None, :], -np.inf, gap)
+    spread = np.abs(parts[..., :, None] - parts[..., None, :]).sum(axis=0)
+    spread += rest[..., :, None] + rest[..., None, :]
+    spread[..., range(n), range(n)] = 0.0
+    least, most, centre = (
+        np.where(hidden, 0.0, 1 / np.exp(gap + sign * spread).sum(axis=-1)) for sign in (1, -1, 0)
+    )
+    from_mean = np.minimum((most[..., None, :] * spread).sum(axis=-1), spread.max(axis=-1))
+    pairs = most[..., None, :] * most[..., :, None] * spread**2
+    varied = np.minimum(pairs.sum(axis=(-2, -1)) / 2, spread.max(axis=(-2, -1)) ** 2 / 4)[..., None]
+    above, below = most * from_mean**2 / 2, most * varied / 2
+    slope = centre[..., None] * (np.eye(n) - centre[..., None, :])  # of each weight by each score
+    made = _form(
+        centre + (above - below) / 2,
+        np.einsum("...ij,k...j->k...i", slope, parts),
+        (np.abs(slope) * rest[..., None, :]).sum(axis=-1) + (above + below) / 2,
+    )
+    narrow = made.radius <= (most - least) / 2  # else two far-off bounds say more than a tangent
+    made = Affine(
+        np.where(narrow, made.mid, (least + most) / 2),
+        np.where(narrow, made.parts, 0.0),
+        np.where(narrow, made.rest, (most - least) / 2),
+        np.maximum(made.low, least),
+        np.minimum(made.high, most),
+    )
+    return _moved(
+        made,
+        lambda part: np.moveaxis(part, -1, axis),
+        lambda part: np.moveaxis(part, -1, axis + 1),
+    )
+
+
+def _sigmoid(x: Array) -> Array:
+    return np.asarray(1 / (1 + np.exp(-x)))
+
+
+_STRAIGHT: Mapping[str, Callable[[Affine], Affine | None]] = {
+    "exp": _exponential,
+    "log": _logarithm,
+    "sqrt": _root,
+    "relu": lambda x: _hinge(x, 0.0),
+    "abs": lambda x: _hinge(x, -1.0),
+    "tanh": _gentle(np.tanh, lambda x: 1 - np.tanh(x) ** 2, 0.77),
+    "sigmoid": _gentle(_sigmoid, lambda x: _sigmoid(x) * (1 - _sigmoid(x)), 0.0963),
+    "sin": _gentle(np.sin, np.cos, 1.0),
+    "cos": _gentle(np.cos, lambda x: -np.sin(x), 1.0),
+    "transpose": lambda x: _moved(x, _turned, _turned) if x.mid.ndim > 1 else x,
+    "flatten": lambda x: _moved(x, np.ravel, lambda part: part.reshape(len(part), -1)),
+}
+
+
+def _turned(part: Array) -> Array:
+    return np.swapaxes(part, -1, -2)

@@ -1,0 +1,282 @@
+"""What a formula computes with: numbers between bounds, words, masks; the arithmetic of bounds.
+
+A printed 0.27 stands for anything from 0.265 to 0.275, so every number carries the lowest and the
+highest value it may have, beside `mid`, its value when all printed digits are taken as they stand.
+Bounds are sound: if each operand may be anything between its bounds, the result lies between the
+bounds returned. Functions that rise or fall throughout are bounded at the ends, products at the
+corners, sine and cosine at the turning points between. A number that is not printed at all lies
+between −∞ and ∞, and its `mid` is NaN.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from glassformer.audit.formulas.terms import FormulaError
+
+Array: TypeAlias = NDArray[np.float64]
+
+# What one value may hold. An example comes from a stranger: the size of a result is checked before
+# it is computed, so that a short formula cannot fill the memory.
+MOST_NUMBERS = 100_000
+MOST_AXES = 4
+MOST_CHARACTERS = 1_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Numbers:
+    """Numbers with bounds, of one shape. Exact ones hold the same array three times."""
+
+    mid: Array
+    low: Array
+    high: Array
+
+    @property
+    def exact(self) -> bool:
+        """Whether the bounds are the number itself; arithmetic then need not look at them."""
+        return self.low is self.mid and self.high is self.mid
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Rows, columns, …; () for one number."""
+        return self.mid.shape
+
+    def faces(self) -> Numbers:
+        """The same numbers taken as they stand, without bounds."""
+        return exactly(self.mid)
+
+
+@dataclass(frozen=True)
+class Words:
+    """A list of words; `None` where it is not known which."""
+
+    items: tuple[str | None, ...]
+    single: bool = False
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many, or () for one word that is no list."""
+        return () if self.single else (len(self.items),)
+
+
+@dataclass(frozen=True, eq=False)
+class Mask:
+    """True where a query may attend."""
+
+    allowed: NDArray[np.bool_]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Rows and columns."""
+        return self.allowed.shape
+
+
+Value: TypeAlias = Numbers | Words | Mask
+
+
+def exactly(values: ArrayLike) -> Numbers:
+    """Numbers without any doubt."""
+    array = np.asarray(values, dtype=np.float64)
+    return Numbers(array, array, array)
+
+
+def check_size(shape: tuple[int, ...]) -> None:
+    """Refuse a shape that no value may have; to be called before anything of it is made."""
+    if len(shape) > MOST_AXES:
+        raise FormulaError(f"expected at most {MOST_AXES} axes, got {len(shape)}")
+    if math.prod(shape) > MOST_NUMBERS:
+        raise FormulaError(f"expected at most {MOST_NUMBERS} numbers, got {shape_of(shape)}")
+
+
+def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of what is computed number by number from values of these shapes."""
+    try:
+        shape = np.broadcast_shapes(*shapes)
+    except ValueError as error:
+        listed = ", ".join(map(shape_of, shapes))
+        raise FormulaError(f"expected shapes that fit together, got {listed}") from error
+    check_size(shape)
+    return shape
+
+
+def shape_of(shape: tuple[int, ...]) -> str:
+    """A shape in words: `6 × 4`, `3 numbers`, `one number`."""
+    if not shape:
+        return "one number"
+    return f"{shape[0]} numbers" if len(shape) == 1 else " × ".join(map(str, shape))
+
+
+def describe(value: Value) -> str:
+    """What a value is, for error messages."""
+    match value:
+        case Numbers():
+            return shape_of(value.shape)
+        case Words():
+            return "one word" if value.single else f"{len(value.items)} words"
+        case Mask():
+            return f"a mask of {shape_of(value.shape)}"
+
+
+_AT_ONCE = 100_000  # products held in memory at a time
+
+
+def rising(function: Callable[[Array], Array], x: Numbers) -> Numbers:
+    """A function that never falls: its bounds are its values at the bounds."""
+    mid = function(x.mid)
+    return exactly(mid) if x.exact else Numbers(mid, function(x.low), function(x.high))
+
+
+def rising_from_zero(function: Callable[[Array], Array], x: Numbers) -> Numbers:
+    """One that has no value below zero: a number there gives NaN, a lower bound counts as zero."""
+    noise = (x.mid < 0) & (x.mid > -1e-12)  # a zero that float64 computed: mean(x^2) - mean(x)^2
+    mid = function(np.where(noise, 0.0, x.mid))
+    if x.exact:
+        return exactly(mid)
+    low = function(np.where(x.high < 0, np.nan, np.maximum(x.low, 0.0)))
+    return Numbers(mid, low, function(np.where(noise, np.maximum(x.high, 0.0), x.high)))
+
+
+def dipping(function: Callable[[Array], Array], lowest: float, x: Numbers) -> Numbers:
+    """A function that falls from 0 until `lowest` and rises from there on, as GELU and SiLU do."""
+
+    def at(part: Array) -> Array:
+        return np.where(np.isneginf(part), 0.0, function(part))
+
+    mid = at(x.mid)
+    if x.exact:
+        return exactly(mid)
+    ends = np.stack([at(x.low), at(x.high)])
+    passes = (x.low <= lowest) & (x.high >= lowest)
+    bottom = function(np.asarray(lowest))
+    return Numbers(mid, np.where(passes, bottom, ends.min(axis=0)), ends.max(axis=0))
+
+
+def negative(x: Numbers) -> Numbers:
+    """−x."""
+    return exactly(-x.mid) if x.exact else Numbers(-x.mid, -x.high, -x.low)
+
+
+def add(x: Numbers, y: Numbers) -> Numbers:
+    """x + y."""
+    mid = x.mid + y.mid
+    return exactly(mid) if x.exact and y.exact else Numbers(mid, x.low + y.low, x.high + y.high)
+
+
+def subtract(x: Numbers, y: Numbers) -> Numbers:
+    """x − y."""
+    mid = x.mid - y.mid
+    return exactly(mid) if x.exact and y.exact else Numbers(mid, x.low - y.high, x.high - y.low)
+
+
+def multiply(x: Numbers, y: Numbers) -> Numbers:
+    """x · y, number by number."""
+    mid = x.mid * y.mid
+    return exactly(mid) if x.exact and y.exact else Numbers(mid, *_products(x, y))
+
+
+def divide(x: Numbers, y: Numbers) -> Numbers:
+    """x / y. Where y may be zero, the quotient may be anything."""
+    mid = x.mid / y.mid
+    if x.exact and y.exact:
+        return exactly(mid)
+    around_zero = (y.low <= 0) & (y.high >= 0)
+    inverse = Numbers(1 / y.mid, 1 / y.high, 1 / y.low)
+    low, high = _products(x, inverse)
+    return Numbers(mid, np.where(around_zero, -np.inf, low), np.where(around_zero, np.inf, high))
+
+
+def power(x: Numbers, y: Numbers) -> Numbers:
+    """x ^ y. The corners bound it where the base is not negative; a square is bounded anywhere."""
+    mid = x.mid**y.mid
+    if x.exact and y.exact:
+        return exactly(mid)
+    if y.exact and np.all(y.mid == 2):
+        size = absolute(x)
+        return Numbers(mid, size.low**2, size.high**2)
+    corners = np.stack(np.broadcast_arrays(*(a**b for a in _ends(x) for b in _ends(y))))
+    unknown = np.isnan(corners).any(axis=0) | (x.low < 0)
+    low = np.where(unknown, -np.inf, corners.min(axis=0))
+    return Numbers(mid, low, np.where(unknown, np.inf, corners.max(axis=0)))
+
+
+def absolute(x: Numbers) -> Numbers:
+    """|x|."""
+    mid = np.abs(x.mid)
+    if x.exact:
+        return exactly(mid)
+    low = np.where((x.low <= 0) & (x.high >= 0), 0.0, np.minimum(abs(x.low), abs(x.high)))
+    return Numbers(mid, low, np.maximum(abs(x.low), abs(x.high)))
+
+
+def sine(x: Numbers) -> Numbers:
+    """sin x: 1 or −1 where a turning point lies between the bounds, the ends elsewhere."""
+    mid = np.sin(x.mid)
+    if x.exact:
+        return exactly(mid)
+    at_ends = np.stack([np.sin(x.low), np.sin(x.high)])
+    top = _passes(x, np.pi / 2)
+    bottom = _passes(x, -np.pi / 2)
+    low = np.where(bottom, -1.0, at_ends.min(axis=0))
+    return Numbers(mid, low, np.where(top, 1.0, at_ends.max(axis=0)))
+
+
+def cosine(x: Numbers) -> Numbers:
+    """cos x, a sine a quarter turn ahead; the exact value is cos itself."""
+    mid = np.cos(x.mid)
+    if x.exact:
+        return exactly(mid)
+    ahead = sine(Numbers(x.mid, x.low + np.pi / 2, x.high + np.pi / 2))
+    return Numbers(mid, ahead.low, ahead.high)
+
+
+def matmul(x: Numbers, y: Numbers) -> Numbers:
+    """x @ y, for matrices and vectors whose inner sizes agree."""
+    mid = x.mid @ y.mid
+    if x.exact and y.exact:
+        return exactly(mid)
+    left = [np.atleast_2d(part)[:, :, None] for part in (x.mid, x.low, x.high)]
+    right = [
+        part[None, :, None] if part.ndim == 1 else part[None] for part in (y.mid, y.low, y.high)
+    ]
+    low = np.zeros((left[0].shape[0], right[0].shape[2]))
+    high = np.zeros_like(low)
+    # As many columns of x and rows of y at a time as make no large array of products.
+    some = max(1, _AT_ONCE // low.size)
+    for k in range(0, left[0].shape[1], some):
+        a = Numbers(*(part[:, k : k + some] for part in left))
+        b = Numbers(*(part[:, k : k + some] for part in right))
+        least, most = _products(a, b)
+        low += least.sum(axis=1)
+        high += most.sum(axis=1)
+    return Numbers(mid, low.reshape(mid.shape), high.reshape(mid.shape))
+
+
+def _ends(x: Numbers) -> tuple[Array, Array]:
+    return x.low, x.high
+
+
+def _products(x: Numbers, y: Numbers) -> tuple[Array, Array]:
+    """The least and the greatest product. Zero times an unknown finite number is zero."""
+    low = high = _product(x.low, y.low)
+    for corner in (_product(x.low, y.high), _product(x.high, y.low), _product(x.high, y.high)):
+        low, high = np.minimum(low, corner), np.maximum(high, corner)
+    return low, high
+
+
+def _product(a: Array, b: Array) -> Array:
+    product = np.asarray(a * b)
+    product[np.isnan(product)] = 0.0
+    return product
+
+
+def _passes(x: Numbers, turning: float) -> NDArray[np.bool_]:
+    """Whether turning + a whole number of turns lies between the bounds."""
+    whole = 2 * np.pi
+    first = np.ceil((x.low - turning) / whole) * whole + turning
+    return np.asarray((first <= x.high) | ~np.isfinite(x.low) | ~np.isfinite(x.high))

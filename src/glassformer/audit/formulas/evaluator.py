@@ -1,0 +1,396 @@
+"""The value of a formula, in float64 with bounds; mistakes are reported at their column."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+
+from glassformer.audit.formulas import bounds
+from glassformer.audit.formulas.bounds import (
+    MOST_AXES,
+    MOST_CHARACTERS,
+    Mask,
+    Numbers,
+    Value,
+    Words,
+    check_size,
+    describe,
+    exactly,
+    shape_of,
+)
+from glassformer.audit.formulas.formula_library import (
+    FUNCTIONS,
+    NAMES,
+    Function,
+    Parameter,
+    written_out,
+)
+from glassformer.audit.formulas.formula_operations import move, stacked
+from glassformer.audit.formulas.terms import (
+    Binary,
+    Call,
+    FormulaError,
+    Index,
+    Known,
+    Listing,
+    Name,
+    Negative,
+    Node,
+    Number,
+    Partly,
+    Slice,
+    Text,
+)
+from glassformer.errors import did_you_mean
+
+LayOver = Callable[[str, Value], Value]
+"""Puts what is printed of a step over what its formula gives."""
+
+_ELEMENTWISE = {
+    "+": bounds.add,
+    "-": bounds.subtract,
+    "*": bounds.multiply,
+    "/": bounds.divide,
+    "^": bounds.power,
+}
+
+_EACH = 300  # work for a node, whatever its size: about the time of so many numbers
+_MOST_WORK = 10_000_000
+_MOST_HELD = 1_000_000  # numbers that a branch holds on to from one formula to the next
+
+
+class WorkSpentError(Exception):
+    """The work allowed is done, and the value is not found."""
+
+
+@dataclass
+class Work:
+    """How much may still be computed, in numbers; counted, not timed: the same on any machine.
+
+    What is done counts for the `whole` as well, of which this is a part.
+    """
+
+    left: int = _MOST_WORK
+    whole: Work | None = None
+
+    def take(self, numbers: int) -> None:
+        """Count so many numbers; raises `WorkSpentError` where they are too many."""
+        self.left -= numbers
+        if self.left < 0:
+            raise WorkSpentError
+        if self.whole is not None:
+            self.whole.take(numbers)
+
+
+def evaluate(node: Node, values: Mapping[str, Value], lay_over: LayOver | None = None) -> Value:
+    """The value of a formula, given the values of the steps it names."""
+    return Evaluator(values, lay_over).value(node)
+
+
+class Evaluator:
+    """Values of formulas over one set of steps; what two formulas share is computed once.
+
+    `values` may grow while formulas are evaluated, but a step keeps the value it has.
+    """
+
+    def __init__(
+        self,
+        values: Mapping[str, Value],
+        lay_over: LayOver | None = None,
+        work: Work | None = None,
+    ) -> None:
+        self._values = values
+        self._lay_over = lay_over
+        self._work = work
+        self._shared: Mapping[bytes, Value] = {}
+        self._known: dict[bytes, Value] = {}
+        self._held = 0
+
+    def branch(self, work: Work) -> Evaluator:
+        """One that knows what this one knows, has its own work to spend, and adds nothing here."""
+        made = Evaluator(self._values, self._lay_over, work)
+        made._shared = self._known
+        return made
+
+    def value(self, root: Node) -> Value:
+        """The value of a formula.
+
+        Raises `FormulaError` where it has none, and `WorkSpentError` when the work given is done.
+        """
+        if self._shared and self._held > _MOST_HELD:
+            self._known.clear()
+            self._held = 0
+        with np.errstate(
+            all="ignore"
+        ):  # 1/0 and log 0 are ∞, and the audit says so where it matters
+            if self._work is not None:
+                return self._value(root, self._work)
+            try:
+                return self._value(root, Work())
+            except WorkSpentError:
+                raise FormulaError(f"expected at most {_MOST_WORK} numbers to compute") from None
+
+    def _value(self, root: Node, work: Work) -> Value:
+        """From the leaves up, without recursion: a long example is as deep as it is long."""
+        known, shared = self._known, self._shared
+        waiting = [root]
+        while waiting:
+            node = waiting[-1]
+            if node.digest in shared or node.digest in known:
+                waiting.pop()
+                continue
+            missing = [
+                part for part in node.below if not (part.digest in shared or part.digest in known)
+            ]
+            if missing:
+                waiting.extend(reversed(missing))
+                continue
+            work.take(_EACH)
+            try:
+                found = self._compute(node, work)
+            except FormulaError as error:
+                if error.column or not node.column:
+                    raise
+                named = f"{node.function}: " if isinstance(node, Call) else ""
+                raise FormulaError(f"{named}{error}", node.column) from error
+            size = _size(found)
+            work.take(size)
+            known[node.digest] = found
+            self._held += size
+            waiting.pop()
+        return self._at(root)
+
+    def _at(self, node: Node) -> Value:
+        """The value of a node that is computed already."""
+        found = self._known.get(node.digest)
+        return self._shared[node.digest] if found is None else found
+
+    def _compute(self, node: Node, work: Work) -> Value:
+        match node:
+            case Number(value=value):
+                return exactly(value)
+            case Text(value=text):
+                return Words((text,), single=True)
+            case Name(name=name, column=column):
+                if name not in self._values:
+                    near = did_you_mean(name, self._values)
+                    raise FormulaError(f"unknown name {name!r}{near}", column)
+                return self._values[name]
+            case Known(values=array):
+                return exactly(array)
+            case Partly(name=name, body=body):
+                inside = self._at(body)
+                return inside if self._lay_over is None else self._lay_over(name, inside)
+            case Negative(body=body, column=column):
+                return bounds.negative(self._numbers(body, column, "after '-'"))
+            case Binary():
+                return self._binary(node, work)
+            case Index():
+                return self._index(node)
+            case Listing():
+                return self._listing(node)
+            case Call():
+                return self._call(node, work)
+
+    def _numbers(self, node: Node, column: int, where: str) -> Numbers:
+        value = self._at(node)
+        if not isinstance(value, Numbers):
+            raise FormulaError(f"expected numbers {where}, got {describe(value)}", column)
+        return value
+
+    def _binary(self, node: Binary, work: Work) -> Value:
+        left = self._numbers(node.left, node.column, f"before {node.operator!r}")
+        right = self._numbers(node.right, node.column, f"after {node.operator!r}")
+        if node.operator == "@":
+            _check_product(left, right, node.column)
+            rows, columns = left.shape[:-1], right.shape[1:]
+            check_size((*rows, *columns))
+            products = math.prod((*rows, *columns)) * right.shape[0]
+            work.take(products // (1000 if left.exact and right.exact else 10))
+            return bounds.matmul(left, right)
+        try:
+            shape = np.broadcast_shapes(left.shape, right.shape)
+        except ValueError as error:
+            raise FormulaError(
+                f"expected two sides of one shape for {node.operator!r}, got "
+                f"{shape_of(left.shape)} and {shape_of(right.shape)}",
+                node.column,
+            ) from error
+        check_size(shape)
+        return _ELEMENTWISE[node.operator](left, right)
+
+    def _index(self, node: Index) -> Value:
+        body = self._at(node.body)
+        if isinstance(body, Words) and len(node.parts) == 1 and isinstance(node.parts[0], int):
+            if not -len(body.items) <= node.parts[0] < len(body.items):
+                raise FormulaError(f"expected a place in {describe(body)}", node.column)
+            return Words((body.items[node.parts[0]],), single=True)
+        if not isinstance(body, Numbers):
+            raise FormulaError(f"expected numbers before '[', got {describe(body)}", node.column)
+        index = tuple(
+            slice(part.start, part.stop) if isinstance(part, Slice) else part for part in node.parts
+        )
+        axes = len(body.shape) + index.count(None) - sum(isinstance(part, int) for part in index)
+        if axes > MOST_AXES:
+            raise FormulaError(f"expected at most {MOST_AXES} axes, got {axes}", node.column)
+        try:
+            chosen = move(lambda part: np.asarray(part[index]), body)
+        except IndexError as error:
+            raise FormulaError(
+                f"expected a place inside {shape_of(body.shape)}", node.column
+            ) from error
+        if not chosen.mid.size:
+            raise FormulaError(
+                f"expected at least one number of {shape_of(body.shape)}", node.column
+            )
+        return chosen
+
+    def _listing(self, node: Listing) -> Value:
+        items = [self._at(item) for item in node.items]
+        if items and all(isinstance(item, Words) and item.single for item in items):
+            words = tuple(cast(Words, item).items[0] for item in items)
+            if sum(len(word or "") for word in words) > MOST_CHARACTERS:
+                raise FormulaError(f"expected at most {MOST_CHARACTERS} letters", node.column)
+            return Words(words)
+        numbers = [item for item in items if isinstance(item, Numbers)]
+        if len(numbers) != len(items) or len({item.shape for item in numbers}) != 1:
+            raise FormulaError("expected numbers, or rows of one length", node.column)
+        return stacked(numbers, 0)
+
+    def _call(self, node: Call, work: Work) -> Value:
+        longer = written_out(node)
+        if longer is not None:
+            return self._value(longer, work)
+        function = FUNCTIONS.get(node.function)
+        if function is None:
+            near = did_you_mean(node.function, NAMES)
+            raise FormulaError(f"unknown function {node.function!r}{near}", node.column)
+        positional, keywords = self._arguments(node, function)
+        return function.apply(*positional, **keywords)
+
+    def _arguments(
+        self, node: Call, function: Function
+    ) -> tuple[list[Value | int], dict[str, Value | int]]:
+        parameters = function.parameters
+        given: list[tuple[Parameter, Node]] = []
+        if parameters[0].many:
+            given = [(parameters[0], argument) for argument in node.arguments]
+        else:
+            if len(node.arguments) > len(parameters):
+                raise FormulaError(
+                    f"{node.function} expects at most {len(parameters)} arguments, "
+                    f"got {len(node.arguments)}",
+                    node.column,
+                )
+            given = list(zip(parameters, node.arguments, strict=False))
+        by_name = {parameter.name: parameter for parameter in parameters}
+        for key, value in node.keywords:
+            if key not in by_name or by_name[key] in [parameter for parameter, _ in given]:
+                near = did_you_mean(key, by_name)
+                raise FormulaError(f"{node.function} expects no {key!r} here{near}", node.column)
+            given.append((by_name[key], value))
+        return self._bind(node, parameters, given)
+
+    def _bind(
+        self, node: Call, parameters: tuple[Parameter, ...], given: list[tuple[Parameter, Node]]
+    ) -> tuple[list[Value | int], dict[str, Value | int]]:
+        many = [self._argument(node, p, at) for p, at in given if p.many]
+        named = {p.name: self._argument(node, p, at) for p, at in given if not p.many}
+        ordered: list[Value | int] = list(many)
+        keywords: dict[str, Value | int] = {}
+        for parameter in parameters:
+            if parameter.many:
+                if not many:
+                    raise FormulaError(f"{node.function} expects an argument", node.column)
+                continue
+            if parameter.name not in named and parameter.default is None:
+                raise FormulaError(f"{node.function} expects {parameter.name!r}", node.column)
+            value = named.get(parameter.name, int(parameter.default or 0))
+            if many:
+                keywords[parameter.name] = value
+            else:
+                ordered.append(value)
+        axis = named.get("axis")
+        if isinstance(axis, int):
+            _check_axis(node, ordered[0], axis)
+        elif "axis" in {p.name for p in parameters}:
+            _check_axis(node, ordered[0], -1)
+        return ordered, keywords
+
+    def _argument(self, node: Call, parameter: Parameter, argument: Node) -> Value | int:
+        value = self._at(argument)
+        where = f"{node.function} expects"
+        match parameter.kind:
+            case "numbers" if isinstance(value, Numbers):
+                return value
+            case "words" if isinstance(value, Words):
+                return value
+            case "mask" if isinstance(value, Mask):
+                return value
+            case "any":
+                return value
+            case "whole" if isinstance(value, Numbers):
+                number = _one_whole(value)
+                if number is not None and _allows(parameter, number):
+                    return number
+                where += f" {_whole_number(parameter)}"
+            case "whole":
+                where += f" {_whole_number(parameter)}"
+            case kind:
+                article = "a " if kind == "mask" else ""
+                where += f" {article}{kind} as {parameter.name!r}"
+        raise FormulaError(f"{where}, got {describe(value)}", argument.column or node.column)
+
+
+def _size(value: Value) -> int:
+    """How much a value takes, in numbers; bounds take more to compute and to hold."""
+    if isinstance(value, Numbers):
+        return value.mid.size if value.exact else 4 * value.mid.size
+    return len(value.items) if isinstance(value, Words) else value.allowed.size
+
+
+def _one_whole(value: Numbers) -> int | None:
+    """The only whole number that a value may be: a printed 60 is from 59.5 to 60.5, hence 60."""
+    if value.shape or not np.isfinite(value.low) or not np.isfinite(value.high):
+        return None
+    first, last = math.ceil(value.low), math.floor(value.high)
+    return first if first == last == value.mid else None
+
+
+def _allows(parameter: Parameter, number: int) -> bool:
+    return parameter.allowed is None or number in parameter.allowed
+
+
+def _whole_number(parameter: Parameter) -> str:
+    limits = parameter.allowed
+    between = "" if limits is None else f" from {limits[0]} to {limits[-1]}"
+    return f"a whole number{between} as {parameter.name!r}"
+
+
+def _check_product(left: Numbers, right: Numbers, column: int) -> None:
+    if not 1 <= len(left.shape) <= 2 or not 1 <= len(right.shape) <= 2:
+        raise FormulaError(
+            "expected matrices or vectors on both sides of '@', got "
+            f"{shape_of(left.shape)} and {shape_of(right.shape)}",
+            column,
+        )
+    if left.shape[-1] != right.shape[0]:
+        raise FormulaError(
+            f"expected as many columns before '@' as rows after it, got "
+            f"{shape_of(left.shape)} and {shape_of(right.shape)}",
+            column,
+        )
+
+
+def _check_axis(node: Call, value: Value | int, axis: int) -> None:
+    if not isinstance(value, Numbers):
+        return
+    if not -len(value.shape) <= axis < len(value.shape):
+        raise FormulaError(
+            f"{node.function} expects an axis of {shape_of(value.shape)}, got axis {axis}",
+            node.column,
+        )

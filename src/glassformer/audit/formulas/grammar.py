@@ -1,0 +1,279 @@
+"""A formula read by Python's own parser: text → graph, or one line that says where it went wrong.
+
+The language is Python's arithmetic, with `^` for powers, `new` for a new axis, and any word but
+those two as a name. So a formula is cut into words and signs, every word is replaced by a
+placeholder that Python takes for a name, and `ast.parse` finds out how they belong together:
+precedence, brackets, arguments, slices. What comes back is converted node by node through a white
+list. Nothing of a formula is ever run as Python.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from glassformer.audit.formulas.terms import (
+    Binary,
+    Call,
+    FormulaError,
+    Index,
+    Listing,
+    Name,
+    Negative,
+    Node,
+    Number,
+    Slice,
+    Text,
+)
+
+# Signs as people paste them from articles, and what they mean to Python.
+_SIGNS = {
+    "−": "-", "×": "*", "·": "*", "ᵀ": ".T", "÷": "/", "（": "(", "）": ")", "，": ",", "^": "**",
+}  # fmt: skip
+_PATTERN = re.compile(
+    r"""(?P<space>\s+)
+    |(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)
+    |(?P<name>[^\W\dᵀ][^\Wᵀ]*)
+    |(?P<text>"[^"]*"|'[^']*')
+    |(?P<sign>\.T\b|\*\*|[-+*/@^()\[\],:=−×·ᵀ÷（），])""",
+    re.VERBOSE,
+)
+_OPERATORS: dict[type[ast.operator], str] = {
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.MatMult: "@", ast.Pow: "^",
+}  # fmt: skip
+_CLOSING = {"(": ")", "[": "]"}
+_ENDS_VALUE = (")", "]", ".T")
+
+# A formula may come from a stranger: its length, its numbers, its brackets and its operators are
+# counted before Python sees it, so that no stack of its parser can overflow on any version.
+_MOST_CHARACTERS = 10_000
+_MOST_DIGITS = 100  # of one number; float64 holds 17
+_MOST_OPERATORS = 1_000
+_DEEPEST = 100  # brackets in brackets, signs before signs
+
+
+@dataclass(frozen=True)
+class _Token:
+    kind: str
+    text: str
+    column: int
+    python: str
+
+
+def parse(formula: str) -> Node:
+    """The graph of a formula; raises `FormulaError` with the column of the first mistake."""
+    tokens, end = list(_tokens(formula)), len(formula) + 1
+    made: Node | None = None
+    # A sum is put together here, term by term: to Python, one of n terms is n levels deep.
+    for sign, term in _check(tokens, end):
+        node = _Reader(term, end).read()
+        made = (
+            node if made is None or sign is None else Binary(sign.python, made, node, sign.column)
+        )
+    assert made is not None
+    return made
+
+
+def _tokens(formula: str) -> Iterator[_Token]:
+    if len(formula) > _MOST_CHARACTERS:
+        raise FormulaError(
+            f"expected a shorter formula, of at most {_MOST_CHARACTERS} characters, "
+            f"got {len(formula)}"
+        )
+    at = count = 0
+    while at < len(formula):
+        match, column = _PATTERN.match(formula, at), at + 1
+        if match is None:
+            raise FormulaError(
+                f"expected a number, a name or one of + - * / @ ^ ( ) [ ], got {formula[at]!r}",
+                column,
+            )
+        kind, text, at = match.lastgroup or "", match.group(), match.end()
+        if text == "**":
+            raise FormulaError("expected ^ for a power, got '**'", column)
+        if kind == "number" and len(text) > _MOST_DIGITS:
+            raise FormulaError(
+                f"expected a number of at most {_MOST_DIGITS} digits, got {len(text)}", column
+            )
+        if kind != "space":
+            sign = _SIGNS.get(text, text)
+            yield _Token(kind, text, column, sign if kind == "sign" else f"_{count}")
+            count += 1
+
+
+def _check(tokens: list[_Token], end: int) -> list[tuple[_Token | None, list[_Token]]]:
+    """The terms of the formula, each with the sign before it.
+
+    Brackets fit together, an operator stands between values, and nothing is too deep for Python.
+    """
+    terms: list[tuple[_Token | None, list[_Token]]] = [(None, [])]
+    open_: list[str] = []
+    operators = signs = 0
+    after_value = False
+    for token in tokens:
+        sign, is_value = token.python, token.kind != "sign"
+        if is_value and after_value:
+            closing = repr(open_[-1]) if open_ else "the end of the formula"
+            raise FormulaError(
+                f"expected an operator or {closing}, got {token.text!r}", token.column
+            )
+        if sign in ("+", "-") and after_value and not open_:
+            terms.append((token, []))
+            operators = signs = 0
+            after_value = False
+            continue
+        terms[-1][1].append(token)
+        after_value = is_value or sign in _ENDS_VALUE
+        signs = signs + 1 if sign in ("-", "**") else 0 if is_value else signs
+        operators += not is_value and sign not in "()[],:="
+        if sign in _CLOSING:
+            open_.append(_CLOSING[sign])
+        elif sign in (")", "]") and (not open_ or open_.pop() != sign):
+            raise FormulaError(f"expected no {sign!r} that nothing opens", token.column)
+        if len(open_) + signs > _DEEPEST:
+            raise FormulaError(f"nested deeper than {_DEEPEST} levels", token.column)
+        if operators > _MOST_OPERATORS:
+            raise FormulaError(
+                f"expected at most {_MOST_OPERATORS} operators in a term", token.column
+            )
+    if open_:
+        raise FormulaError(f"expected {open_[-1]!r}, got the end of the formula", end)
+    return terms
+
+
+class _Reader:
+    """Python's syntax tree of the placeholders, converted to ours."""
+
+    def __init__(self, tokens: list[_Token], end: int) -> None:
+        self._tokens = tokens
+        self._end = end
+        self._starts: list[int] = []  # of each token in what Python parses
+        length = 0
+        for token in tokens:
+            self._starts.append(length)
+            length += len(token.python) + 1
+
+    def read(self) -> Node:
+        """The whole formula."""
+        source = " ".join(token.python for token in self._tokens)
+        try:
+            return self._node(ast.parse(source, mode="eval").body)
+        except SyntaxError as error:
+            raise self._unexpected(error.offset or 0) from None
+        except (RecursionError, MemoryError):
+            raise FormulaError("nested too deeply") from None
+
+    def _unexpected(self, offset: int) -> FormulaError:
+        """In our own words: Python's messages speak of Python."""
+        place = self._place(offset - 1) if offset else len(self._tokens)
+        before = self._tokens[place - 1] if place else None
+        if before is None or (before.kind == "sign" and before.python not in _ENDS_VALUE):
+            expected = "a value"
+        else:
+            expected = "an operator or the end of the formula"
+        if place == len(self._tokens):
+            return FormulaError(f"expected {expected}, got the end of the formula", self._end)
+        token = self._tokens[place]
+        if token.kind != "sign":  # Python points at the beginning of what it cannot read
+            return FormulaError(
+                f"expected a formula, got none from {token.text!r} on", token.column
+            )
+        return FormulaError(f"expected {expected}, got {token.text!r}", token.column)
+
+    def _place(self, offset: int) -> int:
+        return max(bisect_right(self._starts, offset) - 1, 0)
+
+    def _token(self, node: ast.expr | ast.keyword) -> _Token:
+        """The first token of a node."""
+        return self._tokens[self._place(node.col_offset)]
+
+    def _after(self, node: ast.expr, signs: tuple[str, ...]) -> _Token:
+        """The first of some signs after a node; only brackets that close stand between."""
+        assert node.end_col_offset is not None
+        place = self._place(node.end_col_offset - 1) + 1
+        return next(token for token in self._tokens[place:] if token.python in signs)
+
+    def _refused(self, node: ast.expr, expected: str = "a value") -> FormulaError:
+        token = self._token(node)
+        return FormulaError(f"expected {expected}, got {token.text!r}", token.column)
+
+    def _node(self, node: ast.expr) -> Node:
+        token = self._token(node)
+        match node:
+            case ast.Name():
+                return _atom(token)
+            case ast.UnaryOp(op=ast.USub(), operand=body):
+                return Negative(self._node(body), token.column)
+            case ast.BinOp():
+                return self._binary(node)
+            case ast.Attribute(value=body):
+                column = self._after(body, (".T",)).column
+                return Call("transpose", (self._node(body),), (), column)
+            case ast.List(elts=items):
+                return Listing(tuple(map(self._node, items)), token.column)
+            case ast.Subscript(value=body, slice=inside):
+                column = self._after(body, ("[",)).column
+                parts = inside.elts if isinstance(inside, ast.Tuple) else [inside]
+                return Index(self._node(body), tuple(map(self._index, parts)), column)
+            case ast.Call(func=ast.Name()) if token.kind == "name":
+                return self._call(node, token)
+            case ast.Tuple():
+                raise FormulaError("expected one value in brackets, got several", token.column)
+        raise self._refused(node)
+
+    def _binary(self, node: ast.BinOp) -> Node:
+        """A chain of operators from its first operand on: a long sum is deep to Python."""
+        chain: list[ast.BinOp] = []
+        left: ast.expr = node
+        while isinstance(left, ast.BinOp):
+            chain.append(left)
+            left = left.left
+        made = self._node(left)
+        for part in reversed(chain):
+            sign = _OPERATORS.get(type(part.op))
+            if sign is None:
+                raise self._refused(part.right, "an operator")
+            column = self._after(part.left, ("**" if sign == "^" else sign,)).column
+            made = Binary(sign, made, self._node(part.right), column)
+        return made
+
+    def _call(self, node: ast.Call, function: _Token) -> Call:
+        keywords = []
+        for part in node.keywords:
+            token = self._token(part)
+            if part.arg is None or token.kind != "name":
+                raise FormulaError(f"expected a name, got {token.text!r}", token.column)
+            keywords.append((token.text, self._node(part.value)))
+        arguments = tuple(map(self._node, node.args))
+        return Call(function.text, arguments, tuple(keywords), function.column)
+
+    def _index(self, node: ast.expr) -> int | Slice | None:
+        token = self._token(node)
+        if isinstance(node, ast.Slice) and node.step is None:
+            start, stop = (
+                None if end is None else self._whole(end) for end in (node.lower, node.upper)
+            )
+            return Slice(start, stop)
+        if isinstance(node, ast.Name) and token.text in ("new", "None"):
+            return None
+        return self._whole(node)
+
+    def _whole(self, node: ast.expr) -> int:
+        sign = 1
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            node, sign = node.operand, -1
+        token = self._token(node)
+        if not isinstance(node, ast.Name) or not token.text.isdigit():
+            raise self._refused(node, "a whole number, ':' or 'new'")
+        return sign * int(token.text)
+
+
+def _atom(token: _Token) -> Node:
+    if token.kind == "number":
+        return Number(float(token.text), token.column)
+    if token.kind == "text":
+        return Text(token.text[1:-1], token.column)
+    return Name(token.text, token.column)

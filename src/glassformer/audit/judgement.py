@@ -1,0 +1,273 @@
+"""The audit: every step recomputed, judged, and where it is wrong, explained."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+
+from glassformer.audit.example import Digits, Example, Quotation, Step
+from glassformer.audit.formulas import FormulaError
+from glassformer.audit.formulas.bounds import Numbers, Value, Words
+from glassformer.audit.formulas.evaluator import Work
+from glassformer.audit.formulas.terms import Name, Partly, walk
+from glassformer.audit.possibility import Impossible, impossible
+from glassformer.audit.quotation import judge_quotation
+from glassformer.audit.recomputation import EndToEnd, FromPrint
+from glassformer.audit.slip import Slip
+from glassformer.audit.slip_catalogue import CATALOGUE
+from glassformer.audit.slip_search import Search, rounding_behind
+from glassformer.audit.verdicts import Audit, Comparison, Explanation, StepResult, compare
+from glassformer.errors import expect
+from glassformer.language import Bilingual, words
+
+say = words("glassformer.audit.audit")
+
+_NOT_PRINTED = say.both("not printed")
+_NO_NUMBER = say.both("the formula gives no number that can be compared")
+
+
+_MISFITS = say.both("its printed inputs do not fit together, because of a mistake above")
+_NOT_SEARCHED = say.both("cause not searched further")
+
+# How much is computed for one example in all, and of that to explain what is wrong, in numbers.
+MOST_IN_ALL = 40_000_000
+MOST_WORK = 12_000_000
+_MOST_MISPRINTS = 4  # wrong inputs of one step of which every choice is tried
+
+
+def audit(example: Example, slips: Sequence[Slip] = CATALOGUE) -> Audit:
+    """Check every printed number of an example; `slips` are the mistakes to look for."""
+    expect(example, Example, "an Example, such as load_example(…) gives")
+    with np.errstate(all="ignore"):  # −∞ − −∞ is no number, and nothing is concluded from it
+        judge = _Judge(example, slips)
+        judged = {step.id: judge.judge(step) for step in example.in_order()}
+        judged |= judge.explained(judged)
+    return Audit(example, tuple(judged[step.id] for step in example.steps))
+
+
+class _Judge:
+    def __init__(self, example: Example, slips: Sequence[Slip]) -> None:
+        self._example = example
+        self._slips = slips
+        self._whole = Work(MOST_IN_ALL)
+        self._from_print = FromPrint(example, self._whole)
+        self._chains = EndToEnd(example, self._from_print, self._whole)
+        self._wrong: dict[str, Comparison] = {}
+        self._remarks = self._part(MOST_WORK)
+        self._misprints = Work(whole=self._whole)  # verdicts hang on it, causes do not
+        self._quotations = self._part(MOST_WORK)
+        self._marks = self._part(MOST_WORK)
+
+    def _part(self, numbers: int) -> Work:
+        return Work(numbers, self._whole)
+
+    def judge(self, step: Step) -> StepResult:
+        """The verdict on a step, once those before it are judged."""
+        right = self._chains.exact.get(step.id)
+        if step.unchecked is not None:
+            return StepResult(step, "unchecked", reason=step.unchecked)
+        if step.quoted is not None:
+            return self._judge_quotation(step, step.quoted)
+        if step.tree is None:
+            if isinstance(step.printed, Digits) and not step.printed.shown.any():
+                return StepResult(step, "unchecked", reason=_NOT_PRINTED)
+            return StepResult(step, "given")
+        local = self._from_print.computed[step.id]
+        if step.printed is None:
+            return StepResult(step, "unchecked", local, right, reason=_NOT_PRINTED)
+        found = compare(step, local)
+        if step.id in self._from_print.misfits:
+            return self._from_misfits(step, found)
+        if found.wrong.any() or not found.same_shape:
+            above = self._misprints_above(step)
+            if above is not None:
+                return StepResult(step, "agrees", local, right, above[0], note=_above(above[1]))
+            self._wrong[step.id] = found
+            return StepResult(step, "wrong", local, right, found)
+        broken = impossible(self._from_print, step, self._marks)
+        if broken is not None and self._possible_from_right(step):
+            return StepResult(step, "agrees", local, right, found, note=_above(self._causes(step)))
+        if broken is not None:
+            together = _jointly_wrong(step, local, found, broken)
+            self._wrong[step.id] = together
+            lacking = (broken.explanation(),)
+            return StepResult(step, "wrong", local, right, together, lacking, broken.reason)
+        if not found.checked:
+            return StepResult(step, "unchecked", local, None, found, reason=self._missing(step))
+        behind = rounding_behind(self._from_print, step, self._remarks)
+        explanations = () if behind is None else (behind,)
+        if not self._differs(step):
+            return StepResult(step, "agrees", local, right, found, explanations)
+        causes = self._causes(step)
+        return StepResult(step, "follows", local, right, found, explanations, causes=causes)
+
+    def _causes(self, step: Step) -> tuple[str, ...]:
+        before = self._example.ancestors(step) & self._wrong.keys()
+        return tuple(other.id for other in self._example.steps if other.id in before)
+
+    def _judge_quotation(self, step: Step, quoted: Quotation) -> StepResult:
+        result = judge_quotation(self._from_print, step, quoted, self._slips, self._quotations)
+        above = self._causes(step)
+        if result.verdict == "wrong" and above and step.tree is not None:
+            page = self._right_page(above)
+            with suppress(FormulaError):
+                page.computed = {**page.computed, step.id: page.value(step)}
+                again = judge_quotation(page, step, quoted, self._slips, self._quotations)
+                if again.verdict == "agrees":
+                    return replace(again, note=_above(above))
+        return result
+
+    def _right_page(self, names: Sequence[str]) -> FromPrint:
+        wrong = {name: self._wrong[name] for name in names}
+        return self._from_print.with_right(wrong, self._misprints)
+
+    def _misprints_above(self, step: Step) -> tuple[Comparison, tuple[str, ...]] | None:
+        """Whether a step that its printed inputs do not give is right from the right inputs.
+
+        Its author computed with the right numbers and printed others. Which of the wrong inputs
+        are such misprints is found by trying.
+        """
+        parts = walk(self._from_print.trees[step.id])
+        names = [part.name for part in parts if isinstance(part, Name | Partly)]
+        for misprinted in _choices([name for name in names if name in self._wrong]):
+            try:
+                found = compare(step, self._right_page(misprinted).value(step))
+            except FormulaError:
+                continue
+            if found.checked and found.same_shape and not found.wrong.any():
+                return found, misprinted
+        return None
+
+    def _possible_from_right(self, step: Step) -> bool:
+        """Whether numbers that no printed input gives could come from the right ones."""
+        above = self._causes(step)
+        if not above:
+            return False
+        try:
+            return impossible(self._right_page(above), step, self._marks) is None
+        except FormulaError:
+            return False
+
+    def _from_misfits(self, step: Step, found: Comparison) -> StepResult:
+        """A step that its printed inputs give no value for: the right inputs do."""
+        right = self._chains.exact.get(step.id)
+        if found.same_shape and not found.wrong.any() and found.checked:
+            note = _above(self._causes(step))
+            return StepResult(step, "agrees", right, right, found, note=note)
+        return StepResult(step, "unchecked", None, right, found, reason=_MISFITS)
+
+    def explained(self, judged: dict[str, StepResult]) -> dict[str, StepResult]:
+        """The wrong steps with the slips behind them.
+
+        One slip is looked for in each of them before two are in any, and what work is left is
+        shared out evenly, so that one hard step does not use up what the others need.
+        """
+        searches = {
+            id_: Search(self._from_print, self._example[id_], found, self._slips)
+            for id_, found in self._wrong.items()
+            if not judged[id_].explanations
+        }
+        explanations: dict[str, list[Explanation]] = {}
+        left = MOST_WORK
+        for stage in (Search.one_slip, Search.two_slips):
+            waiting = [id_ for id_ in searches if not explanations.get(id_)]
+            for done, id_ in enumerate(waiting):
+                share = left // (len(waiting) - done)
+                work = self._part(share)
+                explanations[id_] = stage(searches[id_], work)
+                left -= share - max(work.left, 0)
+        return {
+            id_: self._explained(judged[id_], search, explanations[id_])
+            for id_, search in searches.items()
+        }
+
+    def _explained(
+        self, result: StepResult, search: Search, explanations: list[Explanation]
+    ) -> StepResult:
+        if not explanations:
+            last = impossible(self._from_print, result.step, self._marks)
+            if last is not None:
+                explanations = [last.explanation()]
+                result = replace(result, reason=last.reason)
+        notes = [_failed(name, error) for name, error in search.failed.values()]
+        if not explanations and not search.finished:
+            notes.append(_NOT_SEARCHED)
+        return replace(result, explanations=tuple(explanations), note=_joined(notes))
+
+    def _differs(self, step: Step) -> bool:
+        """Whether an earlier mistake shows: the right chain would print something else.
+
+        What rounding at each step does to the right chain is no mistake.
+        """
+        if not self._causes(step):
+            return False
+        exact, rounded = self._chains.exact.get(step.id), self._chains.rounded.get(step.id)
+        if exact is None or rounded is None:
+            return False
+        found = compare(step, _between(exact, rounded))
+        return bool(found.wrong.any()) or not found.same_shape
+
+    def _missing(self, step: Step) -> Bilingual:
+        """Which inputs are not printed; if all are, the formula itself has no value there."""
+        missing = [name for name in step.inputs if _unknown(self._from_print.used.get(name))]
+        if not missing:
+            return _NO_NUMBER
+        listed = ", ".join(missing)
+        return say.both("{listed} not printed in full", listed=listed)
+
+
+def _choices(names: list[str]) -> Iterator[tuple[str, ...]]:
+    """Which of the wrong inputs may be misprints: one, several, all."""
+    if len(names) > _MOST_MISPRINTS:
+        yield tuple(names)
+        yield from ((name,) for name in names)
+        return
+    for count in range(1, len(names) + 1):
+        yield from combinations(names, count)
+
+
+def _above(names: Sequence[str]) -> Bilingual:
+    listed = ", ".join(names)
+    return say.both("agrees with the right input ({listed}); the misprint is above", listed=listed)
+
+
+def _failed(name: Bilingual, error: Exception) -> Bilingual:
+    what = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+    return say.both("the search for “{name}” failed ({what})", name=name, what=what)
+
+
+def _joined(notes: list[Bilingual]) -> Bilingual | None:
+    if not notes:
+        return None
+    return Bilingual("; ".join(note.en for note in notes), "；".join(note.zh for note in notes))
+
+
+def _jointly_wrong(step: Step, value: Value, found: Comparison, broken: Impossible) -> Comparison:
+    """Each number alone may be right, all of them together not.
+
+    Marked are those that differ from what the inputs give; where that is not known, all of them.
+    """
+    if not isinstance(step.printed, Digits) or not isinstance(value, Numbers):
+        return found
+    off = np.abs(value.mid - step.printed.values) > step.printed.half * (1 + 1e-6)
+    wrong = broken.cells & (off | np.isnan(value.mid))
+    return Comparison(found.right & ~wrong, wrong, found.open & ~wrong)
+
+
+def _between(exact: Value, rounded: Value) -> Value:
+    if not isinstance(exact, Numbers) or not isinstance(rounded, Numbers):
+        return exact
+    if exact.shape != rounded.shape:
+        return exact
+    low, high = np.fmin(exact.mid, rounded.mid), np.fmax(exact.mid, rounded.mid)
+    return Numbers(exact.mid, low, high)
+
+
+def _unknown(value: Value | None) -> bool:
+    if isinstance(value, Numbers):
+        return bool(np.isnan(value.mid).any())
+    return value is None or (isinstance(value, Words) and None in value.items)

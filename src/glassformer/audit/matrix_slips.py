@@ -1,0 +1,334 @@
+"""Slips with whole matrices: the wrong axis, the wrong way round, the wrong one, the wrong row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import permutations
+
+import numpy as np
+
+from glassformer.audit.example import Digits
+from glassformer.audit.formulas.bounds import Numbers
+from glassformer.audit.formulas.formula_library import REDUCTIONS
+from glassformer.audit.formulas.terms import (
+    Binary,
+    Call,
+    Index,
+    Known,
+    Name,
+    Node,
+    Number,
+    Partly,
+    Slice,
+    call,
+)
+from glassformer.audit.slip import Change, Part, Scene, take_rows
+from glassformer.language import Bilingual, words
+
+say = words("glassformer.audit.audit")
+
+_NAMES = {
+    "std": say.both("standard deviation"),
+    "var": say.both("variance"),
+    "mean": say.both("mean"),
+    "sum": say.both("sum"),
+}
+
+_ALONG = {*REDUCTIONS, "softmax", "log_softmax", "argmax"}
+
+
+def wrong_axis(node: Node, scene: Scene) -> Iterator[Part]:
+    """Along columns where rows are meant, or the other way."""
+    if not isinstance(node, Call) or node.function not in _ALONG:
+        return
+    x = scene.numbers(node.arguments[0])
+    given = node.keyword("axis")
+    if x is None or (given is not None and not isinstance(given, Number)):
+        return
+    axis = int(given.value) if isinstance(given, Number) else -1
+    for other in range(x.ndim):
+        if other != axis % x.ndim:
+            detail = _along(node.function, other, axis % x.ndim, x.ndim)
+            yield node.with_keyword("axis", other), detail
+
+
+def _along(function: str, wrong: int, right: int, axes: int) -> Bilingual:
+    if axes == 2:
+        down = "{function} down the columns instead of along the rows"
+        along = "{function} along the rows instead of down the columns"
+        return say.both(down if wrong == 0 else along, function=function)
+    return say.both(
+        "{function} along axis {wrong} instead of {right}",
+        function=function,
+        wrong=wrong,
+        right=right,
+    )
+
+
+def transposed(node: Node, scene: Scene) -> Iterator[Part]:
+    """A matrix the wrong way round: turned where it should not be, or not where it should."""
+    if isinstance(node, Call) and node.function == "transpose":
+        x = node.arguments[0]
+        yield x, scene.tell("{x} is not transposed", x=x)
+    elif isinstance(node, Name | Partly):
+        value = scene.numbers(node)
+        if value is not None and value.ndim == 2:
+            detail = scene.tell("{x} is transposed", x=node)
+            yield call("transpose", node), detail
+
+
+def result_transposed(tree: Node, scene: Scene) -> Iterator[Change]:
+    """The result itself, rows as columns."""
+    if _turned(tree) is not None:  # then it is the factors that are exchanged: the same numbers
+        return
+    if isinstance(scene.right, Numbers) and len(scene.right.shape) == 2:
+        detail = say.both("rows and columns of the result exchanged")
+        yield Change(call("transpose", tree), detail)
+
+
+def factors_exchanged(node: Node, scene: Scene) -> Iterator[Part]:
+    """Queries and keys exchanged: K Qᵀ for Q Kᵀ, or B A for A B."""
+    if not isinstance(node, Binary) or node.operator != "@" or node.left == node.right:
+        return
+    detail = scene.tell(
+        "{left} and {right} exchanged",
+        left=node.left,
+        right=_turned(node) or node.right,
+    )
+    other = _turned(node)
+    if other is None:
+        yield Binary("@", node.right, node.left, node.column), detail
+    elif other != node.left:
+        yield Binary("@", other, call("transpose", node.left), node.column), detail
+
+
+def _turned(node: Node) -> Node | None:
+    """B of a product A Bᵀ."""
+    match node:
+        case Binary(operator="@", right=Call(function="transpose", arguments=(inside,))):
+            return inside
+        case _:
+            return None
+
+
+def joined_otherwise(node: Node, scene: Scene) -> Iterator[Part]:
+    """Heads joined in another order, or column by column in turn."""
+    if not isinstance(node, Call) or node.function not in ("concat", "stack", "flatten"):
+        return
+    parts = node.arguments
+    if len(parts) == 1 and node.function == "flatten":
+        detail = scene.tell("{x} read down its columns", x=parts[0])
+        yield call("flatten", call("transpose", parts[0])), detail
+    if not 2 <= len(parts) <= _MOST_PARTS:
+        return
+    for order in permutations(range(len(parts))):
+        if order != tuple(range(len(parts))):
+            said = ", ".join(str(i + 1) for i in order)
+            detail = say.both("parts in the order {said}", said=said)
+            yield Call(node.function, tuple(parts[i] for i in order), node.keywords), detail
+    values = [scene.numbers(part) for part in parts]
+    if node.function == "concat" and node.keyword("axis") is None:
+        yield from _interleaved(parts, [value.shape for value in values if value is not None])
+
+
+_MOST_PARTS = 4  # 24 orders; more would only be guessed at
+
+
+def _interleaved(parts: tuple[Node, ...], shapes: list[tuple[int, ...]]) -> Iterator[Part]:
+    if len(shapes) != len(parts) or len(set(shapes)) != 1 or not shapes[0] or shapes[0][-1] < 2:
+        return
+    before = (Slice(),) * (len(shapes[0]) - 1)
+    columns = tuple(
+        Index(part, (*before, Slice(i, i + 1))) for i in range(shapes[0][-1]) for part in parts
+    )
+    detail = say.both("column by column in turn, not one part after the other")
+    yield Call("concat", columns), detail
+
+
+def another_slice(node: Node, scene: Scene) -> Iterator[Part]:
+    """The rows or columns of another head."""
+    if not isinstance(node, Index):
+        return
+    body = scene.numbers(node.body)
+    if body is None:
+        return
+    at = -1
+    for place, part in enumerate(node.parts):
+        if part is None:
+            continue
+        at += 1
+        if at >= body.ndim:
+            return
+        for new in _like(part, body.shape[at]):
+            parts = (*node.parts[:place], new, *node.parts[place + 1 :])
+            other = Index(node.body, parts, node.column)
+            detail = scene.tell("{new} taken instead of {old}", new=other, old=node)
+            yield other, detail
+
+
+def _like(part: int | Slice, size: int) -> Iterator[int | Slice]:
+    """Other places of the same width, each a whole number of widths from the first."""
+    if isinstance(part, int):
+        yield from (i for i in range(size) if i != part % size)
+        return
+    start, stop, _ = slice(part.start, part.stop).indices(size)
+    width = stop - start
+    if 0 < width < size:
+        for first in range(start % width, size - width + 1, width):
+            if first != start:
+                yield Slice(first, first + width)
+
+
+def another_matrix(*, own: bool) -> Callable[[Node, Scene], Iterator[Change]]:
+    """Another matrix of the page in place of the result, to the last printed digit.
+
+    `own`: one of the step's own inputs, where a part of the formula left out says more.
+    """
+
+    def rewrite(tree: Node, scene: Scene) -> Iterator[Change]:
+        del tree
+        shape = scene.printed.values.shape if isinstance(scene.printed, Digits) else None
+        for name, value in scene.others.items():
+            if own != (name in scene.step.inputs):
+                continue
+            if isinstance(value, Numbers) and value.shape == shape and shape != ():
+                detail = scene.tell("the numbers are those of {x}", x=Name(name))
+                yield Change(Known(value.mid), detail)
+
+    return rewrite
+
+
+def another_operand(node: Node, scene: Scene) -> Iterator[Part]:
+    """Another matrix of the page used in place of an operand."""
+    if not isinstance(node, Name | Partly):
+        return
+    value = scene.numbers(node)
+    for name, other in scene.others.items():
+        if (
+            value is not None
+            and value.ndim > 0
+            and name != node.name
+            and isinstance(other, Numbers)
+            and other.shape == value.shape
+        ):
+            detail = scene.tell("{new} used for {old}", new=Name(name), old=node)
+            yield Name(name), detail
+
+
+def factor_left_out(node: Node, scene: Scene) -> Iterator[Part]:
+    """A product that was never carried out: one factor stands alone."""
+    if isinstance(node, Binary) and node.operator in "@*":
+        for kept, lost in ((node.left, node.right), (node.right, node.left)):
+            if not isinstance(kept, Number):
+                detail = scene.tell("{kept} alone, without {lost}", kept=kept, lost=lost)
+                yield kept, detail
+
+
+def number_by_number(node: Node, scene: Scene) -> Iterator[Part]:
+    """Multiplied number by number where the matrix product is meant."""
+    if isinstance(node, Binary) and node.operator == "@":
+        detail = scene.tell("{x} number by number", x=node)
+        yield Binary("*", node.left, node.right, node.column), detail
+
+
+def term_left_out(node: Node, scene: Scene) -> Iterator[Part]:
+    """A sum with a term missing: a forgotten bias, residual or mean."""
+    if isinstance(node, Binary) and node.operator in "+-":
+        yield node.left, scene.tell("without {lost}", lost=node.right)
+        if node.operator == "+":
+            yield node.right, scene.tell("without {lost}", lost=node.left)
+
+
+def term_twice(node: Node, scene: Scene) -> Iterator[Part]:
+    """A term added twice: a residual, a bias, or one vector of a sum."""
+    if isinstance(node, Binary) and node.operator in "+-":
+        terms = [node.right] if node.operator == "-" else [node.right, node.left]
+        for term in terms:
+            detail = scene.tell("{x} twice", x=term)
+            yield Binary(node.operator, node, term, node.column), detail
+
+
+def product_missed(*, twice: bool) -> Callable[[Node, Scene], Iterator[Change]]:
+    """One product of a matrix product left out of some entries, or counted twice in them.
+
+    Which one is read off the printed number: what it lacks, or has too much, is that product.
+    """
+
+    def rewrite(tree: Node, scene: Scene) -> Iterator[Change]:
+        digits, right = scene.printed, scene.right
+        if not isinstance(tree, Binary) or tree.operator != "@" or not isinstance(digits, Digits):
+            return
+        if not isinstance(right, Numbers) or right.shape != digits.values.shape:
+            return
+        left, other = scene.numbers(tree.left), scene.numbers(tree.right)
+        if left is None or other is None:
+            return
+        made = np.array(right.mid)
+        # What the unprinted digits of the inputs may do, as long as it tells products apart.
+        slack = digits.half + np.minimum(right.high - right.low, 2 * digits.half) + 1e-9
+        off = np.argwhere(np.abs(made - digits.values) > slack)
+        if len(off) > _MOST_MISSED:
+            return
+        found = []
+        for at in map(tuple, off):
+            row = left[at[0]] if left.ndim == 2 else left
+            column = other[:, at[-1]] if other.ndim == 2 else other
+            products = row * column
+            near = made[at] + (products if twice else -products)
+            printed, half = digits.values[at], digits.half[at]
+            fits = np.flatnonzero(np.abs(near - printed) <= slack[at])
+            if fits.size:
+                made[at] = np.clip(near[fits[0]], printed - half, printed + half)
+                found.append(f"{row[fits[0]]:g}·{column[fits[0]]:g}")
+        if found:
+            said = ", ".join(found)
+            detail = (
+                say.both("{said} counted twice", said=said)
+                if twice
+                else say.both("{said} left out", said=said)
+            )
+            yield Change(Known(made), detail)
+
+    return rewrite
+
+
+_MOST_MISSED = 3  # entries: in more of them it would be another slip
+
+
+def rows_mixed(node: Node, scene: Scene) -> Iterator[Part]:
+    """A range that takes in the next row, as happens in a spreadsheet."""
+    if not isinstance(node, Call) or node.function not in REDUCTIONS:
+        return
+    x = scene.numbers(node.arguments[0])
+    if x is None or x.ndim != 2 or x.shape[0] < 2:
+        return
+    axis = node.keyword("axis")
+    if axis is None or (isinstance(axis, Number) and axis.value in (1, -1)):
+        name = _NAMES.get(node.function, Bilingual(node.function, node.function))
+        detail = say.both("{name} of each row together with the row below", name=name)
+        yield node.with_keyword("rows", 2), detail
+
+
+def rows_exchanged(tree: Node, scene: Scene) -> Iterator[Change]:
+    """The right rows in another order; which order is read off the printed ones."""
+    if not isinstance(scene.right, Numbers) or not isinstance(scene.printed, Digits):
+        return
+    right, digits = scene.right, scene.printed
+    if right.shape != digits.values.shape or not right.shape or not digits.shown.all():
+        return
+    order: list[int] = []
+    for i, (row, half) in enumerate(zip(digits.values, digits.half + 1e-9, strict=True)):
+        fits = [
+            j
+            for j in range(len(right.low))
+            if j not in order
+            and np.all((right.low[j] <= row + half) & (right.high[j] >= row - half))
+        ]
+        if not fits:
+            return
+        order.append(i if i in fits else fits[0])
+    moved = [i for i, j in enumerate(order) if i != j]
+    if moved:
+        places = ", ".join(f"{i} ← {order[i]}" for i in moved)
+        detail = say.both("rows in another order: {places}", places=places)
+        yield Change(take_rows(tree, order), detail)

@@ -1,0 +1,206 @@
+"""Slips between computing and printing: rounding, cutting off, copying, losing a token."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import numpy as np
+
+from glassformer.audit.example import Digits
+from glassformer.audit.formulas.bounds import Array, Numbers, Words
+from glassformer.audit.formulas.formula_library import round_half_up
+from glassformer.audit.formulas.terms import (
+    Binary,
+    Call,
+    Known,
+    Listing,
+    Name,
+    Negative,
+    Node,
+    Number,
+    Partly,
+    Text,
+    call,
+)
+from glassformer.audit.slip import Change, Part, Scene, take_rows
+from glassformer.language import Bilingual, words
+
+say = words("glassformer.audit.audit")
+
+_ROUNDED_CALLS = {"softmax", "mean", "std", "var", "sum", "geometric_mean"}
+
+
+def rounded_before_use(node: Node, scene: Scene) -> Iterator[Part]:
+    """A value rounded to a few decimals, and only then computed with."""
+    worth = isinstance(node, Name | Partly) or (
+        isinstance(node, Call) and node.function in _ROUNDED_CALLS
+    )
+    value = scene.numbers(node) if worth else None
+    if value is None:
+        return
+    for decimals in range(5):
+        finite = value[np.isfinite(value)] * 10.0**decimals
+        if np.allclose(finite, np.rint(finite), rtol=0, atol=1e-9):
+            return  # rounding changes nothing from here on
+        detail = scene.tell(
+            "{x} rounded to {decimals} decimals first",
+            x=node,
+            decimals=decimals,
+        )
+        yield call("round", node, decimals), detail
+
+
+def cut_off(tree: Node, scene: Scene) -> Iterator[Change]:
+    """Digits cut off where they should be rounded."""
+    digits, right = scene.printed, scene.right
+    if not isinstance(digits, Digits) or not isinstance(right, Numbers):
+        return
+    if right.shape != digits.values.shape:
+        return
+    scale = Known(10.0**digits.decimals)
+    cut = Binary("/", call("truncate", Binary("*", tree, scale)), scale)
+    yield Change(cut, _cut_off(right.mid, digits))
+
+
+def _cut_off(right: Array, digits: Digits) -> Bilingual:
+    """The digits cut off, by the first number in which it shows."""
+    for at in np.ndindex(right.shape):
+        number, printed, places = right[at], digits.values[at], int(digits.decimals[at])
+        if np.isfinite(number) and abs(number - printed) > digits.half[at]:
+            more = f"{number:.{max(places, 0) + 2}f}"
+            shown = f"{printed:.{max(places, 0)}f}"
+            return say.both("{more} printed as {shown}", more=more, shown=shown)
+    return say.both("further digits dropped")
+
+
+def fitted_to_one(tree: Node, scene: Scene) -> Iterator[Change]:
+    """Weights rounded so that each row still adds up to one: the largest remainders go up."""
+    del tree
+    if not isinstance(scene.right, Numbers) or not isinstance(scene.printed, Digits):
+        return
+    right = scene.right.mid
+    if right.ndim < 1 or not np.all(np.isfinite(right)) or not np.allclose(right.sum(-1), 1):
+        return
+    scale = 10.0**scene.decimals
+    lower = np.floor(right * scale)
+    rank = np.argsort(np.argsort(-(right * scale - lower), axis=-1, kind="stable"), axis=-1)
+    missing = np.rint(scale - lower.sum(axis=-1, keepdims=True))
+    fitted = (lower + (rank < missing)) / scale
+    yield Change(Known(fitted), _fitted(right, fitted, scene.decimals))
+
+
+def _fitted(right: Array, fitted: Array, decimals: int) -> Bilingual:
+    """What was rounded the other way, and what the row would add up to otherwise."""
+    rounded = round_half_up(right, decimals)
+    moved = np.argwhere(np.abs(rounded - fitted) > 0.1 * 10.0**-decimals)
+    if not len(moved):
+        return say.both("so that each row adds up to 1")
+    at = tuple(moved[0])
+    number, usual, instead = f"{right[at]:.3g}", rounded[at], fitted[at]
+    total = f"{rounded[at[:-1]].sum():.{decimals}f}"
+    places = f".{decimals}f"
+    return say.both(
+        "{number} became {instead:{places}} instead of {usual:{places}}, since the "
+        "rounded numbers would add up to {total}, not 1",
+        number=number,
+        places=places,
+        instead=instead,
+        usual=usual,
+        total=total,
+    )
+
+
+def sign_lost(tree: Node, scene: Scene) -> Iterator[Change]:
+    """The right size with the wrong sign."""
+    if isinstance(scene.printed, Digits):
+        yield Change(Negative(tree), say.both("the opposite sign"))
+
+
+def point_moved(tree: Node, scene: Scene) -> Iterator[Change]:
+    """The right digits with the point one place off."""
+    if isinstance(scene.printed, Digits):
+        detail = say.both("ten times too large")
+        yield Change(Binary("*", tree, Number(10.0)), detail)
+        detail = say.both("ten times too small")
+        yield Change(Binary("/", tree, Number(10.0)), detail)
+
+
+def digits_exchanged(tree: Node, scene: Scene) -> Iterator[Change]:
+    """Two neighbouring digits the wrong way round, as when typing."""
+    del tree
+    if not isinstance(scene.right, Numbers) or not isinstance(scene.printed, Digits):
+        return
+    right, digits = scene.right.mid, scene.printed
+    if right.shape != digits.values.shape:
+        return
+    typed = np.array(right)  # one number alone is no array that can be written to
+    unlike = np.isfinite(right - digits.values) & (np.abs(right - digits.values) > digits.half)
+    for at in map(tuple, np.argwhere(unlike)):
+        typed[at] = _as_typed(float(right[at]), float(digits.values[at]), int(digits.decimals[at]))
+    moved = [tuple(at) for at in np.argwhere(typed != right)]
+    if moved:
+        number, places = float(right[moved[0]]), int(digits.decimals[moved[0]])
+        was, now = (f"{part:.{max(places, 0)}f}" for part in (number, typed[moved[0]]))
+        yield Change(Known(typed), say.both("{now} for {was}", now=now, was=was))
+
+
+def _as_typed(right: float, printed: float, decimals: int) -> float:
+    """The printed number, if exchanging two digits of the right one makes it."""
+    unit = 10.0**-decimals
+    # A half may have been rounded either way.
+    for whole in {np.floor(right / unit + 0.5 - 1e-6), np.floor(right / unit + 0.5 + 1e-6)}:
+        text = f"{whole * unit:.{max(decimals, 0)}f}"
+        places = [i for i, character in enumerate(text) if character.isdigit()]
+        for i, j in pairwise(places):
+            swapped = list(text)
+            swapped[i], swapped[j] = swapped[j], swapped[i]
+            if text[i] != text[j] and abs(float("".join(swapped)) - printed) < 1e-9:
+                return printed
+    return right
+
+
+def token_dropped(tree: Node, scene: Scene) -> Iterator[Change]:
+    """A word, or the row or number of one, is missing; the others are right."""
+    if isinstance(scene.right, Words) and isinstance(scene.printed, Words):
+        fold = str.casefold if scene.step.ignore_case else str
+        right = [fold(word or "") for word in scene.right.items]
+        kept = _places_of([fold(word or "") for word in scene.printed.items], right)
+        if kept is not None:
+            lost = [i for i in range(len(right)) if i not in kept]
+            words = ", ".join(f"“{scene.right.items[i]}”" for i in lost)
+            detail = say.both("{words} is missing", words=words)
+            yield Change(Listing(tuple(Text(word or "") for word in scene.printed.items)), detail)
+    elif isinstance(scene.right, Numbers) and isinstance(scene.printed, Digits):
+        yield from _rows_dropped(tree, scene.right.mid, scene.printed)
+
+
+def _rows_dropped(tree: Node, right: Array, digits: Digits) -> Iterator[Change]:
+    shown = digits.values
+    if min(right.ndim, shown.ndim) < 1 or right.shape[1:] != shown.shape[1:]:
+        return
+    if len(shown) >= len(right):
+        return
+    slack = digits.half + 1e-9
+    kept: list[int] = []
+    for row, half in zip(shown, slack, strict=True):
+        first = kept[-1] + 1 if kept else 0
+        fits = [j for j in range(first, len(right)) if np.all(np.abs(right[j] - row) <= half)]
+        if not fits:
+            return
+        kept.append(fits[0])
+    lost = ", ".join(str(i) for i in range(len(right)) if i not in kept)
+    yield Change(take_rows(tree, kept), say.both("place {lost} is missing", lost=lost))
+
+
+def _places_of(printed: list[str], right: list[str]) -> list[int] | None:
+    """Where the printed words stand among the right ones, if they do so in order."""
+    if not 0 < len(printed) < len(right):
+        return None
+    places: list[int] = []
+    for word in printed:
+        first = places[-1] + 1 if places else 0
+        if word not in right[first:]:
+            return None
+        places.append(right.index(word, first))
+    return places

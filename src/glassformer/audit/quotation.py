@@ -1,0 +1,225 @@
+"""What an article prints in place of numbers: formulas, and lines of code.
+
+A printed formula is computed, index by index, and held against the right one on the example's
+numbers. Printed code is parsed. It is run only where the example is one of those that come with
+Glassformer, whose lines are known; the code in a file of a user is never run.
+"""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from glassformer.audit.example import Digits, Edit, Notation, NotationError, Quotation, Step
+from glassformer.audit.formulas.bounds import Array, Numbers
+from glassformer.audit.formulas.evaluator import Work, WorkSpentError
+from glassformer.audit.recomputation import FromPrint
+from glassformer.audit.slip import Slip
+from glassformer.audit.slip_search import Search
+from glassformer.audit.verdicts import Committed, Explanation, StepResult, compare
+from glassformer.language import Bilingual, words
+
+say = words("glassformer.audit.audit")
+
+_DIGITS = 9  # to which a printed formula or code must agree with the right formula
+_MOST_READINGS = 2  # ways to mend a printed formula that are named
+_NO_NUMBER = say.both("the right formula gives no number here")
+_TOO_MUCH = say.both("too much to compute")
+_NOT_RUN = say.both("parsed, but not run: code of a file is never run")
+
+
+def judge_quotation(
+    from_print: FromPrint, step: Step, quoted: Quotation, slips: Sequence[Slip], work: Work
+) -> StepResult:
+    """The verdict on a printed formula or on printed code."""
+    if quoted.language == "python":
+        return _judge_code(from_print, step, quoted, slips, work)
+    right = from_print.computed[step.id]
+    if not isinstance(right, Numbers) or not np.all(np.isfinite(right.mid)):
+        return StepResult(step, "unchecked", right, right, reason=_NO_NUMBER)
+    try:
+        return _judge_formula(from_print, step, quoted, right, work)
+    except WorkSpentError:
+        return StepResult(step, "unchecked", right, right, reason=_TOO_MUCH)
+
+
+def _judge_formula(
+    from_print: FromPrint, step: Step, quoted: Quotation, right: Numbers, work: Work
+) -> StepResult:
+    indices = "".join(quoted.indices)
+    known = _known(from_print, step)
+    formula = Notation(quoted.text)
+    reason = None
+    try:
+        if step.id in formula.symbols():
+            said = step.id.replace("_prime", "′")
+            raise NotationError("{said} is defined by itself", said=said)
+        if _same(formula.value(known, indices, right.shape, work), right.mid):
+            return StepResult(step, "agrees", right, right)
+    except NotationError as error:
+        reason = error.said
+    found = _misprints(formula, known, indices, right.mid, work)
+    explanations = tuple(Explanation(tuple(map(_committed, edits))) for edits in found)
+    if reason is None and not explanations:
+        reason = say.both("gives other numbers")
+    return StepResult(step, "wrong", right, right, None, explanations, reason)
+
+
+def _known(from_print: FromPrint, step: Step) -> dict[str, Array]:
+    """The numbers that a printed formula may name: those of all steps but its own."""
+    values = {
+        name: value.mid for name, value in from_print.used.items() if isinstance(value, Numbers)
+    }
+    values.pop(step.id, None)
+    return values
+
+
+def _same(value: Array, right: Array) -> bool:
+    with np.errstate(all="ignore"):
+        return bool(np.allclose(value, right, rtol=10.0**-_DIGITS, atol=10.0**-_DIGITS))
+
+
+def _misprints(
+    formula: Notation, known: Mapping[str, Array], indices: str, right: Array, work: Work
+) -> list[tuple[Edit, ...]]:
+    """The smallest changes of print that make the formula right: one, or else two."""
+
+    def mends(edits: tuple[Edit, ...]) -> bool:
+        try:
+            return _same(edits[-1].formula.value(known, indices, right.shape, work), right)
+        except NotationError:
+            return False
+
+    found: list[tuple[Edit, ...]] = []
+    try:
+        found.extend((edit,) for edit in formula.edits(known, indices, work) if mends((edit,)))
+        if not found:
+            pairs = formula.edited_twice(known, indices, work)
+            found.extend(pair for pair in pairs if mends(pair))
+    except WorkSpentError:
+        pass  # what was found until then stands
+    return found[:_MOST_READINGS]
+
+
+def _committed(edit: Edit) -> Committed:
+    return Committed(edit.kind, edit.name, edit.detail)
+
+
+# --- code ------------------------------------------------------------------------------------
+
+
+def _judge_code(
+    from_print: FromPrint, step: Step, quoted: Quotation, slips: Sequence[Slip], work: Work
+) -> StepResult:
+    right = from_print.computed.get(step.id)
+    broken = _syntax(quoted)
+    if broken is None and quoted.whole:
+        broken = _unread(quoted)
+    if broken is not None:
+        return StepResult(step, "wrong", right, right, None, (Explanation((broken,)),))
+    if quoted.result is None:
+        return StepResult(step, "agrees", right, right)
+    if not from_print.example.shipped:
+        return StepResult(step, "unchecked", right, right, reason=_NOT_RUN)
+    assert isinstance(right, Numbers), "a shipped example"
+    try:
+        value = _run(quoted, _known(from_print, step))
+    except Exception as error:  # whatever printed code does is a finding, not a crash
+        what = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        name = say.both("the code does not run")
+        failed = Committed("code", name, Bilingual(what, what))
+        return StepResult(step, "wrong", right, right, None, (Explanation((failed,)),))
+    if value.shape == right.shape and _same(value, right.mid):
+        return StepResult(step, "agrees", right, right)
+    return _other_numbers(from_print, step, right, value, slips, work)
+
+
+def _other_numbers(
+    from_print: FromPrint,
+    step: Step,
+    right: Numbers,
+    value: Array,
+    slips: Sequence[Slip],
+    work: Work,
+) -> StepResult:
+    """Code that runs and gives something else: its numbers are searched for slips like print."""
+    digits = Digits(value, np.full(value.shape, _DIGITS, dtype=np.int64))
+    as_numbers = replace(step, printed=digits)
+    found = compare(as_numbers, right)
+    search = Search(from_print, as_numbers, found, slips)
+    explanations = search.one_slip(work)
+    reason = say.both(
+        "the code gives {code}, the formula {formula}",
+        code=_first(value),
+        formula=_first(right.mid),
+    )
+    return StepResult(step, "wrong", right, right, None, tuple(explanations), reason)
+
+
+def _first(values: Array) -> str:
+    flat = np.ravel(values)
+    return f"{flat[0]:.4g}" + (", …" if flat.size > 1 else "")
+
+
+def _syntax(quoted: Quotation) -> Committed | None:
+    """Where Python's parser stops."""
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            ast.parse(quoted.text)
+    except SyntaxError as error:
+        lines = quoted.text.splitlines()
+        at = error.lineno or 1
+        line = lines[min(at, len(lines)) - 1].strip()
+        kind = type(error).__name__
+        detail = say.both(
+            "{kind} at line {at}, “{line}”: {msg}", kind=kind, at=at, line=line, msg=error.msg
+        )
+    except (ValueError, RecursionError, MemoryError) as error:
+        detail = Bilingual(f"{error}", f"{error}")
+    else:
+        return None
+    return Committed("syntax", say.both("code that is not Python"), detail)
+
+
+def _unread(quoted: Quotation) -> Committed | None:
+    """A parameter that the code takes and never looks at."""
+    for function in ast.walk(ast.parse(quoted.text)):
+        if isinstance(function, ast.FunctionDef):
+            taken = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+            read = {
+                node.id
+                for part in function.body
+                for node in ast.walk(part)
+                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+            }
+            unread = [part.arg for part in taken if part.arg not in {*read, "self", "cls"}]
+            if unread:
+                names = ", ".join(unread)
+                name = say.both("a parameter without effect")
+                detail = say.both(
+                    "{name} takes {names} and never uses it", name=function.name, names=names
+                )
+                return Committed("unread", name, detail)
+    return None
+
+
+def _run(quoted: Quotation, known: Mapping[str, Array]) -> Array:
+    """The numbers that shipped lines of code give, from those of the example's steps."""
+    import torch
+
+    names: dict[str, Any] = {"torch": torch, "nn": torch.nn, "F": torch.nn.functional}
+    for name, value in known.items():
+        names[name] = torch.tensor(value) if value.ndim else _plain(float(value))
+    # Lines that come with Glassformer, as `_judge_code` has made sure: nothing of a user's.
+    exec(compile(quoted.text, "<printed code>", "exec"), names)  # noqa: S102
+    result = eval(quoted.result or "", names)  # noqa: S307
+    return np.asarray(torch.as_tensor(result, dtype=torch.float64).detach())
+
+
+def _plain(number: float) -> int | float:
+    return int(number) if number.is_integer() else number

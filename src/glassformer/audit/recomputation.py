@@ -1,0 +1,303 @@
+"""Every step computed twice: from what is printed before it, and end to end from what is given.
+
+From print, a number that was printed stands for a range. How wide? Its author may have gone on with
+the printed digits, or with the full ones behind them. So a right number ranges from the printed
+digits to what the formula gives; a wrong one, and what comes after it, over all that its digits may
+stand for. Where nothing is printed the formula's own value goes on, rounded to the decimals of the
+step or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from copy import copy
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glassformer.audit.example import Digits, Example, Step
+from glassformer.audit.formulas import FormulaError
+from glassformer.audit.formulas.affine import closer
+from glassformer.audit.formulas.bounds import Array, Numbers, Value, Words, exactly
+from glassformer.audit.formulas.evaluator import Evaluator, Work, WorkSpentError
+from glassformer.audit.formulas.formula_library import round_half_up, write_out
+from glassformer.audit.formulas.terms import (
+    Call,
+    Name,
+    Node,
+    Number,
+    Partly,
+    names_of,
+    replace_each,
+)
+from glassformer.audit.verdicts import Cells, Comparison, compare, overlap
+from glassformer.errors import ConfigError
+
+
+@dataclass(frozen=True, eq=False)
+class Rewritten:
+    """Values of rewritten formulas, with the work for them counted."""
+
+    bounds: Evaluator
+    faces: Evaluator
+
+
+class _TooMuchError(FormulaError):
+    """More numbers than one example may compute."""
+
+
+class FromPrint:
+    """The values of all steps, each computed from the printed values of those before it.
+
+    `computed` holds what a formula gives; `used` what later steps take; `trees` the formulas, in
+    which steps that are not fully printed are written out. Where printed inputs do not fit a
+    formula because one of them is wrong (60 columns for 6), `computed` is what the right inputs
+    give, and `misfits` says why the printed ones give nothing.
+    """
+
+    def __init__(self, example: Example, whole: Work | None = None) -> None:
+        self.example = example
+        self._whole = whole
+        self.computed: dict[str, Value] = {}
+        self.used: dict[str, Value] = {}
+        self.faces: dict[str, Value] = {}
+        self.trees: dict[str, Node] = {}
+        self.misfits: dict[str, FormulaError] = {}
+        self._wrong: Mapping[str, Comparison] = {}
+        self._closer = Work(whole=whole)
+        self._mistaken: set[str] = set()
+        self._below: set[str] = set()
+        self._bounds = Evaluator(self.used, self._lay_over, Work(whole=whole))
+        self._face_values = Evaluator(self.faces, self._lay_over, Work(whole=whole))
+        for step in example.in_order():
+            self._take(step)
+
+    def _take(self, step: Step) -> None:
+        if step.tree is not None and step.unchecked is None:
+            self.trees[step.id] = self._written_out(step.tree)
+            value = self._computed(step)
+            self.computed[step.id] = value
+            if self._mistaken & self.example.ancestors(step):
+                self._below.add(step.id)
+            if step.printed is not None:
+                found = compare(step, value)
+                if found.wrong.any() or not found.same_shape:
+                    self._mistaken.add(step.id)
+            self.used[step.id] = self._lay_over(step.id, value)
+        elif isinstance(step.printed, Digits):
+            self.used[step.id] = step.printed.numbers()
+        elif step.printed is not None:
+            self.used[step.id] = step.printed
+        else:
+            return  # a statement without numbers: nothing can be computed from it
+        value = self.used[step.id]
+        self.faces[step.id] = value.faces() if isinstance(value, Numbers) else value
+
+    def _computed(self, step: Step) -> Value:
+        try:
+            return self.value(step)
+        except FormulaError as error:
+            value = None
+            if self._mistaken & self.example.ancestors(step) and not isinstance(
+                error, _TooMuchError
+            ):
+                right = right_values(self.example, self.faces, Work(whole=self._whole), until=step)
+                value = right.get(step.id)
+            if value is None:
+                raise _located(self.example, step, error) from error
+            self.misfits[step.id] = error
+            return value
+
+    def evaluate(self, tree: Node, *, faces: bool = False) -> Value:
+        """A formula's value from print; `faces` takes digits as they stand, without bounds."""
+        try:
+            return (self._face_values if faces else self._bounds).value(tree)
+        except WorkSpentError:
+            raise _TooMuchError("expected fewer numbers in all steps together") from None
+
+    def rewritten(self, step: Step, work: Work) -> Rewritten:
+        """What slips in a step's formula are computed with; what they leave alone is known."""
+        with suppress(FormulaError):
+            self.evaluate(self.trees[step.id], faces=True)
+        return Rewritten(self._bounds.branch(work), self._face_values.branch(work))
+
+    def with_right(self, wrong: Mapping[str, Comparison], work: Work) -> FromPrint:
+        """The same page with wrong numbers as they should have been printed."""
+        mended = copy(self)
+        mended._wrong = wrong
+        mended.used = dict(self.used)
+        for id_, found in wrong.items():
+            mended.used[id_] = self._mended(id_, found, self.computed[id_])
+        mended.faces = {
+            id_: value.faces() if isinstance(value, Numbers) else value
+            for id_, value in mended.used.items()
+        }
+        mended._bounds = Evaluator(mended.used, mended._lay_over, work)
+        mended._face_values = Evaluator(mended.faces, mended._lay_over, work)
+        return mended
+
+    def value(self, step: Step) -> Value:
+        """A step's value from print, with the closest bounds."""
+        tree, digits = self.trees[step.id], step.printed
+        value = self.evaluate(tree)
+        if not isinstance(value, Numbers) or value.exact or not isinstance(digits, Digits):
+            return value
+        if value.shape != digits.values.shape:
+            return value
+        off = np.abs(value.mid - digits.values) > digits.half
+        if not off.any():
+            return value  # it is right whatever the bounds are
+        found = closer(tree, self.evaluate, self._follows, self._closer)
+        return value if found is None else found
+
+    def _follows(self, id_: str, shape: tuple[int, ...]) -> NDArray[np.bool_]:
+        """The cells of a step that are not printed."""
+        digits = self.example[id_].printed
+        if isinstance(digits, Digits) and digits.values.shape == shape:
+            return ~digits.shown
+        return np.full(shape, digits is None)
+
+    def _mended(self, id_: str, found: Comparison, value: Value) -> Value:
+        """What is printed of a step, with the right numbers, rounded or not, for the wrong ones."""
+        if not isinstance(value, Numbers):
+            return value
+        digits = self.example[id_].printed
+        if not isinstance(digits, Digits) or not found.same_shape:
+            return value
+        used = self._printed_over(id_, value)
+        assert isinstance(used, Numbers)
+        return Numbers(
+            np.where(found.wrong, value.mid, used.mid),
+            np.where(found.wrong, value.low - digits.half, used.low),
+            np.where(found.wrong, value.high + digits.half, used.high),
+        )
+
+    def _written_out(self, tree: Node) -> Node:
+        tree = write_out(tree)
+        open_ = [
+            id_ for id_ in names_of(tree) if id_ in self.trees and not self.example[id_].complete
+        ]
+        return replace_each(tree, {Name(id_): Partly(id_, self.trees[id_]) for id_ in open_})
+
+    def _lay_over(self, id_: str, value: Value) -> Value:
+        """What is printed of a step, over what its formula gives."""
+        if id_ in self._wrong:
+            return self._mended(id_, self._wrong[id_], value)
+        return self._printed_over(id_, value)
+
+    def _printed_over(self, id_: str, value: Value) -> Value:
+        step = self.example[id_]
+        if isinstance(step.printed, Words):
+            return step.printed
+        if not isinstance(value, Numbers):
+            return value
+        if step.printed is None:
+            return value if value.exact else _loosen(value, step)
+        digits = step.printed
+        if digits.values.shape != value.shape:
+            if digits.shown.all():
+                return digits.numbers()
+            raise FormulaError(f"expected {digits.values.shape} numbers, got {value.shape}")
+        mid = np.where(digits.shown, digits.values, value.mid)
+        if value.exact and not digits.shown.all():
+            return exactly(mid)
+        # Below a mistake nobody knows what was computed with: the wrong number or the right one.
+        right = overlap(digits, value) & (id_ not in self._below)
+        return _together(step, self.trees[id_], digits, value, mid, right)
+
+
+def _together(
+    step: Step, tree: Node, digits: Digits, value: Numbers, mid: Array, right: Cells
+) -> Numbers:
+    printed = digits.numbers()
+    low = np.where(right, np.minimum(mid, np.maximum(value.low, printed.low)), printed.low)
+    high = np.where(right, np.maximum(mid, np.minimum(value.high, printed.high)), printed.high)
+    loose = _loosen(value, step)
+    low = np.where(digits.shown, low, loose.low)
+    high = np.where(digits.shown, high, loose.high)
+    if isinstance(tree, Call) and tree.function == "softmax":
+        high = _leave_room(tree, digits, low, high)
+    if np.array_equal(low, mid) and np.array_equal(high, mid):
+        return exactly(mid)
+    return Numbers(mid, low, high)
+
+
+def _loosen(value: Numbers, step: Step) -> Numbers:
+    """An unprinted value may have been rounded before it was used."""
+    if step.decimals is None:
+        return value
+    half = 0.5 * 10.0**-step.decimals
+    return Numbers(value.mid, value.low - half, value.high + half)
+
+
+def _leave_room(softmax: Call, digits: Digits, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Probabilities sum to one: what is not printed gets no more than the printed ones leave."""
+    axis = softmax.keyword("axis") or Number(-1)
+    if not isinstance(axis, Number):
+        return high
+    along = int(axis.value)
+    taken = np.where(digits.shown, low, 0.0).sum(axis=along, keepdims=True)
+    return np.where(digits.shown, high, np.minimum(high, np.maximum(1 - taken, 0.0)))
+
+
+class EndToEnd:
+    """The right value of every step, and the one that rounding at each printed step would give."""
+
+    def __init__(self, example: Example, from_print: FromPrint, whole: Work | None = None) -> None:
+        faces = from_print.faces
+        self.exact = right_values(example, faces, Work(whole=whole))
+        self.rounded = right_values(example, faces, Work(whole=whole), rounded=True)
+
+
+def right_values(
+    example: Example,
+    faces: Mapping[str, Value],
+    work: Work,
+    *,
+    rounded: bool = False,
+    until: Step | None = None,
+) -> dict[str, Value]:
+    """The value of each step from the first given ones; one that cannot be computed is as printed.
+
+    `rounded` rounds each as it is printed.
+    """
+    values: dict[str, Value] = {}
+    for step in example.in_order():
+        value = _from_values(step, values, work)
+        if value is None:
+            value = faces.get(step.id)
+        elif rounded and isinstance(value, Numbers):
+            value = _rounded(value, step)
+        if value is not None:
+            values[step.id] = value
+        if step is until:
+            break
+    return values
+
+
+def _from_values(step: Step, values: Mapping[str, Value], work: Work) -> Value | None:
+    if step.tree is None or step.unchecked is not None or step.any_order:
+        return None  # an order that was free to choose is the printed one
+    try:
+        value = Evaluator(values, work=work).value(step.tree)
+    except (FormulaError, WorkSpentError):
+        return None  # the right inputs have another shape than the printed ones given beside
+    if isinstance(value, Numbers) and np.isnan(value.mid).all():
+        return None
+    return value
+
+
+def _rounded(value: Numbers, step: Step) -> Numbers:
+    if isinstance(step.printed, Digits) and step.printed.values.shape == value.shape:
+        scale = 10.0**step.printed.decimals
+        with np.errstate(all="ignore"):
+            return exactly(round_half_up(value.mid * scale, 0) / scale)
+    if step.decimals is not None:
+        return exactly(round_half_up(value.mid, step.decimals))
+    return value
+
+
+def _located(example: Example, step: Step, error: FormulaError) -> ConfigError:
+    return ConfigError(f"{example.source}: step {step.id!r}: {error}")

@@ -1,0 +1,271 @@
+"""What an audit finds: printed against recomputed cell by cell, and a verdict for each step.
+
+A printed number is right if what it may stand for (half a unit of its last digit either way) and
+what the formula may give (whatever the unprinted digits of its inputs are) have a value in common.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glassformer.audit.example import Digits, Example, Step
+from glassformer.audit.formulas.bounds import Array, Mask, Numbers, Value, Words
+from glassformer.language import Bilingual, Language, words
+
+say = words("glassformer.audit.audit")
+
+Cells = NDArray[np.bool_]
+
+# Room for the rounding of float64 itself, relative to the numbers compared.
+_ROOM = 1e-11
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Which printed cells are right, wrong, or open because too little is printed to say."""
+
+    right: Cells
+    wrong: Cells
+    open: Cells
+    same_shape: bool = True
+
+    @property
+    def checked(self) -> int:
+        """How many cells could be decided."""
+        return int(self.right.sum() + self.wrong.sum())
+
+
+def compare(step: Step, value: Value) -> Comparison:
+    """What is printed of a step against a value computed for it."""
+    if isinstance(step.printed, Words):
+        return _compare_words(step, value)
+    assert isinstance(step.printed, Digits)
+    digits = step.printed
+    if not isinstance(value, Numbers) or value.shape != digits.values.shape:
+        nowhere = np.zeros(digits.values.shape, dtype=bool)
+        return Comparison(nowhere, digits.shown, nowhere, same_shape=False)
+    meets = overlap(digits, value)
+    unbounded = (np.isinf(value.low) | np.isinf(value.high)) & (value.low != value.high)
+    unbounded |= np.isnan(value.low) | np.isnan(value.high)
+    shown = digits.shown
+    return Comparison(shown & meets & ~unbounded, shown & ~meets, shown & meets & unbounded)
+
+
+def overlap(digits: Digits, value: Numbers) -> Cells:
+    """Where a computed number may be the one that the printed digits stand for."""
+    with np.errstate(all="ignore"):
+        low, high = _bounds(digits)
+        size = np.maximum(np.abs(digits.values), np.abs(value.mid))
+        room = _ROOM * np.where(np.isfinite(size), np.maximum(size, 1e-3), 1.0)
+        meets = (value.low <= high + room) & (value.high >= low - room)
+    # NaN compares false with everything: a number nobody knows contradicts nothing.
+    return np.asarray(meets | np.isnan(value.low) | np.isnan(value.high))
+
+
+def _bounds(digits: Digits) -> tuple[Array, Array]:
+    return digits.values - digits.half, digits.values + digits.half
+
+
+def _compare_words(step: Step, value: Value) -> Comparison:
+    assert isinstance(step.printed, Words)
+    printed = step.printed.items
+    nowhere = np.zeros(len(printed), dtype=bool)
+    if not isinstance(value, Words) or len(value.items) != len(printed):
+        return Comparison(nowhere, ~nowhere, nowhere, same_shape=False)
+    unknown = np.array([item is None for item in value.items], dtype=bool)
+    same = np.array(same_words(step, printed, value.items), dtype=bool)
+    return Comparison(same & ~unknown, ~same & ~unknown, unknown)
+
+
+def same_words(
+    step: Step, printed: tuple[str | None, ...], computed: tuple[str | None, ...]
+) -> list[bool]:
+    """Word by word, by the step's own rule for capitals and order."""
+
+    def plain(word: str | None) -> str:
+        return (word or "").casefold() if step.ignore_case else (word or "")
+
+    if step.any_order:
+        computed_words = sorted(map(plain, computed))
+        missing = list(computed_words)
+        same = []
+        for word in map(plain, printed):
+            same.append(word in missing)
+            if word in missing:
+                missing.remove(word)
+        return same
+    return [plain(a) == plain(b) for a, b in zip(printed, computed, strict=True)]
+
+
+@dataclass(frozen=True)
+class Committed:
+    """One slip as it was made: where in the formula, and in which cells (None: in all)."""
+
+    kind: str
+    name: Bilingual
+    detail: Bilingual
+    cells: tuple[tuple[int, ...], ...] | None = None
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Slips that together reproduce what is printed."""
+
+    slips: tuple[Committed, ...]
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """What the slips are called in programs."""
+        return tuple(slip.kind for slip in self.slips)
+
+
+Verdict: TypeAlias = Literal["agrees", "wrong", "follows", "unchecked", "given"]
+VERDICTS: tuple[Verdict, ...] = ("agrees", "wrong", "follows", "unchecked", "given")
+
+
+@dataclass(frozen=True, eq=False)
+class StepResult:
+    """The verdict on one step.
+
+    `from_print` is its value from the printed inputs, `end_to_end` from the first given ones;
+    `causes` are the wrong steps that a step follows from; `reason` says why a step cannot be
+    checked, or why no input at all could give what is printed. `note` says what a verdict alone
+    does not: that the misprint is above, or that the cause was not searched further.
+    """
+
+    step: Step
+    verdict: Verdict
+    from_print: Value | None = None
+    end_to_end: Value | None = None
+    comparison: Comparison | None = None
+    explanations: tuple[Explanation, ...] = ()
+    reason: Bilingual | None = None
+    causes: tuple[str, ...] = ()
+    note: Bilingual | None = None
+
+    @property
+    def right(self) -> Value | None:
+        """What should stand there: from the printed inputs if the step itself is wrong."""
+        match self.verdict:
+            case "wrong":
+                return self.from_print
+            case "follows" | "unchecked":
+                return self.end_to_end
+            case _:
+                return None
+
+    @property
+    def off(self) -> Array | None:
+        """How far each printed number is from what it could be at most, 0 where it is right."""
+        digits, value = self.step.printed, self.from_print
+        if not isinstance(digits, Digits) or not isinstance(value, Numbers):
+            return None
+        if digits.values.shape != value.shape:
+            return None
+        with np.errstate(invalid="ignore"):  # −∞ from −∞ is no distance
+            above = digits.values - digits.half - value.high
+            below = value.low - digits.values - digits.half
+            distance = np.maximum(np.maximum(above, below), 0.0)
+        wrong = self.comparison.wrong if self.comparison else False
+        return np.where(wrong, distance, 0.0)
+
+    def slip(self, language: Language) -> str | None:
+        """The likely slips in words; alternatives that fit equally well are joined by "or"."""
+        if not self.explanations:
+            if self.verdict != "wrong" or self.note is not None:
+                return None
+            return say["no known slip"].say(language)
+        joint, choice = say[" and "].say(language), say["; or "].say(language)
+        return choice.join(
+            joint.join(_say(slip, language) for slip in explanation.slips)
+            for explanation in self.explanations
+        )
+
+    def to_dict(self, language: Language = "en") -> dict[str, Any]:
+        """As `audit --json` writes it."""
+        return {
+            "id": self.step.id,
+            "verdict": self.verdict,
+            "slip": self.slip(language),
+            "right": _plain(self.right),
+            "note": None if self.note is None else self.note.say(language),
+            "reason": None if self.reason is None else self.reason.say(language),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Audit:
+    """The verdicts on a whole example."""
+
+    example: Example
+    results: tuple[StepResult, ...]
+
+    def __getitem__(self, id_: str) -> StepResult:
+        step = self.example[id_]
+        return next(result for result in self.results if result.step is step)
+
+    @property
+    def counts(self) -> dict[Verdict, int]:
+        """How many steps got each verdict."""
+        counter = Counter(result.verdict for result in self.results)
+        return {verdict: counter[verdict] for verdict in VERDICTS}
+
+    @property
+    def ok(self) -> bool:
+        """Whether no step is wrong."""
+        return self.counts["wrong"] == 0
+
+    def to_dict(self, language: Language = "en") -> dict[str, Any]:
+        """As `audit --json` writes it."""
+        steps = [result.to_dict(language) for result in self.results]
+        return {"example": self.example.name, "steps": steps}
+
+
+def _say(slip: Committed, language: Language) -> str:
+    text = (
+        f"{slip.name.say(language)}{'：' if language == 'zh' else ': '}{slip.detail.say(language)}"
+    )
+    if slip.cells is None:
+        return text
+    where = _places(slip.cells, language)
+    return say["{text} (only in {where})"].say(language, text=text, where=where)
+
+
+def _places(cells: tuple[tuple[int, ...], ...], language: Language) -> str:
+    """Cells in short: as rows × columns where they are such a block."""
+    axes = [sorted(set(axis)) for axis in zip(*cells, strict=True)]
+    if len(axes) == 2 and len(axes[0]) * len(axes[1]) == len(cells) > 1:
+        comma = say[", "].say(language)
+        rows, columns = (comma.join(map(str, axis)) for axis in axes)
+        places = say.both("rows {rows} × columns {columns}", rows=rows, columns=columns)
+        return places.say(language)
+    listed = ", ".join(f"[{', '.join(map(str, cell))}]" for cell in cells[:6])
+    return f"{listed}, … ({len(cells)})" if len(cells) > 6 else listed
+
+
+def _plain(value: Value | None) -> Any:
+    """A value as JSON: null for what is not known, "-inf" for −∞."""
+    match value:
+        case None:
+            return None
+        case Words(items=items, single=single):
+            return items[0] if single else list(items)
+        case Mask(allowed=allowed):
+            return allowed.tolist()
+        case Numbers(mid=mid):
+            return _listed(mid.tolist())
+
+
+def _listed(cells: Any) -> Any:
+    if isinstance(cells, list):
+        return [_listed(cell) for cell in cells]
+    if np.isnan(cells):
+        return None
+    if np.isinf(cells):
+        return "inf" if cells > 0 else "-inf"
+    return round(cells, 12) + 0.0  # float64's own noise says nothing; −0.0 is 0

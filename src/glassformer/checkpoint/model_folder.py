@@ -1,0 +1,437 @@
+"""One folder a model: config.json, model.safetensors, tokenizer.json, README.md.
+
+Nothing in it is a pickle. A folder is written under a temporary name and renamed when it is
+whole, so that a reader never finds half of one. Weights are checked against the hash in
+config.json, so that a damaged file is an error and not a slightly different model.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import NoneType
+from typing import Any, TypeVar
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from glassformer import __version__
+from glassformer.errors import CheckpointError, Fragment, GlassformerError, UnknownNameError, expect
+from glassformer.files import as_path, read_object, read_tensor_entries
+from glassformer.nn import ModelConfig, build, describe, set_attention
+from glassformer.nn.attention import Implementation
+from glassformer.nn.description import parameter_shapes
+from glassformer.nn.devices import as_device
+from glassformer.nn.foreign import config_from_hugging_face, load_hugging_face
+from glassformer.nn.foreign.torch_nn import check_shapes, fill
+from glassformer.text import Tokenizer, load_tokenizer
+
+# --- places ---
+# Where models are: the files of a model folder, the folders that ship. Opens no model.
+
+
+CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
+TOKENIZER, TARGET_TOKENIZER = "tokenizer.json", "target_tokenizer.json"
+SHIPPED = Path(__file__).parent.parent / "models"
+
+
+def shipped() -> list[str]:
+    """The names of the models that ship with the package."""
+    return sorted(folder.name for folder in SHIPPED.iterdir() if (folder / CONFIG).is_file())
+
+
+def find(name_or_folder: str | os.PathLike[str]) -> Path:
+    """The folder of a model: given by itself, by its training run, or by a name that ships."""
+    if not isinstance(name_or_folder, str | os.PathLike):
+        raise CheckpointError(
+            "a model is given by its name or its folder, got {kind}",
+            kind=type(name_or_folder).__name__,
+        )
+    path, name, names = Path(name_or_folder), str(name_or_folder), shipped()
+    if name in names and not (path / CONFIG).is_file():  # a data folder may be called imdb, too
+        return SHIPPED / name
+    if path.is_dir():
+        of_run = path / "model"
+        is_run = (of_run / CONFIG).is_file() and not (path / WEIGHTS).is_file()
+        if not is_run and (unfinished := _of_unfinished_run(path)):
+            raise CheckpointError(
+                "{path} holds no model yet{unfinished}", path=path, unfinished=unfinished
+            )
+        return of_run if is_run else path
+    if os.sep in name or "/" in name:
+        raise CheckpointError(
+            "there is no model folder {name}{unfinished}",
+            name=name,
+            unfinished=_of_unfinished_run(path.parent),
+        )
+    raise UnknownNameError("model", name, names)
+
+
+def name_of(folder: str | os.PathLike[str]) -> str:
+    """What a model is called: every run calls its own "model", so there the run's name is told."""
+    path = as_path(folder, CheckpointError, "a model folder")
+    return path.resolve().parent.name if path.name == "model" else path.name
+
+
+def _of_unfinished_run(folder: Path) -> str:
+    """What to do where a folder holds a training run that has not come to its end."""
+    is_run = (folder / "metrics.jsonl").is_file() and not (folder / WEIGHTS).is_file()
+    if not is_run or (folder / "model").is_dir():
+        return ""
+    return Fragment.of(
+        ": the run in {folder} has not ended; to go on: glassformer train RECIPE --out {folder} "
+        "--resume",
+        folder=folder,
+    )
+
+
+T = TypeVar("T")
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A model and what is needed to use it."""
+
+    model: nn.Module
+    config: ModelConfig
+    tokenizer: Tokenizer | None = None
+    """For texts that go in (and come out, where there is no other)."""
+    target_tokenizer: Tokenizer | None = None
+    """For texts that come out, where they have a vocabulary of their own."""
+    labels: tuple[str, ...] = ()
+    """Names of a classifier's classes."""
+    about: dict[str, Any] = field(default_factory=dict)
+    """What else is worth keeping: data, metric, command, hardware; plain JSON."""
+
+
+def save(
+    folder: str | os.PathLike[str],
+    checkpoint: Checkpoint,
+    *,
+    card: str | None = None,
+    dtype: torch.dtype | None = None,
+) -> Path:
+    """Write a model folder; an older model of ours there is replaced, anything else refused.
+
+    `dtype` stores the parameters in another precision (bfloat16 halves the file). `card` is the
+    text of README.md; without it, one is written from the config.
+    """
+    target = as_path(folder, CheckpointError, "a model folder")
+    _check_kinds(checkpoint, card, dtype)
+    _check_replaceable(target)
+    model = _unwrapped(checkpoint.model)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+        try:
+            _write_files(work, replace(checkpoint, model=model), card, dtype)
+            _put_in_place(work, target)
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+    except (OSError, SafetensorError) as error:
+        if isinstance(error, GlassformerError):
+            raise
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise CheckpointError(
+            "cannot write the model to {target}: {reason}", target=target, reason=reason
+        ) from error
+    return target
+
+
+def load(
+    folder: str | os.PathLike[str],
+    *,
+    attention: Implementation = "fused",
+    device: torch.device | str = "cpu",
+) -> Checkpoint:
+    """Read a model folder; the model comes in evaluation mode."""
+    path = as_path(folder, CheckpointError, "a model folder")
+    place = as_device(device)
+    data = _read_config(path)
+    if data.get("model_type") != "glassformer":
+        raise CheckpointError(
+            "{path} is not a Glassformer model: {config} says model_type {model_type!r}; "
+            "use load_foreign for BERT, GPT-2 or Llama",
+            path=path,
+            config=CONFIG,
+            model_type=data.get("model_type"),
+        )
+    if data.get("format") != FORMAT:
+        raise CheckpointError(
+            "{path} has format {format!r}, this version reads {ours}; it was written "
+            "by Glassformer {version}",
+            path=path,
+            format=data.get("format"),
+            ours=FORMAT,
+            version=data.get("glassformer_version", "?"),
+        )
+    config = _named(path, lambda: ModelConfig.from_dict(data.get("model", {})))
+    labels, about = data.get("labels") or [], data.get("about") or {}
+    _check_labels(path, labels, config)
+    if not isinstance(about, dict):
+        raise CheckpointError(
+            "{path}: about must be an object in {config}, got {about!r:.40}",
+            path=path,
+            config=CONFIG,
+            about=about,
+        )
+    shapes = _listed_shapes(path, config)
+    _named(path, lambda: check_shapes(parameter_shapes(config), shapes))
+    weights = _read_weights(path, str(data.get("weights_sha256")))
+    model = build(config, attention)
+    _named(path, lambda: fill(model, weights))
+    return Checkpoint(
+        model=model.to(place).eval(),
+        config=config,
+        tokenizer=_read_tokenizer(path / TOKENIZER),
+        target_tokenizer=_read_tokenizer(path / TARGET_TOKENIZER),
+        labels=tuple(labels),
+        about=about,
+    )
+
+
+def load_foreign(
+    folder: str | os.PathLike[str], *, attention: Implementation = "fused"
+) -> Checkpoint:
+    """Read a Hugging Face folder of a BERT, GPT-2 or Llama (config.json, model.safetensors)."""
+    path = as_path(folder, CheckpointError, "a model folder")
+    data = _read_config(path)
+    config = _named(path, lambda: config_from_hugging_face(data))
+    shapes = _listed_shapes(path, config)
+    _named(path, lambda: _check_enough(shapes, config))
+    weights = _read_weights(path, None)
+    model = build(config)
+    _named(path, lambda: load_hugging_face(model, data["model_type"], weights))
+    set_attention(model, attention)
+    return Checkpoint(model.eval(), config, tokenizer=_read_tokenizer(path / TOKENIZER))
+
+
+def _check_kinds(checkpoint: Checkpoint, card: str | None, dtype: torch.dtype | None) -> None:
+    """Refuse to write what could not be read again."""
+    expect(checkpoint, Checkpoint, "a Checkpoint(model, config, …)", CheckpointError)
+    expect(checkpoint.model, nn.Module, "a model in the Checkpoint", CheckpointError)
+    expect(checkpoint.config, ModelConfig, "a ModelConfig in the Checkpoint", CheckpointError)
+    for tokenizer in (checkpoint.tokenizer, checkpoint.target_tokenizer):
+        expect(tokenizer, (Tokenizer, NoneType), "a Tokenizer or None", CheckpointError)
+    expect(checkpoint.labels, (tuple, list), "labels as a tuple of names", CheckpointError)
+    for label in checkpoint.labels:
+        expect(label, str, "labels that are names", CheckpointError)
+    expect(checkpoint.about, dict, "about as a dictionary", CheckpointError)
+    expect(card, (str, NoneType), "card as a text", CheckpointError)
+    expect(dtype, (torch.dtype, NoneType), "dtype such as torch.bfloat16", CheckpointError)
+    if dtype is not None and not dtype.is_floating_point:
+        raise CheckpointError(
+            "parameters are floating-point numbers, got the dtype {dtype}", dtype=dtype
+        )
+    try:
+        json.dumps(checkpoint.about)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise CheckpointError("about must be plain JSON data: {error}", error=error) from None
+
+
+def _unwrapped(model: nn.Module) -> nn.Module:
+    """The model inside what torch.compile and data parallelism wrap around it."""
+    for wrapper in ("_orig_mod", "module"):
+        inner = getattr(model, wrapper, None)
+        if isinstance(inner, nn.Module):
+            return _unwrapped(inner)
+    return model
+
+
+def _write_files(
+    work: Path, checkpoint: Checkpoint, card: str | None, dtype: torch.dtype | None
+) -> None:
+    # A shared parameter is listed once, under its first name; the model ties it again when built.
+    tensors = {
+        name: parameter.detach().to("cpu", dtype).contiguous()
+        for name, parameter in checkpoint.model.named_parameters()
+    }
+    save_file(tensors, work / WEIGHTS, metadata={"format": "pt"})
+    (work / WEIGHTS).chmod(0o644)  # the library writes it for its owner alone
+    config = {
+        "model_type": "glassformer",
+        "architectures": [type(checkpoint.model).__name__],
+        "format": FORMAT,
+        "glassformer_version": __version__,
+        "weights_sha256": _sha256(work / WEIGHTS),
+        "labels": list(checkpoint.labels),
+        "about": checkpoint.about,
+        "model": checkpoint.config.to_dict(),
+    }
+    text = json.dumps(config, indent=2, ensure_ascii=False) + "\n"
+    (work / CONFIG).write_text(text, encoding="utf-8")
+    (work / CARD).write_text(card or _default_card(checkpoint), encoding="utf-8")
+    if checkpoint.tokenizer is not None:
+        checkpoint.tokenizer.save(work / TOKENIZER)
+    if checkpoint.target_tokenizer is not None:
+        checkpoint.target_tokenizer.save(work / TARGET_TOKENIZER)
+    for file in work.iterdir():
+        with file.open("rb") as written:
+            os.fsync(written.fileno())
+
+
+def _check_replaceable(target: Path) -> None:
+    """An existing folder may be replaced only if it is a model of ours, or empty."""
+    if not target.exists():
+        return
+    if not target.is_dir():
+        raise CheckpointError("{target} is a file; a model is saved as a folder", target=target)
+    ours = {CONFIG, WEIGHTS, CARD, TOKENIZER, TARGET_TOKENIZER}
+    held = sorted(file.name for file in target.iterdir())
+    foreign = [name for name in held if name not in ours]
+    if foreign:
+        raise CheckpointError(
+            "{target} holds {foreign!r}, which is not part of a model; choose another folder",
+            target=target,
+            foreign=foreign[0],
+        )
+    if held and (CONFIG not in held or _read_config(target).get("model_type") != "glassformer"):
+        raise CheckpointError(
+            "{target} holds {held!r} but no Glassformer model; choose another folder",
+            target=target,
+            held=held[0],
+        )
+
+
+def _put_in_place(work: Path, target: Path) -> None:
+    work.chmod(0o755)  # mkdtemp makes it private
+    if not target.exists():
+        work.rename(target)
+        return
+    old = Path(tempfile.mkdtemp(prefix=f".{target.name}.old.", dir=target.parent))
+    target.rename(old / "model")
+    try:
+        work.rename(target)
+    except OSError:
+        (old / "model").rename(target)  # fails where another process has put its own there
+        old.rmdir()
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    if not path.is_dir():
+        raise CheckpointError("there is no model folder {path}", path=path)
+    file = path / CONFIG
+    if not file.exists():
+        raise CheckpointError(
+            "{path} is not a model folder: it has no {config}", path=path, config=CONFIG
+        )
+    return read_object(file, error=CheckpointError, what="a model's config")
+
+
+def _check_labels(path: Path, labels: Any, config: ModelConfig) -> None:
+    """Names of classes, or of a recommender's films, are one for each; there may be none."""
+    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
+        raise CheckpointError(
+            "{path}: labels must be a list of names, got {labels!r:.40}", path=path, labels=labels
+        )
+    expected = {
+        "classifier": config.output.n_classes,
+        "image_classifier": config.output.n_classes,
+        "recommender": config.target_vocab_size or config.vocab_size,
+    }.get(config.architecture, len(labels))
+    if labels and len(labels) != expected:
+        raise CheckpointError(
+            "{path}: expected {expected} labels, got {n_labels}",
+            path=path,
+            expected=expected,
+            n_labels=len(labels),
+        )
+
+
+def _listed_shapes(path: Path, config: ModelConfig) -> dict[str, tuple[int, ...]]:
+    """The shapes that the weights' header lists, if there are enough for a config's layers.
+
+    Nothing may be built before: a config of a few bytes can name any size.
+    """
+    file = path / WEIGHTS
+    if not file.exists():
+        raise CheckpointError(
+            "{path} is not a whole model folder: it has no {weights}", path=path, weights=WEIGHTS
+        )
+    entries = read_tensor_entries(file, error=CheckpointError)
+    n_layers = config.n_layers + (config.n_decoder_layers or 0)
+    if config.architecture != "recommender" and n_layers > len(entries):
+        raise CheckpointError(
+            "{path}: the weights do not fit the module: {config} asks for {n_layers:,} "
+            "layers, {weights} has {n_entries:,} tensors",
+            path=path,
+            config=CONFIG,
+            n_layers=n_layers,
+            weights=WEIGHTS,
+            n_entries=len(entries),
+        )
+    return {name: entry.shape for name, entry in entries.items()}
+
+
+def _check_enough(listed: Mapping[str, Sequence[int]], config: ModelConfig) -> None:
+    """Refuse a config that asks for more numbers than there are, under whatever names."""
+    wanted, there = _n_numbers(parameter_shapes(config)), _n_numbers(listed)
+    if wanted > there:
+        raise CheckpointError(
+            "the weights do not fit the module: {config} asks for {wanted:,} numbers, "
+            "{weights} holds {there:,}",
+            config=CONFIG,
+            wanted=wanted,
+            weights=WEIGHTS,
+            there=there,
+        )
+
+
+def _n_numbers(shapes: Mapping[str, Sequence[int]]) -> int:
+    return sum(math.prod(shape) for shape in shapes.values())
+
+
+def _read_weights(path: Path, expected_hash: str | None) -> dict[str, Tensor]:
+    file = path / WEIGHTS
+    try:
+        tensors = load_file(file)
+    except (SafetensorError, OSError) as error:
+        raise CheckpointError(
+            "{file} is damaged or not a safetensors file ({error}); copy it again",
+            file=file,
+            error=error,
+        ) from None
+    if expected_hash is not None and _sha256(file) != expected_hash:
+        raise CheckpointError(
+            "{file} is damaged: its hash is not the one in {config}", file=file, config=CONFIG
+        )
+    return tensors
+
+
+def _read_tokenizer(file: Path) -> Tokenizer | None:
+    return load_tokenizer(file) if file.exists() else None
+
+
+def _named(path: Path, read: Callable[[], T]) -> T:
+    """Run a reading step; its error message gets the folder's name in front."""
+    try:
+        return read()
+    except GlassformerError as error:
+        raise CheckpointError("{path}: {error}", path=path, error=error) from None
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def _default_card(checkpoint: Checkpoint) -> str:
+    facts = "".join(f"- {name}: {value}\n" for name, value in checkpoint.about.items())
+    return (
+        "---\nlibrary_name: glassformer\n---\n\n"
+        f"# {type(checkpoint.model).__name__}\n\n{facts}\n"
+        f"```\n{describe(checkpoint.model)}\n```\n"
+    )

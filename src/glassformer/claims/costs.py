@@ -1,0 +1,243 @@
+"""Parameters and multiply-adds by formula: what a layer costs before it is built.
+
+The formulas follow "Transformers from scratch", with k for the width: one head has 3k² parameters,
+h narrow heads 3 h k (k/h) = 3k², the map that joins them k² more, and a whole block as coded there
+12k² + 10k. Tests hold them equal to the modules.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+import torch
+from torch import nn
+
+from glassformer.errors import ConfigError
+from glassformer.nn.config import AttentionConfig, BlockConfig, FeedForwardConfig, ModelConfig
+from glassformer.nn.description import count_parameters
+
+
+def attention_parameters(d_model: int, config: AttentionConfig) -> dict[str, int]:
+    """Parameters of each map of an attention layer; narrow heads: k² each, whatever h is."""
+    d_head = config.head_width(d_model)
+    d_value = config.d_value or d_head
+    n_kv_heads = config.n_kv_heads or config.n_heads
+    counts = {
+        "to_queries": _linear(d_model, config.n_heads * d_head, config.bias),
+        "to_keys": _linear(d_model, n_kv_heads * d_head, config.bias),
+        "to_values": _linear(d_model, n_kv_heads * d_value, config.bias),
+    }
+    if config.output_map:
+        counts["to_output"] = _linear(config.n_heads * d_value, d_model, config.output_bias)
+    if config.score == "additive":
+        counts["score_vector"] = config.n_heads * d_head
+    return counts
+
+
+def feed_forward_parameters(d_model: int, config: FeedForwardConfig) -> dict[str, int]:
+    """Parameters of each layer of a feed-forward; of width 4k with biases: 8k² + 5k in all."""
+    if config.n_layers == 1:
+        return {"expand": _linear(d_model, d_model, config.bias)}
+    counts = {"expand": _linear(d_model, config.d_ff, config.bias)}
+    if config.activation == "swiglu":
+        counts["gate"] = _linear(d_model, config.d_ff, config.bias)
+    counts["contract"] = _linear(config.d_ff, d_model, config.bias)
+    return counts
+
+
+def block_parameters(config: ModelConfig, *, cross: bool = False) -> dict[str, int]:
+    """Parameters of each part of one block; `cross` adds attention to an encoder's output."""
+    attention = sum(attention_parameters(config.d_model, config.attention).values())
+    feed_forward = sum(feed_forward_parameters(config.d_model, config.feed_forward).values())
+    norm = _norm(config.d_model, config.block)
+    counts = {"attention": attention, "attention_norm": norm}
+    if cross:
+        counts |= {"cross_attention": attention, "cross_attention_norm": norm}
+    return counts | {"feed_forward": feed_forward, "feed_forward_norm": norm}
+
+
+def parameters_by_part(module: nn.Module) -> dict[str, int]:
+    """Parameters counted in a module: of each part, and of each parameter of its own.
+
+    Parts without any are left out. A parameter that two parts share is counted in both; the total
+    of `count_parameters` counts it once.
+    """
+    own = {name: p.numel() for name, p in module.named_parameters(recurse=False)}
+    parts = {name: count_parameters(part) for name, part in module.named_children()}
+    return {name: count for name, count in (parts | own).items() if count}
+
+
+@dataclass(frozen=True)
+class AttentionCost:
+    """Multiply-adds of one attention layer over one sequence, by step."""
+
+    projections: int
+    """Queries, keys and values."""
+    scores: int
+    """Every query with every key."""
+    context: int
+    """The weighted sums of values."""
+    output: int
+    """The map that joins the heads."""
+    exponentials: int
+    """Entries that softmax goes through: h for each pair of positions, narrow or wide."""
+
+    @property
+    def multiply_adds(self) -> int:
+        """All four products together; the exponentials are not among them."""
+        return self.projections + self.scores + self.context + self.output
+
+
+def attention_cost(n_positions: int, d_model: int, config: AttentionConfig) -> AttentionCost:
+    """What self-attention over n_positions costs; a causal mask saves nothing of it as written.
+
+    h full-width heads cost h times one head. Narrow heads cost as much as one head in
+    multiply-adds, but take h times the exponentials.
+    """
+    d_head = config.head_width(d_model)
+    d_value = config.d_value or d_head
+    n_kv_heads = config.n_kv_heads or config.n_heads
+    pairs = config.n_heads * n_positions**2
+    widths = config.n_heads * d_head + n_kv_heads * (d_head + d_value)
+    joined = config.n_heads * d_value
+    return AttentionCost(
+        projections=n_positions * d_model * widths,
+        scores=pairs * d_head,
+        context=pairs * d_value,
+        output=n_positions * joined * d_model if config.output_map else 0,
+        exponentials=pairs,
+    )
+
+
+def _linear(n_inputs: int, n_outputs: int, bias: bool) -> int:
+    return n_inputs * n_outputs + n_outputs * bias
+
+
+def _norm(d_model: int, config: BlockConfig) -> int:
+    return {"layer": 2 * d_model, "rms": d_model, "plain": 0, "none": 0}[config.norm]
+
+
+# --- embedding size ---
+# How wide an embedding must be: n > 8.33 ln N, and where the 8.33 comes from.
+#
+# The rule is Su Jianlin's (2020). Say that N words have vectors whose n numbers are of size 1, so
+# that they lie on a sphere of radius √n, evenly; and that a pair of words occurs with
+# probability exp(u_i · v_j) / Z. Since u · v = n cos θ, the entropy of a pair is
+#
+#     H = 2 ln N + ln E[exp(n cos θ)] − E[n cos θ · exp(n cos θ)] / E[exp(n cos θ)],
+#
+# over the angle θ between random directions in n dimensions, whose density is as sinⁿ⁻² θ. For
+# large n all is decided where cos θ + ln sin θ is largest: cos θ = sin² θ, hence cos θ = (√5 −
+# 1)/2, the golden ratio's inverse 1/φ. There H = 2 ln N + n ln sin θ = 2 ln N − (n/2) ln φ = 2 ln N
+# − 0.2406 n. The vectors can hold every pair where H < 0: n > (4 / ln φ) ln N = 8.312 ln N. The
+# printed 8.33 is 2 / 0.24, from the rounded 0.24. A rule of thumb: it bounds capacity, not
+# usefulness.
+
+
+PRINTED_CONSTANT = 8.33
+"""The constant as the by-hand text prints it: 2 / 0.24."""
+
+DERIVED_CONSTANT = 4 / math.log((1 + math.sqrt(5)) / 2)
+"""4 / ln φ = 8.312…, the same without rounding on the way."""
+
+
+def least_embedding_size(vocab_size: int, constant: float = PRINTED_CONSTANT) -> float:
+    """The bound n > constant · ln(vocab_size); 26.1 for the 23 words of the by-hand text."""
+    if vocab_size < 1:
+        raise ConfigError(f"vocab_size must be at least 1, got {vocab_size}")
+    return constant * math.log(vocab_size)
+
+
+def pair_entropy(vocab_size: int, width: int) -> float:
+    """H for N words in n dimensions without the large-n approximation, in nats."""
+    if vocab_size < 1:
+        raise ConfigError(f"vocab_size must be at least 1, got {vocab_size}")
+    return 2 * math.log(vocab_size) - entropy_lost_by_angle(width)
+
+
+def entropy_lost_by_angle(width: int, n_angles: int = 20_000) -> float:
+    """What H loses because words prefer small angles; near 0.2406 · width, by integration over θ.
+
+    The midpoint rule in logarithms: exp(n cos θ) alone overflows at n = 710.
+    """
+    if width < 2:
+        raise ConfigError(f"directions have an angle in 2 dimensions or more, got {width}")
+    angles = (torch.arange(n_angles, dtype=torch.float64) + 0.5) * (math.pi / n_angles)
+    log_density = (width - 2) * angles.sin().log()
+    products = width * angles.cos()
+    log_mean = torch.logsumexp(log_density + products, 0) - torch.logsumexp(log_density, 0)
+    preferred = torch.softmax(log_density + products, dim=0)
+    return float((preferred * products).sum() - log_mean)
+
+
+# --- timing ---
+# How long calls take, measured so that a busy machine cannot pass for a result.
+#
+# On a CPU the seconds are those that the process was computing, not those it waited for its turn;
+# on a GPU they are the clock's. Other work on the machine only ever makes a call slower, so the
+# shortest of several calls is the best estimate of what the call itself costs. How much longer the
+# typical call took says whether the machine was quiet enough for the figure to mean anything.
+
+
+DISTURBED = 0.25
+"""From this spread on a timing says more about the machine's other work than about the call."""
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Several calls of one function."""
+
+    best: float
+    """Seconds of the shortest call."""
+    typical: float
+    """Seconds of the median call."""
+
+    @property
+    def spread(self) -> float:
+        """How much longer than the shortest the median call took, as a share."""
+        return self.typical / self.best - 1
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether the calls differ too much for their shortest to be trusted."""
+        return self.spread > DISTURBED
+
+
+def time_calls(
+    functions: Sequence[Callable[[], object]], *, repeats: int = 5, warm_up: int = 1
+) -> list[Timing]:
+    """The time of a call of each function, in seconds, after some that do not count.
+
+    They take turns, so that a while in which the machine is busy slows all of them down.
+    """
+    for function in functions:
+        for _ in range(warm_up):
+            function()
+    rounds = [[_seconds(function) for function in functions] for _ in range(repeats)]
+    return [Timing(min(times), median(times)) for times in zip(*rounds, strict=True)]
+
+
+def _seconds(function: Callable[[], object]) -> float:
+    if not torch.cuda.is_available():
+        start = time.process_time()
+        function()
+        return time.process_time() - start
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    function()
+    torch.cuda.synchronize()  # until it has done what it was asked
+    return time.perf_counter() - start
+
+
+def growth(seconds: Mapping[int, float]) -> float:
+    """The exponent p of seconds ≈ c · lengthᵖ that fits best: 1 grows as the length, 2 as its
+    square."""
+    lengths = [math.log(length) for length in seconds]
+    logs = [math.log(value) for value in seconds.values()]
+    middle, level = sum(lengths) / len(lengths), sum(logs) / len(logs)
+    across = sum((x - middle) * (y - level) for x, y in zip(lengths, logs, strict=True))
+    return across / sum((x - middle) ** 2 for x in lengths)

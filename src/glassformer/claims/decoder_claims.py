@@ -1,0 +1,272 @@
+"""Encoder, decoder, masks: what may be seen, in training and in generation."""
+
+import math
+from functools import partial
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from glassformer.audit.example import Digits
+from glassformer.audit.example_file import load_example
+from glassformer.audit.formulas.bounds import Words
+from glassformer.claims.claim import Figures, Group, Rule
+from glassformer.claims.classifier_claims import held_out_accuracy
+from glassformer.claims.properties import influence
+from glassformer.claims.specimens import (
+    ROUNDING,
+    attention,
+    causal,
+    difference,
+    ids,
+    language_model,
+    refuses,
+    translator,
+    vectors,
+)
+from glassformer.claims.studies import fit, seeded
+from glassformer.errors import InputError, ShapeError
+from glassformer.nn import Seq2Seq, TextEncoder, attend_written, causal_mask, presets
+from glassformer.nn.attention import weigh_values
+from glassformer.tasks import load
+
+group = Group("decoder_claims")
+
+
+def _loss_on_noise(*, masked: bool) -> float:
+    """Loss in predicting the next of random tokens, which nobody can who does not see them."""
+    model = language_model().train()
+    causal(model, masked)
+    generator = torch.Generator().manual_seed(0)
+
+    def loss() -> Tensor:
+        text = torch.randint(8, (32, 9), generator=generator)
+        return F.cross_entropy(model(text[:, :-1]).flatten(0, 1), text[:, 1:].flatten())
+
+    return fit(model.parameters(), loss, steps=200, learning_rate=0.01)
+
+
+@group.claim("C74", lambda f: f["unmasked"] < 0.5 * f["chance"] and f["masked"] > 0.9 * f["chance"])
+def without_a_mask_the_answers_are_seen() -> Figures:
+    """Random tokens, predicted with the mask and without it."""
+    return {
+        "chance": math.log(8),
+        "masked": _loss_on_noise(masked=True),
+        "unmasked": _loss_on_noise(masked=False),
+    }
+
+
+def _prefix_by_prefix(model: Seq2Seq, source: Tensor, target: Tensor) -> Tensor:
+    """The last logits of each prefix: what step-by-step decoding sees."""
+    prefixes = (target[:, : n + 1] for n in range(target.size(1)))
+    return torch.cat([model(source, prefix)[:, -1:] for prefix in prefixes], dim=1)
+
+
+@group.claim("C75", lambda f: f["gap"] < ROUNDING)
+@torch.no_grad()
+def parallel_equals_step_by_step() -> Figures:
+    """All positions in one masked pass, beside one prefix after another."""
+    model, source, target = translator(), ids(2, 7, 12), ids(2, 6, 12, seed=1)
+    return {"gap": difference(model(source, target), _prefix_by_prefix(model, source, target))}
+
+
+@group.claim("C76", lambda f: f["gap"] > ROUNDING or f["predictions"] == 1)
+@torch.no_grad()
+def one_token_at_a_time_in_training() -> Figures:
+    """Predictions that one pass gives, and whether they are those of one token at a time."""
+    model, source, target = translator(), ids(1, 7, 12), ids(1, 6, 12, seed=1)
+    parallel = model(source, target)
+    return {
+        "predictions": parallel.size(1),
+        "gap": difference(parallel, _prefix_by_prefix(model, source, target)),
+    }
+
+
+@group.claim("C77", lambda f: f["own"] < ROUNDING)
+@torch.no_grad()
+def training_feeds_the_models_own_outputs() -> Figures:
+    """The training pass beside decoding fed with the right answers and with its own outputs."""
+    model, source, target = translator(), ids(1, 7, 12), ids(1, 6, 12, seed=1)
+    trained = model(source, target)
+    own = target[:, :1]
+    for _ in range(target.size(1) - 1):
+        own = torch.cat([own, model(source, own)[:, -1:].argmax(dim=-1)], dim=1)
+    return {
+        "answers": difference(trained, _prefix_by_prefix(model, source, target)),
+        "own": difference(trained, _prefix_by_prefix(model, source, own)),
+    }
+
+
+@group.claim("C78", lambda f: f["rows"] == f["source"] and f["refused"] == 0)
+def the_encoder_asks() -> Figures:
+    """Whose length the outputs have; and the wiring as stated, values from the decoder."""
+    module, decoded, memory = attention(8, n_heads=2), vectors(1, 4, 8), vectors(1, 7, 8, seed=1)
+    queries, values = memory[:, None], decoded[:, None]
+    return {
+        "target": 4,
+        "source": 7,
+        "rows": module(decoded, memory).size(1),
+        "refused": refuses(
+            lambda: attend_written(queries, queries, values), (ShapeError, RuntimeError)
+        ),
+    }
+
+
+@group.claim("C79", lambda f: f["leak"] < ROUNDING)
+def hidden_scores_become_zero() -> Figures:
+    """Weight left on hidden keys when their scores are set to 0, and as the library hides them."""
+    scores, values, seen = vectors(6, 6), vectors(6, 4, seed=1), causal_mask(6)
+    zeroed = weigh_values(scores * seen, values)
+    hidden = weigh_values(scores, values, visible=seen)
+    return {
+        "leak": float(zeroed.weights[~seen].max()),
+        "library": float(hidden.weights[~seen].max()),
+    }
+
+
+def _printed_mask(id_: str) -> Tensor:
+    """What a head of the text's masked example may see: its scores that are not printed as 0."""
+    printed = load_example("masked")[id_].printed
+    assert isinstance(printed, Digits)
+    return torch.from_numpy(printed.values != 0)
+
+
+@group.claim("C80", lambda f: f["first_ahead"] == f["second_ahead"] == f["looks_ahead"] == 0)
+def both_printed_masks_hide_the_future() -> Figures:
+    """The masks of the text's two heads: scores of later positions they leave, and their effect."""
+    masks = torch.stack([_printed_mask(f"masked_a{head}_masked") for head in (1, 2)])
+    module, x = attention(8, n_heads=2), vectors(1, 3, 8)
+    first, second = masks.triu(diagonal=1).sum(dim=(1, 2)).tolist()
+    return {
+        "first_ahead": first,
+        "second_ahead": second,
+        "second_hidden": int((~masks[1]).tril(diagonal=-1).sum()),
+        "looks_ahead": influence(lambda v: module(v, mask=masks[None]), x).looks_ahead,
+    }
+
+
+@group.claim("C81", lambda f: f["masked"] > f["plain"] + 0.03)
+def masking_helps_against_overfitting() -> Figures:
+    """Accuracy on fresh texts after learning few by heart, with a causal mask and without."""
+    seeds = range(3)
+    return {
+        "seeds": len(seeds),
+        "plain": sum(held_out_accuracy(masked=False, seed=seed) for seed in seeds) / 3,
+        "masked": sum(held_out_accuracy(masked=True, seed=seed) for seed in seeds) / 3,
+    }
+
+
+@group.claim(
+    "C82",
+    Rule(
+        lambda f: max(f["unpadded"], f["padded"]) < ROUNDING,
+        partly=lambda f: f["unpadded"] < ROUNDING,
+    ),
+)
+@torch.no_grad()
+def an_encoder_needs_no_mask() -> Figures:
+    """What the mask changes for a text that fills its row, and for one that is padded."""
+    config = presets.bert(vocab_size=20, d_model=16, n_heads=2, n_layers=1, d_ff=32, max_len=10)
+    with seeded(0):
+        model = TextEncoder(config.with_(architecture="encoder", pad_id=None, init="xavier")).eval()
+    text = 1 + ids(2, 6, 19)
+    padded = F.pad(text, (0, 3))
+    plain = model(text)
+    return {
+        "unpadded": difference(plain, model(text, torch.ones_like(text).bool())),
+        "masked": difference(plain, model(padded, padded.ne(0))[:, :6]),
+        "padded": difference(plain, model(padded)[:, :6]),
+    }
+
+
+@group.claim("C83", lambda f: f["accepted"] == f["lengths"] and f["unflattened"] == 0)
+@torch.no_grad()
+def the_decoders_output_must_be_flattened() -> Figures:
+    """The flattened output layer at each length of step-by-step decoding; one map per position."""
+    config = presets.by_hand_2024()
+    with seeded(0):
+        model = Seq2Seq(config).eval()
+    source, target = 1 + ids(1, 6, 23), 1 + ids(1, 6, 23, seed=1)
+    prefixes = [target[:, :length] for length in range(1, target.size(1) + 1)]
+    refused = [refuses(partial(model, source, prefix), (InputError,)) for prefix in prefixes]
+    return {
+        "lengths": len(prefixes),
+        "accepted": refused.count(False),
+        "predictions": model(source, target).numel() // config.vocab_size,
+        "unflattened": translator()(ids(1, 6, 12), ids(1, 6, 12)).size(1),
+    }
+
+
+@group.claim("C84", lambda f: f["same"] == f["rows"])
+def the_largest_logit_wins() -> Figures:
+    """Largest logit and largest probability, row by row."""
+    logits = 5 * vectors(1000, 23)
+    probabilities = torch.softmax(logits, dim=-1)
+    same = probabilities.argmax(dim=-1) == logits.argmax(dim=-1)
+    return {"rows": len(logits), "same": int(same.sum())}
+
+
+@group.claim(
+    "C85",
+    Rule(
+        lambda f: f["ends"] > 0 and f["ended"] == f["texts"],
+        partly=lambda f: f["ends"] > 0 and f["ended"] > 0,
+    ),
+)
+def generation_ends_with_the_end_token() -> Figures:
+    """Columns of the printed output layer, `<end>` among them; a translator that has such a one."""
+    example = load_example("thrones")
+    words, answer = example["word_list"].printed, example["decoder_input"].printed
+    layer = example["w_vocabulary"].printed
+    assert isinstance(words, Words) and isinstance(answer, Words) and isinstance(layer, Digits)
+    model = load("en-de")
+    sentences = ["A dog runs.", "Two men are playing football.", "A woman reads a book."]
+    answers = model.translate(sentences, beam=1)
+    return {
+        "columns": layer.values.shape[1],
+        "ends": words.items.count(answer.items[-1]),
+        "texts": len(sentences),
+        "ended": sum(answer.alternatives[0].ended for answer in answers),
+    }
+
+
+@group.claim("C86", lambda f: f["seeds"] > 0 and f["changed"] == f["tensors"])
+def parameters_start_random_and_change() -> Figures:
+    """Two seeds apart at the start; parameters that one update changes."""
+    model, other = translator(0).train(), translator(1)
+    before = {name: p.detach().clone() for name, p in model.named_parameters()}
+    apart = difference(model.to_vocabulary.weight.detach(), other.to_vocabulary.weight.detach())
+    source, target = ids(8, 7, 12), ids(8, 6, 12, seed=1)
+
+    def loss() -> Tensor:
+        return F.cross_entropy(model(source, target[:, :-1]).flatten(0, 1), target[:, 1:].flatten())
+
+    fit(model.parameters(), loss, steps=1, learning_rate=0.01)
+    # A bias of the keys cancels in softmax (C23): it has no gradient to follow.
+    moved = {
+        name: difference(before[name], p.detach())
+        for name, p in model.named_parameters()
+        if not name.endswith("to_keys.bias")
+    }
+    return {
+        "seeds": apart,
+        "tensors": len(moved),
+        "changed": sum(distance > 0 for distance in moved.values()),
+    }
+
+
+@group.claim("C87", lambda f: f["updates"] > 0)
+@torch.no_grad()
+def the_example_shows_training() -> Figures:
+    """Steps of the worked example whose formula has a loss or a gradient; what a pass changes."""
+    steps = [step for name in ("by-hand", "thrones") for step in load_example(name).steps]
+    formulas = [step.formula or "" for step in steps]
+    model = translator()
+    before = [p.clone() for p in model.parameters()]
+    model(ids(1, 7, 12), ids(1, 6, 12))
+    changed = zip(before, model.parameters(), strict=True)
+    return {
+        "steps": len(steps),
+        "updates": sum("gradient" in text or "loss" in text for text in formulas),
+        "moved": max(difference(old, new) for old, new in changed),
+    }

@@ -1,0 +1,84 @@
+"""`glassformer claims`: what the texts say, run."""
+
+import json
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+
+from glassformer.cli.output import check_format, check_place, write_documents, write_text
+from glassformer.errors import ConfigError
+from glassformer.language import Language, spoken, words
+
+if TYPE_CHECKING:
+    from glassformer.claims import Claim, Outcome
+
+say = words("glassformer.cli.messages")
+
+
+def claims(
+    *ids: str,
+    as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
+    to: Literal["terminal", "md", "tex", "html", "xlsx"] = "terminal",
+    slow: Annotated[bool, Parameter(negative=())] = False,
+    plot: Path | None = None,
+    output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
+) -> None:
+    """Run the claims of the texts: verdict, figures, and what was measured."""
+    from glassformer.claims import find
+    from glassformer.claims.claim_report import claims_document
+
+    if as_json and to != "terminal":
+        raise ConfigError("expected either --json or --to {to}, got both", to=to)
+    check_place(output)
+    check_format(to, output)
+    lang = spoken()
+    chosen = find(ids)
+    if plot is not None:
+        _draw(chosen, plot)
+    run = _run(chosen, slow=slow)
+    if as_json:
+        _write_json(run, lang, output)
+    else:
+        write_documents([claims_document(list(run), lang)], to, output, width=140)
+
+
+def _run(chosen: "list[Claim]", *, slow: bool) -> "Iterable[Outcome]":
+    """The outcomes, with the claim at work on stderr where a person looks on."""
+    from glassformer.claims import outcomes
+
+    watched = sys.stderr.isatty()
+    for at, claim in enumerate(chosen, 1):
+        if watched:
+            progress = say("claims progress", id=claim.id, at=at, all=len(chosen))
+            sys.stderr.write(f"\r\033[K{progress}")
+            sys.stderr.flush()
+        found = list(outcomes([claim], slow=slow))
+        if watched:
+            sys.stderr.write("\r\033[K")
+            sys.stderr.flush()
+        yield from found
+
+
+def _write_json(run: "Iterable[Outcome]", lang: Language, output: Path | None) -> None:
+    """One object a line; on stdout each as soon as it is there, since all take half a minute."""
+    lines = (json.dumps(outcome.to_dict(lang), ensure_ascii=False) + "\n" for outcome in run)
+    if output is not None:
+        write_text("".join(lines), output)
+        return
+    for line in lines:
+        sys.stdout.write(line)
+        sys.stdout.flush()
+
+
+def _draw(chosen: "list[Claim]", folder: Path) -> None:
+    from glassformer.claims.claim_plots import PLOTS, draw
+
+    if not any(claim.id in PLOTS for claim in chosen):
+        raise ConfigError(
+            "none of these claims has a picture; {names} have one", names=", ".join(PLOTS)
+        )
+    for file in draw((claim.id for claim in chosen), folder):
+        sys.stderr.write(f"{file}\n")

@@ -1,0 +1,217 @@
+"""`glassformer run`: what a model is for, on texts from the command line or lines from stdin."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Annotated, Any, Self
+
+from cyclopts import Parameter
+
+from glassformer.language import words
+
+if TYPE_CHECKING:
+    from glassformer.tasks import Model
+
+
+# --- run lines ---
+# Lines in, answers out: where `glassformer run` reads from, and how it prints.
+
+
+say = words("glassformer.cli.messages")
+
+_MANY = 200  # lines after which progress is worth showing
+
+
+def print_answers(
+    model: Model,
+    lines: Iterable[str],
+    options: dict[str, Any],
+    *,
+    batch_size: int,
+    as_json: bool,
+) -> None:
+    """Answer lines in their order; say on stderr which were not read well, and how far we are."""
+    from glassformer.tasks.answers import answer_lines
+    from glassformer.tasks.results import as_json as one_object
+
+    with Counter(_MANY) as counter:
+        typed = isinstance(lines, _Typed)
+        answers = answer_lines(model, lines, options, batch_size=batch_size, one_by_one=typed)
+        for number, answer in enumerate(answers, start=1):
+            _write((one_object(answer.to_dict()) if as_json else answer.to_text()) + "\n")
+            if model.task == "generate":  # it may read the end of anything
+                continue
+            if answer.cut:
+                counter.note(say("run cut", number=number))
+            if answer.unknown:
+                counter.note(say("run knows nothing", model=model.name, number=number))
+            counter.count()
+
+
+def stream_answers(model: Model, lines: Iterable[str], options: dict[str, Any]) -> None:
+    """Continue lines piece by piece, as a language model writes them."""
+    from glassformer.tasks.answers import sampling_of
+
+    limit = {"max_new": options["max_new"]} if "max_new" in options else {}
+    for number, prompt in enumerate(lines):
+        pieces = model.stream(prompt, search=sampling_of(options), **limit)
+        _write(("\n" if number else "") + prompt)
+        for piece in pieces:
+            _write(piece)
+        _write("\n")
+
+
+class _Typed:
+    """Lines that a person types: each is answered before the next is read."""
+
+    def __iter__(self) -> Iterator[str]:
+        sys.stderr.write(f"{say('run typing')}\n")
+        yield from _stdin()
+
+
+def lines_of(texts: tuple[str, ...]) -> Iterable[str]:
+    """The texts of the command line; without any, those of stdin."""
+    if texts:
+        return list(texts)
+    if sys.stdin is None:  # closed by whoever started us
+        return []
+    return _Typed() if sys.stdin.isatty() else _stdin()
+
+
+def _stdin() -> Iterator[str]:
+    """Lines of stdin as UTF-8, whatever the locale."""
+    from glassformer.tasks.answers import decoded_lines
+
+    def warn(number: int) -> None:
+        sys.stderr.write(f"{say('run not UTF-8', number=number)}\n")
+
+    return decoded_lines(sys.stdin.buffer, warn)
+
+
+def _write(text: str) -> None:
+    """To stdout, at once: someone may be waiting for it."""
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+# --- run options ---
+# Options of `glassformer run` that fit some models and not others.
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class RunOptions:
+    """What answers can be asked to be; `tasks.answers.OPTIONS` says by which models."""
+
+    max_new: int | None = None
+    """Most tokens to write (a translation: 50 more than its source; a continuation: 200)."""
+    beam: int | None = None
+    """Translations: continuations followed at once (4); 1 is greedy."""
+    n_best: int | None = None
+    """Translations: how many to give for each text."""
+    length_penalty: float | None = None
+    """Translations: above 1 favours longer ones, below 1 shorter ones."""
+    temperature: float | None = None
+    """Continuations: below 1 safer, above 1 wilder (0.8)."""
+    top_k: int | None = None
+    """Continuations: draw from the k most probable tokens."""
+    top_p: float | None = None
+    """Continuations: draw from the most probable tokens that together reach p."""
+    min_p: float | None = None
+    """Continuations: draw from tokens at least p times as probable as the best."""
+    repetition_penalty: float | None = None
+    """Continuations: above 1 makes repetition less likely."""
+    n_samples: int | None = None
+    """Continuations: how many to draw."""
+    seed: int | None = None
+    """Continuations: the same seed gives the same text (0)."""
+    films: int | None = None
+    """Recommendations: how many films to name (10)."""
+
+    def given(self) -> dict[str, Any]:
+        """The options that were given, by name."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+
+_NONE = RunOptions()
+
+
+def run(
+    model: str,
+    /,
+    *texts: str,
+    as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
+    batch_size: int = 32,
+    weights: str = "float32",
+    options: RunOptions = _NONE,
+) -> None:
+    """Classify, translate, continue or recommend; lines of stdin if no text is given."""
+    from glassformer.checkpoint import find
+
+    find(model)  # a wrong name is answered without waiting for torch
+
+    from glassformer.decoding.fast.workers import check_batch_size
+    from glassformer.tasks import load
+    from glassformer.tasks.answers import check_options
+
+    check_batch_size(batch_size)
+    loaded = load(model, weights=weights)  # type: ignore[arg-type]  # checked there
+    given = options.given()
+    check_options(loaded, given)
+    if loaded.task == "generate" and not as_json and given.get("n_samples", 1) == 1:
+        stream_answers(loaded, lines_of(texts), given)
+    else:
+        print_answers(loaded, lines_of(texts), given, batch_size=batch_size, as_json=as_json)
+
+
+# --- counting ---
+# How far a command is, on stderr, where a person looks at it and there is much to do.
+
+
+say = words("glassformer.cli.messages")
+
+
+class Counter:
+    """Counts what is done; shows count and speed once there are many and stderr is a terminal."""
+
+    def __init__(self, many: int) -> None:
+        self.many = many
+        self.done = 0
+        self.started = self.shown = time.monotonic()
+        self.visible = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        where: TracebackType | None,
+    ) -> None:
+        self._erase()
+
+    def count(self) -> None:
+        """One more."""
+        self.done += 1
+        now = time.monotonic()
+        if self.done >= self.many and sys.stderr.isatty() and now - self.shown > 0.2:
+            self.shown, self.visible = now, True
+            speed = self.done / max(now - self.started, 1e-9)
+            sys.stderr.write(f"\r\033[K{say('run progress', done=self.done, speed=speed)}")
+            sys.stderr.flush()
+
+    def note(self, message: str) -> None:
+        """Say something beside the count."""
+        self._erase()
+        sys.stderr.write(message + "\n")
+
+    def _erase(self) -> None:
+        if self.visible:
+            sys.stderr.write("\r\033[K")
+            sys.stderr.flush()
+            self.visible = False

@@ -1,0 +1,52 @@
+"""`glassformer train`: a training run."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from glassformer.language import words
+
+
+def train(
+    *recipe: Annotated[str, Parameter(allow_leading_hyphen=True)],
+) -> None:
+    """Train a model by a recipe; the result is one JSON object."""
+    from glassformer.cli.explore_command import watch
+    from glassformer.training.command import execute
+
+    execute(recipe, watch)
+
+
+# --- recipes ---
+# `glassformer recipes`: what can be trained, and what can be set.
+
+
+known = words("glassformer.training.reference")
+
+
+def recipes(
+    name: str | None = None,
+    /,
+    *,
+    as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
+) -> None:
+    """List the recipes, or all settings of one with their values."""
+    from glassformer.training.recipes import RECIPES, recipe
+    from glassformer.training.settings import settings_of, to_json
+
+    if name is not None and as_json:
+        sys.stdout.write(to_json(recipe(name)))
+    elif name is not None:
+        for setting in settings_of(recipe(name)):
+            value = "none" if setting.value is None else setting.value
+            key = f"setting {setting.name.removeprefix('first.').replace('.', ' ')}"
+            sys.stdout.write(f"--{setting.name} {value}\n    {known.of(setting.help, key)}\n")
+    else:
+        for recipe_name, about in RECIPES.items():
+            shown = f"{recipe_name:<18}{known.of(about, f'recipe {recipe_name}')}"
+            line = json.dumps({"name": recipe_name, "about": about}) if as_json else shown
+            sys.stdout.write(f"{line}\n")

@@ -1,0 +1,203 @@
+"""The steps of `shared_cache` on a GPU, recorded as CUDA graphs.
+
+A step of a decoder is some two hundred small kernels, and launching them one by one takes the host
+longer than the GPU takes to run them. The arithmetic is the same, up to rounding: the numbers of
+sequences, positions and source positions are rounded up, the surplus is masked or thrown away, and
+buffers that keep a head's keys together allow attention by products.
+Dims: B sequences, R beams of each, K cached positions, V vocabulary.
+"""
+
+import os
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+import torch.nn.functional as F
+
+from glassformer.decoding.fast.cuda_graphs import CudaRecorder, Recorder
+from glassformer.decoding.fast.product_attention import ProductAttention
+from glassformer.decoding.fast.shared_cache import (
+    BranchedStack,
+    Branches,
+    SharedCacheStepper,
+    claim_positions,
+    most_alive,
+    reserve,
+)
+from glassformer.decoding.fast.workers import is_watched
+from glassformer.decoding.fast.workspace import (
+    StepInputs,
+    StepOutputs,
+    StepShape,
+    Workspace,
+    give_back,
+    take,
+)
+from glassformer.nn import DecodingCache, LanguageModel, Seq2Seq
+from glassformer.nn.shapes import Bool, Float, Int, Tensor
+
+_MIN_KEYS = 64  # then doubled: most sentences never outgrow it
+_SOURCE_AT_ONCE = 16
+
+
+def can_be_recorded(model: LanguageModel | Seq2Seq) -> bool:
+    """Whether a replay does all that a step would do: no hooks to call, no modes that watch."""
+    if os.environ.get("GLASSFORMER_GRAPHS") == "off" or not model.decoder.blocks:
+        return False
+    if torch.is_autocast_enabled("cuda"):  # it casts weights to memory that does not stay
+        return False
+    return not is_watched(model.modules())
+
+
+class GraphStepper(SharedCacheStepper):
+    """A `Stepper` that reads prefixes like its base, then steps in a workspace of the model."""
+
+    def __init__(
+        self,
+        model: LanguageModel | Seq2Seq,
+        prefixes: Sequence[Sequence[int]],
+        sources: Sequence[Sequence[int]] | None = None,
+        make_recorder: Callable[[torch.device], Recorder] = CudaRecorder,
+    ) -> None:
+        super().__init__(model, prefixes, sources)
+        self._make_recorder = make_recorder
+        self._parts = list(model.modules())
+        self._workspace: Workspace | None = None
+        self._n_source = 0
+        self._own: Tensor | None = None
+
+    def step(
+        self, tokens: Int[Tensor, "B R"], parents: Int[Tensor, "B R"] | None = None
+    ) -> Float[Tensor, "B R V"]:
+        """Logits after these tokens, in memory that the next step overwrites."""
+        workspace = self._workspace or self._move_in()
+        assert self._visible is not None and self._branched is not None
+        n_sequences, n_beams = tokens.shape
+        n_more = self._visible.size(0) - n_sequences
+        if n_more:
+            tokens = F.pad(tokens, (0, 0, 0, n_more))
+            parents = None if parents is None else F.pad(parents, (0, 0, 0, n_more))
+        if parents is None:
+            parents = self._same_parents(tokens)
+        if self._visible.size(1) != n_beams:
+            self._visible = self._visible.take_along_dim(parents.unsqueeze(-1), dim=1)
+            parents = self._same_parents(tokens)
+        self._make_room(workspace, parents)
+        shape = StepShape(len(tokens), n_beams, self._visible.size(-1), self._n_source)
+        inputs = StepInputs(tokens, parents, self._visible, self._lengths)
+        length = self._longest + 1
+        outputs = workspace.step(
+            shape,
+            inputs,
+            _Advance(self.model, self._branched, length, workspace.source_in(shape)),
+            # Positions beyond the model's table are computed each time, or refused.
+            record=length <= self.model.config.max_len and not is_watched(self._parts),
+        )
+        self._visible = outputs.visible
+        self._lengths = self._lengths + 1
+        self._longest += 1
+        return outputs.logits[:n_sequences]
+
+    def worth_leaving(self, n_left: int) -> bool:
+        """Whether a smaller graph would do: rows that are done cost as much as others."""
+        return self._runs_out or rounded_up(n_left) < rounded_up(self._lengths.numel())
+
+    def keep(self, sequences: Int[Tensor, " M"]) -> None:
+        """Continue with these sequences only, in this order."""
+        if self._workspace is None:
+            super().keep(sequences)
+            return
+        assert self._visible is not None
+        n_more = rounded_up(len(sequences)) - len(sequences)
+        n_keys = self._visible.size(-1)
+        shape = StepShape(len(sequences) + n_more, 1, n_keys, self._n_source)
+        self._workspace.select(sequences, shape)
+        lengths = self._lengths[sequences]
+        self._longest = int(lengths.max())
+        self._lengths = F.pad(lengths, (0, n_more), value=1)
+        self._visible = F.pad(self._visible[sequences], (0, 0, 0, 0, 0, n_more))
+
+    def _move_in(self) -> Workspace:
+        """Take the model's workspace, and what has been cached so far into it."""
+        n_sequences = self._lengths.numel()
+        past = self._visible
+        if past is None:
+            past = self._lengths.new_ones((n_sequences, 1, self._longest), dtype=torch.bool)
+        n_keys = max(_MIN_KEYS, _power_of_two(past.size(-1)))
+        if self.memory is not None:
+            self._n_source = -(-self.memory.size(1) // _SOURCE_AT_ONCE) * _SOURCE_AT_ONCE
+        size = StepShape(rounded_up(n_sequences), 1, n_keys, self._n_source)
+        device = self._lengths.device
+        workspace = take(self.model, size, self.cache, partial(self._make_recorder, device))
+        workspace.fill(self.cache, self.memory_is_token)
+        n_more = size.n_sequences - n_sequences
+        self._visible = F.pad(past, (0, n_keys - past.size(-1), 0, 0, 0, n_more))
+        self._lengths = F.pad(self._lengths, (0, n_more), value=1)
+        self._n_free = 0
+        self.cache, self.memory = self.model.start_cache(), None  # they lie in the workspace now
+        self._branched = BranchedStack.over(self.model.decoder, ProductAttention)
+        self._workspace = workspace
+        weakref.finalize(self, give_back, weakref.ref(self.model), workspace)
+        return workspace
+
+    def _same_parents(self, tokens: Int[Tensor, "B R"]) -> Int[Tensor, "B R"]:
+        """The parents of beams that continue themselves, made once per shape."""
+        if self._own is None or self._own.shape != tokens.shape:
+            self._own = torch.arange(tokens.size(1), device=tokens.device).repeat(len(tokens), 1)
+        return self._own
+
+    def _make_room(self, workspace: Workspace, parents: Int[Tensor, "B R"]) -> None:
+        """Give every beam of the next step a position that it may overwrite."""
+        assert self._visible is not None
+        n_beams, n_keys = self._visible.shape[1:]
+        if self._n_free < n_beams:  # counted when they may be too few, since counting waits
+            past = self._visible.take_along_dim(parents.unsqueeze(-1), dim=1)
+            n_alive = most_alive(past)
+            n_wanted = max(n_keys, _power_of_two(n_alive + n_beams))
+            if n_wanted > workspace.size.n_keys:
+                workspace.enlarge(workspace.size._replace(n_keys=n_wanted))
+            self._visible = F.pad(self._visible, (0, n_wanted - n_keys))
+            self._n_free = n_wanted - n_alive
+        self._n_free -= n_beams
+
+
+@dataclass(frozen=True)
+class _Advance:
+    """One step of a model; done again, it writes the same to the cache."""
+
+    model: LanguageModel | Seq2Seq
+    decoder: BranchedStack
+    length: int
+    """Of the longest sequence, the new token included."""
+    source_is_token: Bool[Tensor, "B S"] | None
+
+    def __call__(self, given: StepInputs, cache: DecodingCache) -> StepOutputs:
+        past = given.past.take_along_dim(given.parents.unsqueeze(-1), dim=1)
+        slots, visible = claim_positions(past)
+        reserve(cache.self_attention, slots, past.size(-1))
+        positions = given.lengths.unsqueeze(-1).expand_as(given.tokens)
+        branches = Branches(positions, visible, self.length)
+        vectors = self.decoder(given.tokens, cache=cache, branches=branches, **self._source())
+        logits: Tensor = self.model.to_vocabulary(vectors)
+        return StepOutputs(logits, visible)
+
+    def _source(self) -> dict[str, Tensor | None]:
+        """The encoder's output is cached as keys and values: only its size is still needed."""
+        is_token = self.source_is_token
+        if is_token is None:
+            return {}
+        nothing = self.model.to_vocabulary.weight.new_zeros(1)
+        memory = nothing.expand(*is_token.shape, self.model.config.d_model)
+        return {"memory": memory, "memory_is_token": is_token}
+
+
+def rounded_up(n_sequences: int) -> int:
+    """A number of sequences that a graph is recorded for: a power of two, or half as much again."""
+    whole = _power_of_two(n_sequences)
+    return whole * 3 // 4 if n_sequences <= whole * 3 // 4 else whole
+
+
+def _power_of_two(n: int) -> int:
+    return 1 << max(0, n - 1).bit_length()

@@ -1,0 +1,194 @@
+"""Steps as matrices: two-dimensional slices with labels, and how much of them fits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from glassformer.cancelling import stop_if_cancelled
+from glassformer.documents.trace_words import Words, label_in, words_in
+from glassformer.errors import TraceError
+from glassformer.tracing.capture.memory import Index, as_floats
+from glassformer.tracing.cells import Cell
+from glassformer.tracing.steps import Step
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """A two-dimensional slice of a step; a vector is one row, a single number 1×1."""
+
+    step: Step
+    lead: Index
+    """The positions on the axes before the last two."""
+    values: npt.NDArray[np.float64]
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """`scores[0, 1, :, :]`, or the plain name where there is one slice."""
+        if all(size == 1 for size in self.step.shape[:-2]):
+            return self.step.name
+        places = [str(place) for place in self.lead]
+        return f"{self.step.name}[{', '.join([*places, ':', ':'])}]"
+
+
+def shape_text(shape: Sequence[int]) -> str:
+    """`3×4`; a single number is `1`."""
+    return "×".join(map(str, shape)) or "1"
+
+
+def axis_labels(step: Step, axis: int) -> tuple[str, ...]:
+    """The labels of an axis, its numbers where it has none."""
+    return step.labels[axis] or tuple(str(place) for place in range(step.shape[axis]))
+
+
+def matrix(step: Step, at: Sequence[int] | None = None) -> Matrix:
+    """One slice of a step: `at` gives the positions on the axes before the last two.
+
+    Leading positions on axes of size 1 may be left out; without `at` it is the first slice.
+    """
+    lead_shape = step.shape[:-2]
+    given = tuple(at) if at is not None else (0,) * len(lead_shape)
+    missing = len(lead_shape) - len(given)
+    if missing > 0 and all(size == 1 for size in lead_shape[:missing]):
+        given = (0,) * missing + given
+    fits = len(given) == len(lead_shape) and all(
+        0 <= place < size for place, size in zip(given, lead_shape, strict=True)
+    )
+    if not fits:
+        raise TraceError(
+            f"{step.name} has no slice at {tuple(at or ())}: its shape is {tuple(step.shape)}, "
+            f"so give {len(lead_shape)} positions within {tuple(lead_shape)}"
+        )
+    values = as_floats(step.view.array[given])
+    shape = step.shape
+    rows = axis_labels(step, len(shape) - 2) if len(shape) > 1 else ("",)
+    columns = axis_labels(step, len(shape) - 1) if shape else ("",)
+    return Matrix(step, given, values.reshape(len(rows), len(columns)), rows, columns)
+
+
+def matrices(step: Step) -> Iterator[Matrix]:
+    """Every slice of a step, in order."""
+    for lead in product(*(range(size) for size in step.shape[:-2])):
+        stop_if_cancelled()
+        yield matrix(step, lead)
+
+
+def is_unwritten(step: Step, index: Index) -> bool:
+    """Whether nothing was written to a cell yet, so that its number means nothing."""
+    return step.trace.has_unwritten_memory and Cell(step, index).is_unwritten
+
+
+def row_labels(step: Step, words: Words | None = None) -> list[str]:
+    """A label for each row when all slices stand one below another; heads in the language."""
+    said = words_in("en") if words is None else words
+    axes = range(max(0, len(step.shape) - 1))
+    telling = [axis for axis in axes if step.shape[axis] > 1]
+    labels = [axis_labels(step, axis) for axis in telling]
+    rows = [" · ".join(label_in(said, part) for part in parts) for parts in product(*labels)]
+    return rows if 0 not in step.shape else []
+
+
+# --- colours ---
+# Two colour scales, both readable by the colour-blind.
+#
+# Signed numbers diverge about 0, from blue over white to orange, out to the 99th percentile of
+# their size. Probabilities run from dark to light (cividis) over 0 to 1, always. Ids have none.
+
+
+Colour = tuple[int, int, int]
+
+BLUE, WHITE, ORANGE = (59, 125, 191), (247, 247, 247), (230, 126, 34)
+DIVERGING: tuple[Colour, ...] = (BLUE, WHITE, ORANGE)
+CIVIDIS: tuple[Colour, ...] = (
+    (0, 34, 78),
+    (67, 78, 108),
+    (125, 124, 120),
+    (188, 174, 108),
+    (254, 232, 56),
+)
+_ROW_SUM = 1e-3
+"""How far a row's sum may be from 1 (or 0, all masked) for the row to be probabilities."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How a step's numbers become colours."""
+
+    kind: Literal["signed", "probability"]
+    limit: float = 1.0
+
+    def colour(self, number: float) -> Colour | None:
+        """The colour of a number; None where it is not finite."""
+        if not np.isfinite(number):
+            return None
+        if self.kind == "probability":
+            return _between(CIVIDIS, number)
+        return _between(DIVERGING, (number / self.limit + 1) / 2)
+
+
+def scale_of(step: Step) -> Scale | None:
+    """The scale of a step, one for all of its slices; None for ids and other whole numbers."""
+    if not step.dtype.is_floating_point:
+        return Scale("probability") if step.dtype.itemsize == 1 and _is_truth(step) else None
+    values = as_floats(step.view.array)
+    finite = np.abs(values[np.isfinite(values)])
+    if 0 < finite.size == values.size and _are_probabilities(values):
+        return Scale("probability")
+    return Scale("signed", limit_of(finite))
+
+
+def limit_of(sizes: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> float:
+    """Where a signed scale ends: the 99th percentile of finite sizes, or what is above 0.
+
+    The same number as numpy's `percentile`, without the time it takes to tell its methods apart.
+    """
+    if not sizes.size:
+        return 1.0
+    place = 0.99 * (sizes.size - 1)
+    below = int(place)
+    above = min(below + 1, sizes.size - 1)
+    low, high = np.partition(sizes.reshape(-1), (below, above))[[below, above]]
+    part = place - below  # counted from the nearer of the two, as numpy does
+    limit = low + (high - low) * part if part < 0.5 else high - (high - low) * (1 - part)
+    return float(limit) or float(sizes.max()) or 1.0
+
+
+def _is_truth(step: Step) -> bool:
+    return str(step.dtype) == "torch.bool"
+
+
+def _are_probabilities(values: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> bool:
+    if values.ndim == 0 or values.shape[-1] < 2 or values.min() < 0:
+        return False
+    sums = values.sum(-1)
+    return bool(((np.abs(sums - 1) < _ROW_SUM) | (sums == 0)).all() and (sums > 0).any())
+
+
+def _between(stops: tuple[Colour, ...], share: float) -> Colour:
+    """The colour at a share of the way along the stops."""
+    place = min(max(share, 0.0), 1.0) * (len(stops) - 1)
+    low = min(int(place), len(stops) - 2)
+    part = place - low
+    red, green, blue = (
+        round(a + (b - a) * part) for a, b in zip(stops[low], stops[low + 1], strict=True)
+    )
+    return red, green, blue
+
+
+def ink_on(colour: Colour) -> Colour:
+    """Black or white, whichever reads better on a colour."""
+    red, green, blue = colour
+    light = 0.299 * red + 0.587 * green + 0.114 * blue
+    return (0, 0, 0) if light > 140 else (255, 255, 255)
+
+
+def hex_colour(colour: Colour) -> str:
+    """`#RRGGBB`."""
+    return "#{:02X}{:02X}{:02X}".format(*colour)

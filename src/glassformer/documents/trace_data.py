@@ -1,0 +1,261 @@
+"""A whole trace as JSON, and back: names, shapes, lines, edges, and every number bit for bit.
+
+    {
+      "schema": "glassformer-trace/1",
+      "notes": ["…"],
+      "outputs": {"output": "logits"},              names of results, and the tensors they are
+      "tensors": [                                  sources first, then steps in order, then views
+        {
+          "name": "scores", "aliases": [],          other names of the same tensor (tied weights)
+          "role": "activation",                     parameter | input | constant | activation
+          "op": "matmul", "module": "", "stage": "scores" | null,
+          "view": false, "expanded": false, "opaque": false,
+          "shape": [1, 3, 3], "dtype": "float32",
+          "labels": [null, ["I", "am"], null],      for each axis its texts, or null
+          "source": {"file": "package/model.py", "line": 12, "text": "scores = q @ k"} | null,
+          "values": {"encoding": "list", "data": [0.5, …]}                  up to 64 finite numbers
+                  | {"encoding": "base64", "data": "…"}                     raw, little-endian
+        }
+      ],
+      "edges": [{"from": "queries", "to": "scores", "argument": "self"}],
+      "cells": [ … ]                                asked for: what `Cell.to_dict()` gives
+    }
+
+Values stand row by row. In base64 they are the bytes of the dtype named (bfloat16: two bytes,
+bool: one). A reader must refuse a schema whose number after the slash it does not know; new keys
+may appear without a new number.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import math
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from glassformer.cancelling import stop_if_cancelled
+from glassformer.documents.addresses import Addresses, all_steps
+from glassformer.documents.file_writing import write_file
+from glassformer.errors import TraceError, UnknownNameError
+from glassformer.files import as_path, read_bytes
+from glassformer.tracing.capture.source_lines import source_parts
+from glassformer.tracing.cells import Cell
+from glassformer.tracing.steps import Step
+from glassformer.tracing.trace import Trace
+
+SCHEMA = "glassformer-trace/1"
+_LISTED = 64
+MOST_BYTES = 1 << 30
+
+
+def trace_data(
+    trace: Trace,
+    *,
+    steps: Sequence[str] | None = None,
+    cells: Iterable[Cell] = (),
+    depth: int = 1,
+    max_bytes: int = MOST_BYTES,
+) -> dict[str, Any]:
+    """A trace as plain data; `cells` are explained too, `depth` levels of operands down.
+
+    With `steps`, the tensors are these and what they read.
+    """
+    addresses = Addresses()
+    known = all_steps(trace)
+    kept = _chosen(trace, steps, addresses)
+    tensors = [step for step in known if step.number in kept]
+    size = sum(step.view.numel * step.dtype.itemsize for step in tensors)
+    if size > max_bytes:
+        raise TraceError(
+            "the trace holds {size:,} bytes of numbers, more than max_bytes = "
+            "{max_bytes:,}; trace a shorter input, or raise max_bytes",
+            size=size,
+            max_bytes=max_bytes,
+        )
+    names: dict[int, list[str]] = {}
+    for name in trace.names:
+        names.setdefault(trace[name].number, []).append(name)
+    return {
+        "schema": SCHEMA,
+        "notes": list(trace.notes),
+        "outputs": {n: step.name for n, step in trace.outputs.items() if step.number in kept},
+        "tensors": [_tensor(step, names[step.number]) for step in tensors],
+        "edges": [
+            {"from": known[writer].name, "to": step.name, "argument": operand.argument}
+            for step in tensors
+            for operand in step.operands
+            for writer in addresses.writers(operand.view)
+            if writer in kept
+        ],
+        "cells": [cell.to_dict(depth) for cell in cells],
+    }
+
+
+def write_json(
+    trace: Trace,
+    path: str | os.PathLike[str],
+    *,
+    steps: Sequence[str] | None = None,
+    cells: Iterable[Cell] = (),
+    depth: int = 1,
+    max_bytes: int = MOST_BYTES,
+) -> Path:
+    """Write a trace as JSON."""
+    data = trace_data(trace, steps=steps, cells=cells, depth=depth, max_bytes=max_bytes)
+    return write_file(path, json_text(data))
+
+
+def json_text(data: dict[str, Any], indent: int | None = None) -> str:
+    """Strict JSON: numbers that it lacks (NaN, ∞) as strings."""
+    return json.dumps(_strict(data), ensure_ascii=False, allow_nan=False, indent=indent)
+
+
+def _strict(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, dict):
+        return {key: _strict(part) for key, part in value.items()}
+    return [_strict(part) for part in value] if isinstance(value, list | tuple) else value
+
+
+def _chosen(trace: Trace, names: Sequence[str] | None, addresses: Addresses) -> set[int]:
+    """The numbers of the steps to be kept: those named, and those that wrote what they read."""
+    if names is None:
+        return {step.number for step in all_steps(trace)}
+    steps = [trace[name] for name in names]
+    kept = {step.number for step in steps}
+    return kept.union(*(addresses.read_by(step) for step in steps))
+
+
+def _tensor(step: Step, names: Sequence[str]) -> dict[str, Any]:
+    stop_if_cancelled()
+    return {
+        "name": step.name,
+        "aliases": [name for name in names if name != step.name],
+        "role": step.role,
+        "op": step.op,
+        "module": step.module,
+        "view": step.is_view,
+        "stage": step.stage,
+        "expanded": step.expanded,
+        "opaque": step.is_opaque,
+        "shape": list(step.shape),
+        "dtype": str(step.dtype).removeprefix("torch."),
+        "labels": [None if labels is None else list(labels) for labels in step.labels],
+        "source": source_parts(step.line),
+        "values": encode(step.value),
+    }
+
+
+def encode(tensor: Tensor) -> dict[str, Any]:
+    """A tensor's numbers: few finite ones as a list, others as base64 of their bytes."""
+    flat = tensor.detach().contiguous().reshape(-1)
+    plain = flat.dtype in (torch.float32, torch.float64) or not flat.dtype.is_floating_point
+    if plain and flat.numel() <= _LISTED and bool(flat.isfinite().all()):
+        return {"encoding": "list", "data": flat.tolist()}
+    return {"encoding": "base64", "data": base64.b64encode(little_endian(flat)).decode("ascii")}
+
+
+def little_endian(flat: Tensor) -> bytes:
+    """The bytes of a one-dimensional tensor's numbers."""
+    if not flat.numel():
+        return b""
+    return _swapped(flat.contiguous().view(torch.uint8), flat.dtype.itemsize).numpy().tobytes()
+
+
+def _swapped(raw: Tensor, itemsize: int) -> Tensor:
+    """Bytes between this machine's order and little-endian: on most machines the same."""
+    return raw.reshape(-1, itemsize).flip(1).reshape(-1) if sys.byteorder == "big" else raw
+
+
+# --- reading ---
+
+
+@dataclass(frozen=True, slots=True)
+class TensorData:
+    """A tensor of a trace that was read from a file."""
+
+    name: str
+    role: str
+    op: str
+    module: str
+    labels: tuple[tuple[str, ...] | None, ...]
+    source: dict[str, Any] | None
+    value: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class TraceData:
+    """A trace that was read from a file: `data["scores"].value` is a tensor."""
+
+    tensors: dict[str, TensorData]
+    outputs: dict[str, str]
+    edges: list[dict[str, str]]
+    notes: list[str]
+    cells: list[dict[str, Any]]
+
+    def __getitem__(self, name: str) -> TensorData:
+        if name not in self.tensors:
+            raise UnknownNameError("step", name, self.tensors)
+        return self.tensors[name]
+
+
+def read_json(path: str | os.PathLike[str]) -> TraceData:
+    """Read a trace back; every number is the same, bit for bit."""
+    content = read_bytes(as_path(path, TraceError, "a trace"), error=TraceError, most=2**31)
+    try:
+        data = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise TraceError("{path} is no JSON file: {error}", path=path, error=error) from None
+    schema = data.get("schema") if isinstance(data, dict) else None
+    if schema != SCHEMA:
+        raise TraceError(
+            "{path} has schema {schema!r}; this version reads {ours!r}",
+            path=path,
+            schema=schema,
+            ours=SCHEMA,
+        )
+    try:
+        tensors = {}
+        for item in data["tensors"]:
+            read = _read_tensor(item)
+            tensors.update(dict.fromkeys([read.name, *item["aliases"]], read))
+        return TraceData(tensors, data["outputs"], data["edges"], data["notes"], data["cells"])
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        raise TraceError("{path} is damaged: {error!r}", path=path, error=error) from None
+
+
+def _read_tensor(item: dict[str, Any]) -> TensorData:
+    labels = tuple(None if axis is None else tuple(axis) for axis in item["labels"])
+    value = decode(item["values"], item["dtype"], item["shape"])
+    return TensorData(
+        item["name"], item["role"], item["op"], item["module"], labels, item["source"], value
+    )
+
+
+def decode(values: dict[str, Any], dtype: str, shape: Sequence[int]) -> Tensor:
+    """A tensor from what `encode` wrote."""
+    kind = getattr(torch, dtype, None)
+    if not isinstance(kind, torch.dtype):
+        raise ValueError(f"unknown dtype {dtype!r}")
+    if values["encoding"] == "list":
+        return torch.tensor(values["data"], dtype=kind).reshape(list(shape))
+    if values["encoding"] != "base64":
+        raise ValueError(f"unknown encoding {values['encoding']!r}")
+    try:
+        raw = bytearray(base64.b64decode(values["data"], validate=True))
+    except binascii.Error as error:
+        raise ValueError(f"values are no base64: {error}") from None
+    if not raw:
+        return torch.empty(list(shape), dtype=kind)
+    numbers = _swapped(torch.frombuffer(raw, dtype=torch.uint8), kind.itemsize).view(kind)
+    return numbers.reshape(list(shape)).clone()

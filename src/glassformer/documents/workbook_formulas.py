@@ -1,0 +1,652 @@
+"""A cell's expression as a spreadsheet formula: one more walk over the same tree.
+
+What a spreadsheet lacks is encoded so that it still computes:
+
+    ±∞      ±1E+200; anything beyond ±1E+100 counts as infinite, so that a masked score may be
+            scaled and added to, and its exponential is 0
+    NaN     the error #N/A, which spreads as NaN does
+    True    1, and 0 for False
+    float32 numbers keep the 64 bits of the spreadsheet: nothing is rounded on the way
+
+A sum runs over ranges where its operands lie in parallel (SUMPRODUCT), is written out where they
+do not, and goes through auxiliary cells where it would be too long. Named parts (μ, m, Z) get
+cells of their own beside the row that needs them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import torch
+
+from glassformer.documents.addresses import Addresses, Cells
+from glassformer.documents.workbook_layout import LEFT, Layout, cell_name
+from glassformer.tracing.arithmetic.expressions import (
+    Axis,
+    Choose,
+    Convert,
+    Entry,
+    Expression,
+    Function,
+    Lookup,
+    Named,
+    Number,
+    Operation,
+    Reduce,
+    Scalar,
+    fix,
+)
+from glassformer.tracing.arithmetic.float64_values import evaluate
+
+# --- pieces ---
+# Pieces of a formula: the text, how tightly it binds, and whether it is true or false.
+
+
+COMPARE, ADD, MULTIPLY, POWER, ATOM = 1, 3, 4, 5, 9
+
+
+class InexpressibleError(Exception):
+    """Arithmetic that no formula can hold: the step then stands as numbers, with this reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Part of a formula."""
+
+    text: str
+    strength: int
+    is_truth: bool = False
+    """Whether it yields TRUE or FALSE."""
+    shapes: frozenset[tuple[int, int]] = frozenset()
+    """The rows and columns of the ranges in it: computed together, they must agree."""
+    is_range: bool = False
+    """Whether it is a range and nothing else."""
+
+
+def value(piece: Piece, outer: int = 0) -> str:
+    """The piece as a number, in brackets where it binds weaker than what stands around it."""
+    if piece.is_truth:
+        return f"--({piece.text})" if piece.shapes else f"IF({piece.text},1,0)"
+    return f"({piece.text})" if piece.strength < outer else piece.text
+
+
+def truth(piece: Piece) -> str:
+    """The piece as a condition."""
+    if piece.is_truth:
+        return piece.text
+    return f"{value(piece, COMPARE + 1)}<>0"
+
+
+# --- functions ---
+# The functions and comparisons of expressions in the words of a spreadsheet.
+
+
+INFINITY = 1e200
+INFINITE = "1E+100"
+"""What lies beyond counts as infinite."""
+_OVERFLOW = 460
+"""exp of this is 1E+200: beyond it an exponential is infinite, and Excel would refuse."""
+
+_PLAIN = {
+    "log10": "LOG10",
+    "sqrt": "SQRT",
+    "erf": "ERF",
+    "sin": "SIN",
+    "cos": "COS",
+    "tan": "TAN",
+    "asin": "ASIN",
+    "acos": "ACOS",
+    "atan": "ATAN",
+    "sinh": "SINH",
+    "cosh": "COSH",
+    "tanh": "TANH",
+    "abs": "ABS",
+    "floor": "INT",
+    "trunc": "TRUNC",
+    "max": "MAX",
+    "min": "MIN",
+    "%": "MOD",
+}
+
+_TEMPLATES = {
+    "sign": ("IFERROR(SIGN({0}),0)", ATOM),  # the sign of what is no number is 0
+    "exp2": ("2^({0})", POWER),
+    "log1p": ("LN(1+({0}))", ATOM),
+    "log2": ("LOG({0},2)", ATOM),
+    "neg": ("-({0})", ADD),
+    "ceil": ("-INT(-({0}))", ADD),
+    # Halves go to the even neighbour, as torch rounds; ROUND alone takes them away from 0.
+    "round": ("IF(ABS({0}-TRUNC({0}))=0.5,2*ROUND(({0})/2,0),ROUND({0},0))", ATOM),
+    "atan2": ("ATAN2({1},{0})", ATOM),  # a spreadsheet takes x first
+    "//": ("INT(({0})/({1}))", ATOM),
+    # A spreadsheet's bits are those of numbers from 0 to 2^48: below 0, count from 2^47 down.
+    "&": ("MOD(_xlfn.BITAND(MOD({0},2^47),MOD({1},2^47))+2^46,2^47)-2^46", ADD),
+    "|": ("MOD(_xlfn.BITOR(MOD({0},2^47),MOD({1},2^47))+2^46,2^47)-2^46", ADD),
+}
+
+_TRUTHS = {
+    "isnan": "ISERROR({0})",
+    "isinf": f"IFERROR(ABS({{0}})>={INFINITE},FALSE)",
+    "isfinite": f"IFERROR(ABS({{0}})<{INFINITE},FALSE)",
+}
+
+
+def call(name: str, arguments: Sequence[Piece], *, bounded: bool = False) -> Piece:
+    """A function of pieces; `bounded` says that an exponential cannot overflow."""
+    texts = [value(piece) for piece in arguments]
+    shapes = frozenset(shape for piece in arguments for shape in piece.shapes)
+    if name in _PLAIN:
+        return Piece(f"{_PLAIN[name]}({','.join(texts)})", ATOM, False, shapes)
+    if name in _TEMPLATES:
+        template, strength = _TEMPLATES[name]
+        plain = name == "neg" and arguments[0].strength == ATOM
+        text = f"-{texts[0]}" if plain else template.format(*texts)
+        return Piece(text, strength, False, shapes)
+    if name in _TRUTHS:
+        return Piece(_TRUTHS[name].format(*texts), COMPARE, True, shapes)
+    match name:
+        case "exp":
+            inner = texts[0] if bounded else f"MIN({texts[0]},{_OVERFLOW})"
+            return Piece(f"EXP({inner})", ATOM, False, shapes)
+        case "expm1":
+            return Piece(f"EXP(MIN({texts[0]},{_OVERFLOW}))-1", ADD, False, shapes)
+        case "log":  # the logarithm of 0 is −∞, of what is below 0 an error
+            minus_infinity = -INFINITY
+            return Piece(f"IF({texts[0]}=0,{minus_infinity:.0E},LN({texts[0]}))", ATOM)
+        case "not":
+            return Piece(f"NOT({truth(arguments[0])})", ATOM, True)
+        case "and" | "or":
+            both = ",".join(truth(piece) for piece in arguments)
+            return Piece(f"{name.upper()}({both})", ATOM, True)
+        case "xor":
+            left, right = (truth(piece) for piece in arguments)
+            return Piece(f"({left})<>({right})", COMPARE, True)
+        case _:
+            raise InexpressibleError(f"a spreadsheet has no {name}")
+
+
+# What `x ∘ ±∞` says of an encoded x; None where it holds for every x or for none.
+_BEYOND: dict[tuple[str, bool], str | None] = {
+    ("=", True): f">={INFINITE}",
+    ("≥", True): f">={INFINITE}",
+    ("=", False): f"<=-{INFINITE}",
+    ("≤", False): f"<=-{INFINITE}",
+    ("≠", True): f"<{INFINITE}",
+    ("<", True): f"<{INFINITE}",
+    ("≠", False): f">-{INFINITE}",
+    (">", False): f">-{INFINITE}",
+}
+
+
+def compare_infinity(operation: Operation, left: Piece, right: Piece) -> Piece | None:
+    """A comparison with an infinite constant, by the threshold; None if it is none."""
+    constant, other = operation.right, left
+    if not _is_infinite(constant):
+        constant, other = operation.left, right
+    if not (isinstance(constant, Number) and _is_infinite(constant)):
+        return None
+    sign = operation.operator
+    if constant is operation.left:
+        sign = {"<": ">", ">": "<", "≤": "≥", "≥": "≤"}.get(sign, sign)  # type: ignore[assignment]  # mirrored signs are signs
+    test = _BEYOND.get((sign, float(constant.value) > 0))
+    if test is None:
+        return None
+    return Piece(f"{value(other, MULTIPLY)}{test}", COMPARE, True, other.shapes)
+
+
+def _is_infinite(expression: object) -> bool:
+    return isinstance(expression, Number) and math.isinf(float(expression.value))
+
+
+# --- ranges ---
+# Cells that lie in a row, a column or a rectangle of a sheet, as one range.
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A rectangle of a sheet, read row by row."""
+
+    sheet: str
+    text: str
+    shape: tuple[int, int]
+    spacings: tuple[int, ...] = ()
+    """For each running axis, how many cells of the range one position is."""
+
+
+def as_range(cells: Cells, layout: Layout, *, spaced: bool = False) -> Range | None:
+    """The range of these cells in their order; None if they lie otherwise.
+
+    `spaced` allows regular gaps: the range then also covers what lies between.
+    """
+    if cells.step is None or 0 in cells.sizes:
+        return None
+    block = layout.blocks[cells.step]
+    moving = _merged(cells, block.columns) if len(cells.sizes) > 2 else _moving(cells)
+    top, left = divmod(cells.base, block.columns)
+    down = across = 0
+    directions = []
+    for size, stride in moving:
+        if stride % block.columns == 0:
+            directions.append("down")
+            down, pace = (size - 1) * stride // block.columns, stride // block.columns
+        else:
+            directions.append("across")
+            across, pace = (size - 1) * stride, stride
+        if pace < 1 or (pace > 1 and not spaced):
+            return None
+    in_order = directions in ([], ["down"], ["across"], ["down", "across"])
+    if not in_order or left + across >= block.columns:
+        return None
+    first = cell_name(block.top + top, LEFT + left)
+    last = cell_name(block.top + top + down, LEFT + left + across)
+    text = f"{first}:{last}"
+    return Range(block.sheet, text, (down + 1, across + 1), _spacings(cells, block.columns))
+
+
+def _moving(cells: Cells) -> list[tuple[int, int]]:
+    """The axes along which there is more than one cell."""
+    pairs = zip(cells.sizes, cells.strides, strict=True)
+    return [(size, stride) for size, stride in pairs if size > 1]
+
+
+def _merged(cells: Cells, columns: int) -> list[tuple[int, int]]:
+    """Axes that continue each other as one; more than two make a range only if they do."""
+    merged: list[tuple[int, int]] = []
+    for size, stride in reversed(_moving(cells)):
+        if merged:
+            inner, pace = merged[0]
+            if stride == inner * pace and pace % columns == 0:
+                merged[0] = (inner * size, pace)
+                continue
+        merged.insert(0, (size, stride))
+    return merged
+
+
+def _spacings(cells: Cells, columns: int) -> tuple[int, ...]:
+    """A position's cells of the range: rows for what moves down, columns for what moves across."""
+    return tuple(
+        1 if size == 1 else stride // columns if stride % columns == 0 else stride
+        for size, stride in zip(cells.sizes, cells.strides, strict=True)
+    )
+
+
+# --- reductions ---
+# Reductions over ranges: SUMPRODUCT and its relatives.
+
+
+_WRITTEN_OUT = 16
+"""Up to so many products of a row with a column are written out, since that reads better."""
+
+
+def gather(reduce: Reduce, factors: Sequence[Piece]) -> Piece | None:
+    """A reduction of range pieces; None if it has to be written out term by term."""
+    shapes = {shape for factor in factors for shape in factor.shapes}
+    if reduce.kind == "sum":
+        return _sum(reduce, factors, shapes)
+    (body,) = factors
+    if len(shapes) != 1:
+        return None
+    text = value(body)
+    match reduce.kind:
+        case "max" | "min" | "product" if body.is_range:
+            return Piece(f"{reduce.kind.upper()}({text})", ATOM)
+        case "any":
+            return Piece(f"SUMPRODUCT(--({value(body, ADD)}<>0))>0", COMPARE, True)
+        case "all":
+            return Piece(f"SUMPRODUCT(--({value(body, ADD)}=0))=0", COMPARE, True)
+        case _ if body.is_range:
+            (shape,) = shapes
+            return _ranked(reduce, text, shape)
+        case _:
+            return None
+
+
+def _sum(reduce: Reduce, factors: Sequence[Piece], shapes: set[tuple[int, int]]) -> Piece | None:
+    if len(shapes) == 1:
+        if all(factor.is_range for factor in factors):
+            function = "SUM" if len(factors) == 1 else "SUMPRODUCT"
+            return Piece(f"{function}({','.join(factor.text for factor in factors)})", ATOM)
+        return Piece(f"SUMPRODUCT({'*'.join(value(f, MULTIPLY) for f in factors)})", ATOM)
+    turned = len(shapes) == 2 and len({tuple(sorted(shape)) for shape in shapes}) == 1
+    (size,) = {rows * columns for rows, columns in shapes} if turned else {0}
+    if not turned or size <= _WRITTEN_OUT or len(reduce.axes) != 1:
+        return None
+    return _inner_product(factors)
+
+
+def _inner_product(factors: Sequence[Piece]) -> Piece | None:
+    """A long row times a long column; the turned column makes it an array formula."""
+    if not all(factor.is_range for factor in factors):
+        return None
+    texts = [
+        factor.text if next(iter(factor.shapes))[0] == 1 else f"TRANSPOSE({factor.text})"
+        for factor in factors
+    ]
+    return Piece(f"SUMPRODUCT({','.join(texts)})", ATOM)
+
+
+def _ranked(reduce: Reduce, text: str, shape: tuple[int, int]) -> Piece:
+    """The cell of a given rank in a range, or its place."""
+    rank = reduce.rank + 1
+    match reduce.kind:
+        case "argmax" | "argmin" | "last argmax" | "last argmin":
+            extreme = f"{'MAX' if reduce.kind.endswith('max') else 'MIN'}({text})"
+            if 1 in shape and not reduce.kind.startswith("last"):
+                return Piece(f"MATCH({extreme},{text},0)-1", ADD)
+            end = "LARGE" if reduce.kind.startswith("last") else "SMALL"
+            return Piece(f"{end}(IF({text}={extreme},{_places(text, shape)}),1)", ATOM)
+        case "largest":
+            return Piece(f"LARGE({text},{rank})", ATOM)
+        case "smallest":
+            return Piece(f"SMALL({text},{rank})", ATOM)
+        case "place largest" | "place smallest":
+            larger = reduce.kind == "place largest"
+            chosen = f"{'LARGE' if larger else 'SMALL'}({text},{rank})"
+            before = f"SUMPRODUCT(--({text}{'>' if larger else '<'}{chosen}))"
+            # Of the places that hold the chosen number, the one as far on as its rank among
+            # equals: as in torch, the earlier of two equal cells comes first.
+            equals = f"IF({text}={chosen},{_places(text, shape)})"
+            return Piece(f"SMALL({equals},{rank}-{before})", ATOM)
+        case _:
+            raise InexpressibleError(f"a spreadsheet has no {reduce.kind}")
+
+
+def _places(text: str, shape: tuple[int, int]) -> str:
+    """For each cell of a range its place, counted row by row."""
+    return f"(ROW({text})-MIN(ROW({text})))*{shape[1]}+COLUMN({text})-MIN(COLUMN({text}))"
+
+
+def needs_array(formula: str) -> bool:
+    """Whether a formula must be entered as an array formula to work in every program."""
+    return any(mark in formula for mark in ("TRANSPOSE(", "SMALL(IF(", "LARGE(IF("))
+
+
+LONGEST = 8_000
+"""Excel takes 8,192 characters; the rest is for what a writer adds around a formula."""
+
+Auxiliary = Callable[[str, str, Callable[[], float]], str]
+"""Takes a label, a formula and what gives its value, and returns the name of its cell."""
+
+_SIGNS: dict[str, tuple[str, int]] = {
+    "+": ("+", ADD),
+    "-": ("-", ADD),
+    "*": ("*", MULTIPLY),
+    "/": ("/", MULTIPLY),
+    "^": ("^", POWER),
+    "=": ("=", COMPARE),
+    "≠": ("<>", COMPARE),
+    "<": ("<", COMPARE),
+    "≤": ("<=", COMPARE),
+    ">": (">", COMPARE),
+    "≥": (">=", COMPARE),
+}
+
+
+class _MustUnrollError(Exception):
+    """Raised inside a reduction whose body cannot be computed on whole ranges."""
+
+
+class Formulas:
+    """Writes the formulas of one sheet; `auxiliary` gives a cell to a part that needs one."""
+
+    def __init__(
+        self, layout: Layout, addresses: Addresses, sheet: str, auxiliary: Auxiliary
+    ) -> None:
+        self._layout = layout
+        self._addresses = addresses
+        self._sheet = sheet
+        self._auxiliary = auxiliary
+
+    def of(self, expression: Expression) -> str:
+        """The formula of a cell, without the leading `=`."""
+        text = value(self._write(expression, ()))
+        if len(text) > LONGEST:
+            raise InexpressibleError(f"a formula would have {len(text):,} characters")
+        return text
+
+    def _write(self, expression: Expression, scope: tuple[Axis, ...]) -> Piece:
+        """A piece of formula; with a scope, one that computes on whole ranges."""
+        match expression:
+            case Number(value=number):
+                return constant(number)
+            case Entry():
+                return self._entry(expression, scope)
+            case Operation():
+                return self._operation(expression, scope)
+            case Function(name=name, arguments=arguments):
+                written = [self._write(part, scope) for part in arguments]
+                if scope and not _works_on_ranges(expression):
+                    raise _MustUnrollError
+                return call(name, written, bounded=_is_bounded(expression))
+            case Reduce():
+                if scope:
+                    raise _MustUnrollError
+                return self._reduce(expression)
+            case Named(symbol=symbol, body=body):
+                return self._named(symbol, body)
+            case Convert(dtype=dtype, body=body):
+                return _convert(self._write(body, scope), dtype, bool(scope))
+            case Lookup() | Choose() if scope:
+                raise _MustUnrollError
+            case Lookup():
+                return self._lookup(expression)
+            case Choose(condition=condition, yes=yes, no=no):
+                parts = (self._write(part, ()) for part in (yes, no))
+                branches = ",".join(value(part) for part in parts)
+                return Piece(f"IF({truth(self._write(condition, ()))},{branches})", ATOM)
+
+    # --- leaves ---
+
+    def _reference(self, step: int, place: int) -> str:
+        block = self._layout.blocks[step]
+        return self._on_sheet(block.sheet, cell_name(*block.at(place)))
+
+    def _on_sheet(self, sheet: str, name: str) -> str:
+        if sheet == self._sheet:
+            return name
+        quoted = sheet.replace("'", "''")
+        return f"'{quoted}'!{name}"
+
+    def _range(self, cells: Cells) -> Range:
+        found = as_range(cells, self._layout)
+        if found is None:
+            raise _MustUnrollError
+        return found
+
+    def _range_text(self, found: Range) -> str:
+        return self._on_sheet(found.sheet, found.text)
+
+    def _entry(self, entry: Entry, scope: tuple[Axis, ...]) -> Piece:
+        cells = self._addresses.of(entry)
+        if not cells.letters:
+            assert cells.step is not None, "one cell has one writer"
+            return Piece(self._reference(cells.step, cells.base), ATOM)
+        found = self._range(cells)
+        if cells.letters != tuple(axis.letter for axis in scope):
+            raise _MustUnrollError  # broadcast along a running axis: no range of that shape
+        return Piece(self._range_text(found), ATOM, shapes=frozenset([found.shape]), is_range=True)
+
+    def _lookup(self, lookup: Lookup) -> Piece:
+        """INDEX into the cells that the computed positions may reach."""
+        places = tuple(part for part in lookup.index if isinstance(part, int))
+        if len(places) == len(lookup.index):
+            return self._entry(Entry(lookup.view, places), ())
+        fixed = tuple(part if isinstance(part, int) else None for part in lookup.index)
+        computed = [
+            (part, size)
+            for part, size in zip(lookup.index, lookup.view.shape, strict=True)
+            if not isinstance(part, int | Axis)
+        ]
+        cells = self._addresses.along(lookup.view, fixed)
+        found = as_range(cells, self._layout, spaced=True)
+        if found is None:
+            raise InexpressibleError("it looks up cells that lie in no rectangle")
+        # Along a spaced range, position p stands p · spacing cells further on.
+        wanted = []
+        for (part, size), spacing in zip(computed, found.spacings, strict=True):
+            text = value(self._write(part, ()), MULTIPLY if spacing > 1 else ADD)
+            if lookup.wrap:
+                text = f"MOD({text},{size})"  # −1 is the last one
+            wanted.append(f"{text}*{spacing}+1" if spacing > 1 else f"{text}+1")
+        return Piece(f"INDEX({self._range_text(found)},{','.join(wanted)})", ATOM)
+
+    def _named(self, symbol: str, body: Expression) -> Piece:
+        text = value(self._write(body, ()))
+        match body:
+            # Of a row that is −∞ throughout, torch's exponentials are NaN: −∞ − (−∞).
+            case Reduce(kind="sum", body=Function(name="exp", arguments=(inner,)) as each) if (
+                _is_bounded(each) and isinstance(inner, Operation)
+            ):
+                largest = value(self._write(inner.right, ()))
+                text = f"IF({largest}<=-{INFINITE},NA(),{text})"
+        return Piece(self._auxiliary(symbol, text, lambda: evaluate(body)), ATOM)
+
+    # --- inner nodes ---
+
+    def _operation(self, operation: Operation, scope: tuple[Axis, ...]) -> Piece:
+        left = self._write(operation.left, scope)
+        right = self._write(operation.right, scope)
+        shapes = left.shapes | right.shapes
+        beyond = compare_infinity(operation, left, right)
+        if beyond is not None:
+            return beyond
+        if operation.operator not in _SIGNS:
+            if scope:
+                raise _MustUnrollError
+            return call(operation.operator, [left, right])
+        sign, strength = _SIGNS[operation.operator]
+        tight = operation.operator in ("-", "/", "^") or strength == COMPARE
+        text = f"{value(left, strength)}{sign}{value(right, strength + tight)}"
+        return Piece(text, strength, strength == COMPARE, shapes)
+
+    def _reduce(self, reduce: Reduce) -> Piece:
+        try:
+            factors = [self._write(part, reduce.axes) for part in _factors(reduce)]
+        except _MustUnrollError:
+            pass
+        else:
+            done = gather(reduce, factors)
+            if done is not None:
+                return done
+        return self._unrolled(reduce)
+
+    def _unrolled(self, reduce: Reduce) -> Piece:
+        """Every term written out, in auxiliary cells of many terms where they are long."""
+        if reduce.kind in ("argmax", "argmin"):
+            return self._place_unrolled(reduce)
+        joint, strength = {"sum": ("+", ADD), "product": ("*", MULTIPLY)}.get(
+            reduce.kind, (",", ATOM)
+        )
+        if joint == "," and reduce.kind not in ("max", "min"):
+            raise InexpressibleError(f"{reduce.kind} of cells that lie in no range")
+        terms = [
+            (value(self._write(term, ()), strength if joint != "," else 0), evaluate(term))
+            for term in _terms(reduce)
+        ]
+        wrap = (
+            (lambda text: text) if joint != "," else (lambda text: f"{reduce.kind.upper()}({text})")
+        )
+        while sum(len(text) + 1 for text, _ in terms) > LONGEST // 2 and len(terms) > 1:
+            terms = self._shortened(reduce, terms, joint, wrap)
+        return Piece(
+            wrap(joint.join(text for text, _ in terms)), strength if joint != "," else ATOM
+        )
+
+    def _place_unrolled(self, reduce: Reduce) -> Piece:
+        """The first place that holds the extreme, of cells that lie in no range."""
+        extreme = Reduce("max" if reduce.kind == "argmax" else "min", reduce.body, reduce.axes)
+        text = value(self._unrolled(extreme))
+        name = self._auxiliary(f"{extreme.kind} …", text, lambda: evaluate(extreme))
+        terms = [value(self._write(term, ()), COMPARE + 1) for term in _terms(reduce)]
+        places = [f"IF({term}={name},{at},{len(terms)})" for at, term in enumerate(terms)]
+        return Piece(f"MIN({','.join(places)})", ATOM)
+
+    def _shortened(
+        self,
+        reduce: Reduce,
+        terms: list[tuple[str, float]],
+        joint: str,
+        wrap: Callable[[str], str],
+    ) -> list[tuple[str, float]]:
+        """The terms gathered into auxiliary cells, each as full as a formula may be."""
+        joined: dict[str, Callable[[list[float]], float]] = {
+            "+": math.fsum,
+            "*": math.prod,
+            ",": max if reduce.kind == "max" else min,
+        }
+        shorter: list[tuple[str, float]] = []
+        held: list[tuple[str, float]] = []
+
+        def flush() -> None:
+            total = joined[joint]([number for _, number in held])
+            text = wrap(joint.join(text for text, _ in held))
+            shorter.append((self._auxiliary(f"{reduce.kind} …", text, lambda: total), total))
+            held.clear()
+
+        for term in terms:
+            if held and sum(len(text) + 1 for text, _ in [*held, term]) > LONGEST // 2:
+                flush()
+            held.append(term)
+        flush()
+        return shorter
+
+
+def constant(number: Scalar) -> Piece:
+    """A number as a spreadsheet reads it."""
+    number = float(number)
+    if math.isnan(number):
+        return Piece("NA()", ATOM)
+    if math.isinf(number):
+        number = math.copysign(INFINITY, number)
+    whole = number == int(number) and abs(number) < 1e15
+    text = str(int(number)) if whole else repr(number).upper()
+    return Piece(text, ATOM if number >= 0 else ADD)
+
+
+def _terms(reduce: Reduce) -> Iterator[Expression]:
+    """What a reduction gathers, one by one."""
+    letters = [axis.letter for axis in reduce.axes]
+    for at in product(*(range(axis.size) for axis in reduce.axes)):
+        yield fix(reduce.body, dict(zip(letters, at, strict=True)))
+
+
+def _factors(reduce: Reduce) -> list[Expression]:
+    """The factors of a sum's body: SUMPRODUCT takes them one by one."""
+
+    def split(body: Expression) -> list[Expression]:
+        if isinstance(body, Operation) and body.operator == "*":
+            return [*split(body.left), *split(body.right)]
+        return [body]
+
+    return split(reduce.body) if reduce.kind == "sum" else [reduce.body]
+
+
+_ON_RANGES = frozenset(["neg", "abs", "sqrt", "sin", "cos", "tanh", "sign"])
+
+
+def _works_on_ranges(function: Function) -> bool:
+    """Whether SUMPRODUCT applies it cell by cell; MAX, MIN and IF would see the whole range."""
+    return function.name in _ON_RANGES or (function.name == "exp" and _is_bounded(function))
+
+
+def _is_bounded(function: Function) -> bool:
+    """Whether an exponential cannot overflow, since a row's maximum is taken off before."""
+    match function.arguments:
+        case (Operation(operator="-", right=Named(body=Reduce(kind="max"))),):
+            return True
+        case _:
+            return False
+
+
+def _convert(body: Piece, dtype: torch.dtype, on_ranges: bool) -> Piece:
+    """A cast: whole numbers are cut, True is 1; to a float there is nothing to do."""
+    if dtype.is_floating_point:
+        return body if not body.is_truth else Piece(value(body, ATOM), ATOM, False, body.shapes)
+    if on_ranges:
+        raise _MustUnrollError
+    if dtype == torch.bool:
+        return Piece(truth(body), COMPARE, True)
+    return Piece(f"TRUNC({value(body)})", ATOM)

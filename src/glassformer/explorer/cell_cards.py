@@ -1,0 +1,174 @@
+"""Everything about a cell, as the card on the screen shows it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from glassformer.documents.trace_words import phrases_in, words_in
+from glassformer.errors import InputError
+from glassformer.explorer.http_errors import plain
+from glassformer.explorer.open_traces import OpenTrace
+from glassformer.explorer.panels import operand_of
+from glassformer.explorer.references import cell_ref, source_info
+from glassformer.explorer.schemas import (
+    CardInfo,
+    DefinitionInfo,
+    Number,
+    Piece,
+    PrecisionInfo,
+    Region,
+    SumInfo,
+    TermInfo,
+    TermPage,
+)
+from glassformer.explorer.trace_edits import is_edited
+from glassformer.language import Language
+from glassformer.tracing import Cell
+from glassformer.tracing.cells import leaves
+from glassformer.tracing.explanation import Card, Part
+from glassformer.tracing.formula import Formula, Phrases, number, to_pieces, to_tex
+from glassformer.tracing.formula.notation import Infix
+from glassformer.tracing.operands import blocks_of, count_operands, first_operands
+
+MOST_CELLS = 8
+"""Operands of one term that are named: of a product, two."""
+MOST_OPERANDS = 64
+_DECIMALS = 2
+_SOURCE_AROUND = 3
+
+
+def find_cell(opened: OpenTrace, step: int, index: tuple[int, ...], operand: int | None) -> Cell:
+    """A cell of a step, or the one that its k-th operand has in a place."""
+    found = opened.step(step)
+    if operand is None:
+        return found[index]
+    view = operand_of(found, operand).view
+    fits = len(index) == len(view.shape) and all(
+        place < size for place, size in zip(index, view.shape, strict=True)
+    )
+    if not fits:
+        raise InputError(f"that operand has no cell {list(index)}: its shape is {list(view.shape)}")
+    return Cell(*view.owner(index))
+
+
+def card_info(opened: OpenTrace, cell: Cell, language: Language = "en") -> CardInfo:
+    """The card of a cell; the words inside its formulas are the language's."""
+    phrases = phrases_in(words_in(language))
+    card = Card(cell, phrases=phrases)
+    expression = card.expression
+    operands = [] if expression is None else first_operands(expression, MOST_OPERANDS)
+    whole = (
+        card.name_tree if expression is None else Infix(card.relation, card.name_tree, card.tree)
+    )
+    return CardInfo(
+        cell=cell_ref(cell, card.sight),
+        exact=number(cell.value, 9),
+        formula=card.formula,
+        tex=to_tex(whole, phrases=phrases),
+        numbers=card.numbers,
+        pieces=[] if expression is None else _pieces(card, card.number_tree, phrases),
+        definitions=[
+            DefinitionInfo(
+                symbol=part.symbol,
+                symbols=part.symbols,
+                numbers=part.numbers,
+                pieces=_pieces(card, part.number_tree, phrases),
+                value=plain(part.value),
+            )
+            for part in card.definitions
+        ],
+        sum=_sum(card, phrases) if card.parts else None,
+        recomputed=plain(card.recomputed),
+        difference=plain(card.difference),
+        reproduced=card.relation == "=",
+        precisions=_precisions(cell),
+        operands=[cell_ref(operand, card.sight) for operand in operands],
+        n_operands=0 if expression is None else count_operands(expression),
+        regions=[Region(**block._asdict()) for block in blocks_of(cell)],
+        source=source_info(cell.source, _SOURCE_AROUND),
+        is_given=card.is_given,
+        is_edited=is_edited(opened, cell),
+        before=_before(opened, cell),
+    )
+
+
+def _pieces(card: Card, formula: Formula, phrases: Phrases) -> list[Piece]:
+    """Arithmetic in numbers, its operands as links."""
+    return [
+        Piece(
+            text=text, cell=None if operand is None else cell_ref(next(leaves(operand)), card.sight)
+        )
+        for text, operand in to_pieces(formula, phrases=phrases)
+    ]
+
+
+def _sum(card: Card, phrases: Phrases) -> SumInfo:
+    """The sum at a glance."""
+    values = card.terms.values
+    factors, products = card.factors()
+    with np.errstate(invalid="ignore"):
+        positive, negative = float(values[values > 0].sum()), float(values[values < 0].sum())
+    return SumInfo(
+        n_terms=len(values),
+        shown=[_term(card, part, phrases) for part in card.parts],
+        others=card.others,
+        rest=plain(card.rest),
+        positive=plain(positive),
+        negative=plain(negative),
+        share=min(1.0, sum(part.share for part in card.parts)),
+        factors=[[plain(value) for value in row.tolist()] for row in factors],
+        products=[plain(value) for value in products.tolist()],
+    )
+
+
+def _term(card: Card, part: Part, phrases: Phrases) -> TermInfo:
+    return TermInfo(
+        value=plain(part.value),
+        symbols=part.symbols,
+        numbers=part.numbers,
+        pieces=_pieces(card, part.number_tree, phrases),
+        share=part.share if math.isfinite(part.value) else 1.0,
+        cells=[cell_ref(c, card.sight) for c in first_operands(part.expression, MOST_CELLS)],
+    )
+
+
+def term_page(cell: Cell, offset: int, limit: int, by_size: bool, phrases: Phrases) -> TermPage:
+    """Some of the summands, in their own order or the largest first."""
+    card = Card(cell, phrases=phrases)
+    values = card.terms.values
+    order = np.argsort(-np.abs(np.nan_to_num(values, nan=np.inf)), kind="stable")
+    places = order if by_size else np.arange(len(values))
+    return TermPage(
+        total=len(values),
+        offset=offset,
+        terms=[
+            _term(card, card.part(int(place)), phrases) for place in places[offset : offset + limit]
+        ],
+    )
+
+
+def _before(opened: OpenTrace, cell: Cell) -> Number | None:
+    """The value in the trace before any edit, where it is another one."""
+    if opened.first is None or cell.step.name not in opened.first.trace:
+        return None
+    step = opened.first.trace[cell.step.name]
+    if step.shape != cell.step.shape:
+        return None
+    old, new = float(step.view.array[cell.index]), float(cell.value)
+    same = old == new or (math.isnan(old) and math.isnan(new))
+    return None if same else plain(old)
+
+
+def _precisions(cell: Cell) -> PrecisionInfo | None:
+    if cell.expression is None or not cell.step.dtype.is_floating_point:
+        return None
+    found = cell.at_precisions(_DECIMALS)
+    return PrecisionInfo(
+        float64=plain(found.float64),
+        float32=plain(found.float32),
+        bfloat16=plain(found.bfloat16),
+        rounded=plain(found.rounded),
+        decimals=found.decimals,
+    )

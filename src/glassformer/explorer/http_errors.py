@@ -1,0 +1,153 @@
+"""Errors as answers: one clear line each, and never the end of the server."""
+
+from __future__ import annotations
+
+import logging
+import math
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from glassformer.errors import CancelledError, GlassformerError, InputError, UnknownNameError
+from glassformer.explorer.open_traces import RETRY_AFTER_S, BusyError, DroppedError, NoStepError
+from glassformer.explorer.schemas import Number, Problem, ProblemCode
+from glassformer.tasks.forward_pass import EmptyTextError, TooLongError
+
+_LOG = logging.getLogger("glassformer.explorer")
+_STATUS: tuple[tuple[type[GlassformerError], int], ...] = (
+    (DroppedError, 410),
+    (NoStepError, 404),
+    (UnknownNameError, 404),
+    (BusyError, 429),
+    (CancelledError, 499),
+)
+_MEANINGS = {
+    400: "The request asks for something that cannot be; `detail` says what and what to do.",
+    403: "Not from this page: a foreign Host or Origin, or the token is missing.",
+    404: "There is no such step, model or lesson.",
+    410: "No trace is open under this id: it was closed, to make room for others or by its user, "
+    "or it is of a server that ran before. Run the text again.",
+    413: "The request is too large.",
+    422: "The request does not have the shape that the schema says.",
+    429: "Too much at once; `Retry-After` says when to try again.",
+    500: "A fault of the server; its log says more.",
+}
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    status: {"model": Problem, "description": meaning} for status, meaning in _MEANINGS.items()
+}
+
+
+def answer_problems(app: FastAPI) -> None:
+    """Teach an app to answer errors."""
+    app.add_exception_handler(GlassformerError, _ours)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _of_http)
+    app.add_exception_handler(Exception, _unexpected)
+
+
+def problem(
+    status: int,
+    detail: str,
+    headers: dict[str, str] | None = None,
+    code: ProblemCode | None = None,
+    **figures: int | str,
+) -> JSONResponse:
+    """One clear line, and for the usual refusals what another language has to know."""
+    told = Problem(detail=" ".join(detail.split()), code=code, figures=figures)
+    return JSONResponse(told.model_dump(), status, headers)
+
+
+def _ours(_request: Request, error: Exception) -> JSONResponse:
+    status = next((status for kind, status in _STATUS if isinstance(error, kind)), 400)
+    headers = {"Retry-After": str(RETRY_AFTER_S)} if status == 429 else None
+    code, figures = _code(error)
+    return problem(status, str(error), headers, code, **figures)
+
+
+def _code(error: Exception) -> tuple[ProblemCode | None, dict[str, int | str]]:
+    """What sort of refusal an error is, and the figures that its sentence names."""
+    match error:
+        case TooLongError(tokens=tokens, most=most):
+            return "too_long", {"tokens": tokens, "most": most}
+        case EmptyTextError():
+            return "empty", {}
+        case UnknownNameError(what="model", name=name):
+            return "unknown_model", {"name": name}
+        case UnknownNameError(what="lesson", name=name):
+            return "unknown_lesson", {"name": name}
+        case DroppedError():
+            return "dropped", {}
+        case BusyError():
+            return "busy", {}
+        case _:
+            return None, {}
+
+
+def _invalid(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"][1:]) or str(first["loc"][0])
+    if first["type"] == "string_too_long" and isinstance(first["input"], str):
+        given, most = len(first["input"]), int(first["ctx"]["max_length"])
+        line = f"the {place} has {given} characters, at most {most} are read; take a shorter one"
+        return problem(422, line, code="too_many_characters", characters=given, most=most)
+    return problem(422, f"{place}: {first['msg']}")
+
+
+def _of_http(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    return problem(error.status_code, str(error.detail), dict(error.headers or {}))
+
+
+def _unexpected(request: Request, error: Exception) -> JSONResponse:
+    _LOG.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    return problem(500, "the server could not do this; its log says why", code="fault")
+
+
+# --- numbers ---
+# Numbers as JSON can say them, and positions as a query string says them.
+
+
+def plain(number: float) -> Number:
+    """A number; the three that JSON lacks as strings."""
+    value = float(number)
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def unplain(number: Number) -> float:
+    """The number behind `plain`."""
+    return float(number)
+
+
+def parse_numbers(text: str, what: str) -> list[int]:
+    """`1,2,3`; nothing is no number."""
+    try:
+        return [int(part) for part in text.split(",") if part.strip()]
+    except ValueError:
+        raise InputError(f"{what} is whole numbers with commas between, got {text!r:.40}") from None
+
+
+def parse_index(text: str) -> tuple[int, ...]:
+    """A place on each axis; negative ones do not count from the end here."""
+    index = tuple(parse_numbers(text, "an index"))
+    if any(place < 0 for place in index):
+        raise InputError(f"an index counts from 0, got {text!r:.40}")
+    return index
+
+
+def parse_range(text: str | None, size: int, what: str) -> slice:
+    """`0:64`, as far as there is something; without it, all."""
+    if text is None:
+        return slice(0, size)
+    first, colon, last = text.partition(":")
+    if not (colon and first.isascii() and first.isdigit() and last.isascii() and last.isdigit()):
+        raise InputError(f"{what} is a range such as 0:64, got {text!r:.40}")
+    start, stop = min(int(first[:18]), size), min(int(last[:18]), size)
+    if stop < start:
+        raise InputError(f"{what} ends before it begins: {text!r:.40}")
+    return slice(start, stop)

@@ -1,0 +1,458 @@
+"""A trace without its numbers: steps, tree, labels, attention; worked out once for each trace."""
+
+from __future__ import annotations
+
+import gzip
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from torch import nn
+
+from glassformer.decoding import Greedy
+from glassformer.documents.heat_maps import shape_text
+from glassformer.documents.trace_words import note_in, words_in
+from glassformer.explorer.open_traces import OpenTrace
+from glassformer.explorer.panels import scale_info
+from glassformer.explorer.references import cell_ref, source_info
+from glassformer.explorer.schemas import (
+    Answer,
+    AnswerPosition,
+    AttentionInfo,
+    BranchInfo,
+    Choice,
+    OperandInfo,
+    StepInfo,
+    TraceInfo,
+)
+from glassformer.language import Bilingual
+from glassformer.tasks import Model
+from glassformer.tasks.reading import count_unknown
+from glassformer.text import Tokenizer
+from glassformer.tracing import Operand, Step, Trace
+from glassformer.tracing.formula import symbol_to_tex
+from glassformer.tracing.notes import Note
+
+# --- answering ---
+# What the model says, read off the trace's own outputs, so that an edit changes it.
+#
+# A classifier's probabilities are the softmax of the recorded logits. What a model that writes
+# would put in each place is the softmax of the logits recorded there, after the text that it was
+# given: for a translator, the recorded target.
+
+
+MOST_CHOICES = 5
+MOST_CLASSES = 20
+MOST_CONTINUED = 40
+"""Tokens of a continuation."""
+NO_ANSWER = "—"
+"""Where an edit left no chances: NaN and infinite logits have no best one."""
+
+
+def answer_of(opened: OpenTrace) -> Answer:
+    """The answer of a trace, worked out once."""
+    if opened.answer is None:
+        opened.answer = _answer(opened)
+    return opened.answer
+
+
+def _answer(opened: OpenTrace) -> Answer:
+    output = next(iter(opened.trace.outputs.values()))
+    model = opened.loaded
+    if model is None or opened.task == "module":
+        shapes = [shape_text(step.shape) for step in opened.trace.outputs.values()]
+        return Answer(task="module", text=", ".join(shapes), output=output.number)
+    said = _class(model, output) if opened.task == "classify" else _written(opened, model, output)
+    unknown, total = count_unknown(model.checkpoint, opened.text)
+    return said.model_copy(update={"n_tokens": total, "n_unknown": unknown})
+
+
+def _class(model: Model, output: Step) -> Answer:
+    chances = _softmax(output.view.array[0])
+    if not chances.any():
+        return Answer(task="classify", text=NO_ANSWER, output=output.number)
+    names = model.checkpoint.labels or tuple(str(place) for place in range(len(chances)))
+    classes = [
+        Choice(
+            text=names[place], probability=float(chances[place]), cell=cell_ref(output[0, place])
+        )
+        for place in _best(chances, MOST_CLASSES)
+    ]
+    return Answer(task="classify", text=classes[0].text, classes=classes, output=output.number)
+
+
+def _written(opened: OpenTrace, model: Model, output: Step) -> Answer:
+    """One position for each token that was read; the last one is what comes next."""
+    tokenizer = model.checkpoint.target_tokenizer or model.checkpoint.tokenizer
+    assert tokenizer is not None and opened.reading is not None
+    read = [int(id_) for id_ in opened.reading.arguments[-1][0]]
+    chances = _softmax(output.view.array[0])
+    positions = [
+        _position(tokenizer, output, place, chances[place], read) for place in range(len(read))
+    ]
+    best = [int(row.argmax()) for row in chances]
+    continuation = None
+    if opened.task == "generate":
+        text = tokenizer.decode(best[-1:])
+        if not opened.edits:
+            said = model.generate(opened.text, max_new=MOST_CONTINUED, search=Greedy())
+            continuation = said.text
+    else:
+        end = tokenizer.special.end
+        text = tokenizer.decode(best[: best.index(end)] if end in best else best)
+    if not chances[-1 if opened.task == "generate" else slice(None)].any(axis=-1).all():
+        text = NO_ANSWER
+    return Answer(
+        task=opened.task,
+        text=text,
+        continuation=continuation,
+        positions=positions,
+        output=output.number,
+    )
+
+
+def _position(
+    tokenizer: Tokenizer,
+    output: Step,
+    place: int,
+    chances: npt.NDArray[np.float64],
+    read: list[int],
+) -> AnswerPosition:
+    best = _best(chances, MOST_CHOICES)
+    names = tokenizer.display_tokens(best)
+    following = tokenizer.display_tokens(read[place + 1 : place + 2])
+    return AnswerPosition(
+        after=tokenizer.display_tokens([read[place]])[0],
+        chosen=following[0] if following else None,
+        choices=[
+            Choice(text=name, probability=float(chances[id_]), cell=cell_ref(output[0, place, id_]))
+            for name, id_ in zip(names, best, strict=True)
+        ],
+    )
+
+
+def _best(chances: npt.NDArray[np.float64], most: int) -> list[int]:
+    return [int(place) for place in np.argsort(-chances, kind="stable")[:most]]
+
+
+def _softmax(logits: npt.NDArray[np.generic]) -> npt.NDArray[np.float64]:
+    """Over the last axis; numbers that an edit made infinite or NaN give no chance."""
+    values = np.asarray(logits, dtype=np.float64)
+    with np.errstate(all="ignore"):
+        powers = np.exp(values - values.max(axis=-1, keepdims=True))
+        chances: npt.NDArray[np.float64] = powers / powers.sum(axis=-1, keepdims=True)
+    return np.nan_to_num(chances, nan=0.0)
+
+
+# --- attention ---
+# Where a trace's attention weights are, in our models and in others.
+
+
+Kind = Literal["encoder", "decoder", "cross"]
+_SOFTMAX = ("softmax", "_softmax", "_safe_softmax")
+_PRODUCTS = ("matmul", "bmm")
+
+
+def attention_layers(trace: Trace, operands: dict[int, tuple[Operand, ...]]) -> list[AttentionInfo]:
+    """Every softmax over products whose result weighs something in another product."""
+    weighing = {
+        id(operand.step)
+        for step in trace.steps
+        if step.op in _PRODUCTS
+        for operand in operands[step.number][:1]
+        if operand.step is not None
+    }
+    found: list[AttentionInfo] = []
+    seen: Counter[Kind] = Counter()
+    for step in trace.steps:
+        if step.op in _SOFTMAX and id(step) in weighing and len(step.shape) in (3, 4):
+            part = _part(step)
+            found.append(
+                AttentionInfo(
+                    module=step.module,
+                    part=part,
+                    layer=seen[part],
+                    n_heads=step.shape[-3],
+                    weights=step.number,
+                )
+            )
+            seen[part] += 1
+    return found
+
+
+def _part(step: Step) -> Kind:
+    """What looks at what: two texts, the past alone, or all of one text."""
+    rows, columns = step.labels[-2:]
+    if "cross" in step.module or step.shape[-2] != step.shape[-1] or rows != columns:
+        return "cross"
+    if step.shape[-1] > 1:
+        later = np.triu_indices(step.shape[-1], 1)
+        return "encoder" if np.any(step.view.array[..., later[0], later[1]]) else "decoder"
+    return "decoder" if "decoder" in step.module else "encoder"
+
+
+# --- tree ---
+# The modules of a trace as a tree, folded to what matters.
+#
+# A module without steps of its own (a linear layer, whose product is a step of the attention around
+# it) gives its parameters to the module around it; a list of blocks gives its name to each block.
+
+
+@dataclass
+class _Branch:
+    name: str
+    path: str
+    steps: list[int] = field(default_factory=list)
+    parameters: list[int] = field(default_factory=list)
+    branches: dict[str, _Branch] = field(default_factory=dict)
+
+
+def tree_of(trace: Trace, steps: list[Step], first: int) -> BranchInfo:
+    """The tree; unfolded are its upper levels and the way to the step that is shown first."""
+    root = _Branch("", "")
+    for step in steps:
+        if step.role == "parameter" or (step.call is None and not step.is_view):
+            continue
+        _find(root, step.module).steps.append(step.number)
+    for step in steps:
+        if step.call is None and not step.is_view:
+            _nearest(root, step.module).parameters.append(step.number)
+    function = trace.recording.program.function
+    module = function if isinstance(function, nn.Module) else None
+    return _told(root, module, f"{steps[first].module}.", 0)
+
+
+def _find(root: _Branch, path: str) -> _Branch:
+    branch = root
+    for name in path.split(".") if path else []:
+        inner = f"{branch.path}.{name}" if branch.path else name
+        branch = branch.branches.setdefault(name, _Branch(name, inner))
+    return branch
+
+
+def _nearest(root: _Branch, path: str) -> _Branch:
+    """The innermost branch on the way to a module that has steps."""
+    branch = nearest = root
+    for name in path.split(".") if path else []:
+        if name not in branch.branches:
+            break
+        branch = branch.branches[name]
+        if branch.steps:
+            nearest = branch
+    return nearest
+
+
+def _told(branch: _Branch, module: nn.Module | None, way: str, depth: int) -> BranchInfo:
+    inner: list[_Branch] = []
+    for below in branch.branches.values():
+        inner.extend(_unfolded(below))
+    on_the_way = not branch.path or way.startswith(f"{branch.path}.")
+    return BranchInfo(
+        name=branch.name,
+        path=branch.path,
+        kind=_kind(module, branch.path),
+        steps=branch.steps,
+        parameters=branch.parameters,
+        branches=[_told(below, module, way, depth + 1) for below in inner],
+        is_open=on_the_way or depth < 2,
+    )
+
+
+def _unfolded(branch: _Branch) -> list[_Branch]:
+    """The branch, or what is inside it where it holds nothing itself."""
+    if branch.steps or branch.parameters or len(branch.branches) == 0:
+        return [branch]
+    inside = [part for below in branch.branches.values() for part in _unfolded(below)]
+    if not all(part.name.split(".")[0].isdigit() for part in inside):
+        return [branch]
+    for part in inside:
+        part.name = f"{branch.name}.{part.name}"
+    return inside
+
+
+def _kind(module: nn.Module | None, path: str) -> str:
+    try:
+        return "" if module is None else type(module.get_submodule(path)).__name__
+    except AttributeError:
+        return ""
+
+
+_COPIES = frozenset(
+    ["clone", "contiguous", "to", "_to_copy", "type_as", "copy", "reshape", "flatten"]
+)
+
+
+def described(opened: OpenTrace) -> bytes:
+    """The description as JSON, compressed; both are kept."""
+    with opened.lock:
+        if opened.packed is None:
+            body = describe(opened).model_dump_json().encode()
+            opened.packed = gzip.compress(body, compresslevel=3, mtime=0)
+        return opened.packed
+
+
+def describe(opened: OpenTrace) -> TraceInfo:
+    """Everything about a trace but its numbers."""
+    if opened.info is None:
+        opened.info = _describe(opened)
+    return opened.info
+
+
+def _describe(opened: OpenTrace) -> TraceInfo:
+    trace, steps, first = opened.trace, opened.steps, opened.first
+    layout = _Layout.like(first, opened) if _has_layout_of(opened) else _Layout.of(trace, steps)
+    return TraceInfo(
+        id=opened.id,
+        model=opened.model,
+        text=opened.text,
+        target=opened.target,
+        task=opened.task,
+        answer=answer_of(opened),
+        before=None if first is None else answer_of(first),
+        edits=list(opened.edits),
+        parent=opened.parent,
+        root=opened.root.id,
+        reran=opened.reran,
+        steps=layout.steps,
+        labels=layout.labels,
+        tree=layout.tree,
+        outputs=[step.number for step in trace.outputs.values()],
+        inputs=[step.number for step in trace.inputs.values()],
+        attention=layout.attention,
+        first=layout.first,
+        notes=_notes(trace),
+        n_bytes=opened.n_bytes,
+    )
+
+
+def _notes(trace: Trace) -> list[Bilingual]:
+    """The trace's notes, each once; how much an edit recomputed is the edit bar's to tell."""
+    told = [note for note in trace.notes if not (isinstance(note, Note) and note.kind == "edited")]
+    english, chinese = words_in("en"), words_in("zh")
+    return [
+        Bilingual(note_in(english, note), note_in(chinese, note)) for note in dict.fromkeys(told)
+    ]
+
+
+def _has_layout_of(opened: OpenTrace) -> bool:
+    """Whether an edited trace has the very steps of the first one: the model was not rerun."""
+    return opened.first is not None and not opened.reran
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """What an edit leaves as it is, but for the colour scales."""
+
+    steps: list[StepInfo]
+    labels: list[list[str]]
+    tree: BranchInfo
+    attention: list[AttentionInfo]
+    first: int
+
+    @classmethod
+    def of(cls, trace: Trace, steps: list[Step]) -> _Layout:
+        operands = {step.number: step.operands for step in steps}
+        attention = attention_layers(trace, operands)
+        labels, readers = _Labels(), _readers(operands)
+        first = _first(steps, attention, trace)
+        told = [_step(step, operands[step.number], labels, readers) for step in steps]
+        return cls(told, labels.lists, tree_of(trace, steps, first), attention, first)
+
+    @classmethod
+    def like(cls, first: OpenTrace | None, opened: OpenTrace) -> _Layout:
+        assert first is not None
+        known = describe(first)
+        steps = [
+            told if _shares(old, new) else told.model_copy(update={"scale": scale_info(new)})
+            for told, old, new in zip(known.steps, first.steps, opened.steps, strict=True)
+        ]
+        return cls(steps, known.labels, known.tree, known.attention, known.first)
+
+
+def _shares(old: Step, new: Step) -> bool:
+    """Whether two steps hold the very same numbers."""
+    return old.view.version.storage.data_ptr() == new.view.version.storage.data_ptr()
+
+
+class _Labels:
+    """Every list of labels once, by place."""
+
+    def __init__(self) -> None:
+        self.lists: list[list[str]] = []
+        self._places: dict[tuple[str, ...], int] = {}
+
+    def place(self, labels: tuple[str, ...] | None) -> int | None:
+        if labels is None:
+            return None
+        if labels not in self._places:
+            self._places[labels] = len(self.lists)
+            self.lists.append(list(labels))
+        return self._places[labels]
+
+
+def _step(
+    step: Step, operands: tuple[Operand, ...], labels: _Labels, readers: dict[int, list[int]]
+) -> StepInfo:
+    names = step.trace.naming
+    symbol = names.symbol(step)
+    return StepInfo(
+        number=step.number,
+        name=step.name,
+        short=names.short(step),
+        symbol=None if str(symbol) == names.word(step) else symbol_to_tex(symbol),
+        role=step.role,
+        op=step.op,
+        module=step.module,
+        shape=list(step.shape),
+        dtype=str(step.dtype).removeprefix("torch."),
+        labels=[labels.place(axis) for axis in step.labels],
+        scale=scale_info(step),
+        operands=[
+            OperandInfo(
+                argument=operand.argument,
+                step=None if operand.step is None else operand.step.number,
+                shape=list(operand.view.shape),
+            )
+            for operand in operands
+        ],
+        readers=readers[step.number],
+        source=source_info(step.line),
+        is_view=step.is_view,
+        is_expanded=step.expanded,
+        is_opaque=step.is_opaque,
+        is_main=_is_main(step),
+    )
+
+
+def _is_main(step: Step) -> bool:
+    """Whether it is part of the story: no copy, no other shape, no mask or position being made."""
+    if step.role in ("parameter", "input"):
+        return True
+    counts = step.dtype.is_floating_point and not step.is_view and step.op not in _COPIES
+    return counts and not step.trace.is_fixed(step)
+
+
+def _readers(operands: dict[int, tuple[Operand, ...]]) -> dict[int, list[int]]:
+    """For each step the numbers of those that were made from it."""
+    readers: dict[int, list[int]] = defaultdict(list)
+    for number, given in operands.items():
+        for writer in dict.fromkeys(o.step.number for o in given if o.step is not None):
+            readers[writer].append(number)
+    return readers
+
+
+def _first(steps: list[Step], attention: list[AttentionInfo], trace: Trace) -> int:
+    """The first scores, where attention begins; otherwise the output."""
+    if attention:
+        module = attention[0].module
+        for step in steps:
+            if (
+                step.module == module
+                and step.call is not None
+                and trace.naming.short(step) == "scores"
+            ):
+                return step.number
+        return attention[0].weights
+    return next(iter(trace.outputs.values())).number

@@ -1,1 +1,0 @@
-"""The API by topic: each route parses, calls and answers; what it answers is made elsewhere."""

@@ -1,0 +1,589 @@
+"""What the explorer's API says and hears: the one schema of both sides.
+
+The server validates with these classes, OpenAPI is made from them, and the page's TypeScript types
+are generated from that (`make web`). Numbers that JSON lacks are the strings "NaN", "Infinity" and
+"-Infinity". Tensors do not travel as JSON: `…/values` answers little-endian bytes.
+
+A *trace* is one recorded run, kept in memory under an id. Its *steps* are numbered; a *cell* is a
+step and an index. A *panel* is a matrix on the screen: two axes of a step (or of an operand, in the
+shape in which the operator saw it), the leading axes held at `lead`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from glassformer.language import Bilingual, Language
+
+# --- base ---
+# What all messages have in common.
+
+
+Number = float | Literal["NaN", "Infinity", "-Infinity"]
+Task = Literal["classify", "translate", "generate", "module"]
+ProblemCode = Literal[
+    "too_long",
+    "too_many_characters",
+    "empty",
+    "unknown_model",
+    "unknown_lesson",
+    "dropped",
+    "busy",
+    "fault",
+]
+MOST_CHARACTERS = 4_000
+"""The longest text that a request may hold."""
+
+
+class Message(BaseModel):
+    """The base of all messages: an unknown field is an error, not a surprise.
+
+    What we say has every field, so its types have no optional ones.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, json_schema_serialization_defaults_required=True
+    )
+
+
+class Problem(Message):
+    """Why a request was not answered: one clear line, in English."""
+
+    detail: str
+    code: ProblemCode | None = None
+    """What sort of refusal it is, for a page to say in its own language; None for rare ones."""
+    figures: dict[str, int | str] = {}
+    """What such a sentence has to name: `tokens` and `most`, or a `name`."""
+
+
+# --- traces ---
+# A recorded run: its steps, its answer, its matrices; edits of it and files made from it.
+
+
+class TraceRequest(Message):
+    """Run a model over a text and record every number."""
+
+    model: str
+    text: Annotated[str, Field(min_length=1, max_length=MOST_CHARACTERS)]
+    target: Annotated[str, Field(max_length=MOST_CHARACTERS)] | None = None
+    """A translator's target; otherwise the one that it produces."""
+
+
+class SourceInfo(Message):
+    """The source line that made a step."""
+
+    file: str
+    line: int
+    text: str
+    before: list[str] = Field(default=[])
+    """Lines above it, for a look around."""
+    after: list[str] = Field(default=[])
+
+
+class ScaleInfo(Message):
+    """How numbers become colours: diverging about 0, or 0 to 1."""
+
+    kind: Literal["signed", "probability"]
+    limit: float
+
+
+class OperandInfo(Message):
+    """A tensor that a step was made from."""
+
+    argument: str
+    step: int | None
+    """The step that wrote it; None where several did."""
+    shape: list[int]
+
+
+class StepInfo(Message):
+    """One tensor of a trace, without its numbers."""
+
+    number: int
+    name: str
+    short: str
+    """Its name as seen from its module."""
+    symbol: str | None
+    """As formulas write it, in LaTeX: `W_Q`, `Q`, `K^\\top`; None where it has none."""
+    role: Literal["parameter", "input", "activation", "constant"]
+    op: str
+    module: str
+    shape: list[int]
+    dtype: str
+    labels: list[int | None]
+    """For each axis the place of its labels in `TraceInfo.labels`."""
+    scale: ScaleInfo | None
+    """None for ids and other whole numbers."""
+    operands: list[OperandInfo]
+    readers: list[int]
+    """The steps that were made from this one."""
+    source: SourceInfo | None
+    is_view: bool
+    is_expanded: bool
+    is_opaque: bool
+    is_main: bool
+    """Whether a reader who looks at the fold first should see it: not bookkeeping."""
+
+
+class BranchInfo(Message):
+    """A module in the tree."""
+
+    name: str
+    path: str
+    kind: str
+    """The module's class."""
+    steps: list[int]
+    parameters: list[int]
+    branches: list[BranchInfo]
+    is_open: bool
+    """Whether it is unfolded at first."""
+
+
+class AttentionInfo(Message):
+    """One attention layer: where its weights are."""
+
+    module: str
+    part: Literal["encoder", "decoder", "cross"]
+    layer: int
+    n_heads: int
+    weights: int
+    """The number of the step with the weights, (B, H, Q, K)."""
+
+
+class CellRef(Message):
+    """A cell, as a link."""
+
+    step: int
+    index: list[int]
+    name: str
+    """`scores[0, 1]`, from its module."""
+    role: Literal["parameter", "input", "activation", "constant"]
+    value: Number
+    labels: list[str | None]
+    """For each axis what its position is called: a token, `head 2`, or None."""
+
+
+class Choice(Message):
+    """One thing that the model could answer."""
+
+    text: str
+    probability: float
+    cell: CellRef
+    """The logit it comes from."""
+
+
+class AnswerPosition(Message):
+    """What a model that writes would put in one place, most probable first."""
+
+    after: str
+    """The token before it."""
+    chosen: str | None
+    """The token that stands there in the recorded target; None after the last one."""
+    choices: list[Choice]
+
+
+class Answer(Message):
+    """What the model says, computed from the trace's own outputs: an edit changes it."""
+
+    task: Task
+    text: str
+    """The class; the translation, read off the most probable token of each place; the most probable
+    next token of a language model; or the shape of a module's output."""
+    continuation: str | None = None
+    """What a language model goes on to write, greedily; None after an edit, which would have to
+    be made again for every further token."""
+    classes: list[Choice] = Field(default=[])
+    positions: list[AnswerPosition] = Field(default=[])
+    output: int | None = None
+    """The number of the step with the outputs."""
+    n_tokens: int = 0
+    """How many tokens the text has; 0 where there is no text."""
+    n_unknown: int = 0
+    """How many of them the model's vocabulary does not know: if all, the answer means nothing."""
+
+
+class Edit(Message):
+    """One number set to another."""
+
+    step: str
+    """By name: it stays the same from trace to trace."""
+    index: list[int]
+    value: Number
+    before: Number | None = None
+
+
+class TraceInfo(Message):
+    """A recorded run: everything but its numbers."""
+
+    id: str
+    model: str
+    text: str
+    target: str | None
+    task: Task
+    answer: Answer
+    before: Answer | None
+    """The answer before the edits."""
+    edits: list[Edit]
+    """All edits since the first run, oldest first."""
+    parent: str | None
+    """The trace before the last edit."""
+    root: str
+    """The trace before any edit."""
+    reran: bool
+    """Whether an edit changed control flow, so that the model ran anew."""
+    labels: list[list[str]]
+    steps: list[StepInfo]
+    tree: BranchInfo
+    outputs: list[int]
+    inputs: list[int]
+    attention: list[AttentionInfo]
+    first: int
+    """The step to show first."""
+    notes: list[Bilingual]
+    """What a reader should know about how it was made; what edits did is in `edits`."""
+    n_bytes: int
+
+
+class Thumbnail(Message):
+    """A small picture of a step: `rows` × `columns` bytes, base64; 255 is no finite number."""
+
+    step: int
+    rows: int
+    columns: int
+    data: str
+
+
+class PanelInfo(Message):
+    """A matrix to draw; its numbers come from `…/values` with the same place."""
+
+    step: int | None
+    """The step whose cells these are, where one step wrote them all."""
+    operand: int | None
+    """Which operand of the equation's step it is; None for the step itself."""
+    title: str
+    symbol: str | None
+    """In LaTeX."""
+    shape: list[int]
+    lead: list[int]
+    """The places of the axes before the last two."""
+    rows: int | None
+    """The place of the row labels in `TraceInfo.labels`."""
+    columns: int | None
+    transposed: bool
+    """Whether it is drawn turned over, as the formula has it."""
+    role: Literal["parameter", "input", "activation", "constant"]
+    scale: ScaleInfo | None
+
+
+class Equation(Message):
+    """A step as an equation of matrices: `parts` alternate between panels and signs."""
+
+    step: int
+    lead: list[int]
+    tex: str
+    """The formula, in LaTeX: `S = Q K^\\top`."""
+    parts: list[PanelInfo | str]
+    """Panels and what stands between them: `×`, `+`, `softmax(`, `)`, `=`."""
+
+
+class EditRequest(Message):
+    """Numbers to set; each edit makes a new trace, the old one stays for undo."""
+
+    edits: Annotated[list[Edit], Field(min_length=1, max_length=64)]
+
+
+class StepChange(Message):
+    """How much of a step an edit changed."""
+
+    step: int
+    changed: int
+    total: int
+    largest: Number
+    cell: CellRef
+
+
+class Changes(Message):
+    """What differs from the trace before the edits."""
+
+    steps: list[StepChange]
+
+
+class ExportRequest(Message):
+    """A file of what is on the screen."""
+
+    format: Literal["md", "tex", "html", "xlsx", "json"]
+    steps: list[int] = Field(default=[], max_length=256)
+    """None: the whole trace."""
+    language: Language = "en"
+
+
+# --- cells ---
+# One number: its card, its terms, where it came from and what came of it.
+
+
+class Region(Message):
+    """A block of cells to outline in a panel, ends included."""
+
+    operand: int | None
+    """An operand of the step, or None: the step itself."""
+    step: int | None
+    lead: list[int]
+    rows: tuple[int, int]
+    columns: tuple[int, int]
+
+
+class Piece(Message):
+    """A piece of arithmetic in numbers; an operand is a link."""
+
+    text: str
+    cell: CellRef | None = None
+
+
+class TermInfo(Message):
+    """One summand."""
+
+    value: Number
+    symbols: str
+    numbers: str
+    pieces: list[Piece]
+    """`numbers`, cut at its operands."""
+    share: float
+    """Its part of the sum of all sizes."""
+    cells: list[CellRef]
+
+
+class TermPage(Message):
+    """Some of the summands of a cell."""
+
+    total: int
+    offset: int
+    terms: list[TermInfo]
+
+
+class DefinitionInfo(Message):
+    """A symbol of a formula that stands for a part: μ, σ, Z."""
+
+    symbol: str
+    symbols: str
+    numbers: str
+    pieces: list[Piece]
+    value: Number
+
+
+class SumInfo(Message):
+    """A long sum at a glance."""
+
+    n_terms: int
+    shown: list[TermInfo]
+    others: int
+    rest: Number
+    positive: Number
+    negative: Number
+    share: float
+    """What the shown ones are of the sum of all sizes."""
+    factors: list[list[Number]]
+    """For a dot product of up to 4,096 terms its two rows of numbers; otherwise none."""
+    products: list[Number]
+
+
+class PrecisionInfo(Message):
+    """The same cell computed at several precisions."""
+
+    float64: Number
+    float32: Number
+    bfloat16: Number
+    rounded: Number
+    decimals: int
+
+
+class CardInfo(Message):
+    """Everything about a cell."""
+
+    cell: CellRef
+    exact: str
+    """Nine digits: enough to restore a float32."""
+    formula: str
+    tex: str
+    numbers: str
+    pieces: list[Piece]
+    """`numbers`, cut at its operands."""
+    definitions: list[DefinitionInfo]
+    sum: SumInfo | None
+    recomputed: Number
+    difference: Number
+    reproduced: bool
+    """Whether the arithmetic gives the stored number, up to the rounding of its dtype."""
+    precisions: PrecisionInfo | None
+    operands: list[CellRef]
+    """The first of them."""
+    n_operands: int
+    regions: list[Region]
+    """Where the operands stand in the equation's panels."""
+    source: SourceInfo | None
+    is_given: bool
+    """A parameter, an input, a constant, or a number set by an edit."""
+    is_edited: bool
+    before: Number | None
+    """Its value before the edits, where it differs."""
+
+
+class DependentInfo(Message):
+    """A step that was made from a cell."""
+
+    step: int
+    name: str
+    count: int
+    cells: list[CellRef]
+    regions: list[Region]
+
+
+# --- decoding ---
+# A search, and what it could have chosen at each step.
+
+
+class DecodeRequest(Message):
+    """Search for a translation or a continuation, with its ledger."""
+
+    model: str
+    text: Annotated[str, Field(min_length=1, max_length=MOST_CHARACTERS)]
+    search: Literal["greedy", "beam", "sampling"] = "beam"
+    beam: Annotated[int, Field(ge=1, le=16)] = 4
+    length_penalty: Annotated[float, Field(ge=0, le=3)] = 0.6
+    temperature: Annotated[float, Field(gt=0, le=5)] = 0.8
+    top_k: Annotated[int, Field(ge=1, le=1_000)] | None = None
+    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+    min_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    seed: Annotated[int, Field(ge=0, lt=2**31)] = 0
+    max_new: Annotated[int, Field(ge=1, le=128)] = 48
+
+
+class CandidateInfo(Message):
+    """One token that could have come next."""
+
+    parent: int
+    token: int
+    text: str
+    log_probability: float
+    total: float
+    score: float
+    chance: float | None
+    fate: Literal["kept", "ended", "dropped"]
+
+
+class DecodeStep(Message):
+    """The candidates of one step, best first, and the rivals that they continue."""
+
+    rivals: list[str]
+    candidates: list[CandidateInfo]
+
+
+class DecodeAnswer(Message):
+    """What a search found, and how."""
+
+    model: str
+    text: str
+    results: list[tuple[str, float]]
+    """Texts with scores, best first."""
+    steps: list[DecodeStep]
+    cut: bool
+    n_tokens: int
+    """How many tokens the text has."""
+    n_unknown: int
+    """How many of them the model's vocabulary does not know."""
+
+
+# --- lessons ---
+# Lessons, and the steps of one.
+
+
+class LessonSummary(Message):
+    """A lesson of the catalogue."""
+
+    name: str
+    title: str
+    summary: str
+
+
+class LessonPart(Message):
+    """Prose, a remark, a formula, a matrix, a table or a figure, as `Lesson.to_dict()` has it."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    kind: Literal["text", "remark", "formula", "matrix", "table", "figure"]
+    trace: str | None = None
+    """Where the part is a cell or a matrix: the trace it belongs to."""
+    number: int | None = None
+    """And the number of its step there."""
+
+
+class LessonStepInfo(Message):
+    """One step of a lesson."""
+
+    role: str
+    title: str
+    parts: list[LessonPart]
+
+
+class LessonInfo(Message):
+    """A lesson whose numbers are cells of open traces."""
+
+    name: str
+    title: str
+    summary: str
+    language: Language
+    steps: list[LessonStepInfo]
+
+
+# --- models ---
+# The models that can be chosen.
+
+
+class ModelInfo(Message):
+    """A card of the start page."""
+
+    name: str
+    task: Task
+    title: Bilingual
+    summary: Bilingual
+    n_parameters: int
+    max_tokens: int | None
+    examples: list[str]
+    """Texts that show what the model can do; the first is traced when the card is opened."""
+    score: Bilingual | None
+    """What its card says it reaches, such as `accuracy 88.3 %`."""
+    trace: str | None = None
+    """For a module of the user's, which reads no text: the trace that is open already."""
+
+
+# --- watching ---
+# A training run that is watched.
+
+
+class WatchLayer(Message):
+    """One attention layer of a watched model, over the text that its pictures show."""
+
+    part: Literal["encoder", "decoder", "cross"]
+    layer: int
+    n_heads: int
+    queries: list[str]
+    """The tokens that attend."""
+    keys: list[str]
+    """The tokens that are attended to."""
+
+
+class WatchInfo(Message):
+    """A training run: its metrics from an offset on, and the attention pictures there are."""
+
+    recipe: str
+    state: Literal["running", "finished", "stopped"]
+    total: int | None
+    """Updates of the whole run, once they are known."""
+    metrics: list[dict[str, float | int | str | None]]
+    next: int
+    """The offset to ask for next; smaller than the one given: these are all metrics, anew."""
+    snapshots: list[int]
+    """The updates at which attention was kept; `…/attention` answers the numbers of one."""
+    layers: list[WatchLayer]
+    """What `…/attention?layer=` counts."""

@@ -1,0 +1,275 @@
+"""The Transformer by hand: encoder, decoder and prediction with consistent, right numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from glassformer.audit.example import Digits, Example
+from glassformer.audit.example_file import load_example
+from glassformer.audit.formulas.bounds import Words
+from glassformer.documents.parts import Figure, HeatMap, Paragraph, Part, Table
+from glassformer.language import Language, words
+from glassformer.lessons.figures.model_figures import (
+    Played,
+    Stage,
+    architecture_figure,
+    strip_figure,
+)
+from glassformer.lessons.illustrated import printed_matrix, set_maps
+from glassformer.lessons.lesson import Lesson, LessonStep, formula
+from glassformer.lessons.lesson_steps import (
+    AttentionWalk,
+    Predictor,
+    Remarker,
+    feed_forward_step,
+    heat_map,
+    norm_step,
+    prediction_steps,
+    role_step,
+)
+from glassformer.lessons.phrases import Speaker
+from glassformer.nn import Seq2Seq, build, presets
+from glassformer.nn.blocks import Block
+from glassformer.nn.layers import TokenEmbedding
+from glassformer.nn.positions import sinusoids
+from glassformer.tracing import Cell, Trace, trace
+
+# --- by hand model ---
+# The Transformer of the by-hand text as a model of ours, and its pass.
+#
+# Embedding, attention matrices and epsilon are the text's. It prints neither its feed-forward
+# parameters nor the decoder's; those are numbers between 0 and 1 with two decimals, as it uses,
+# from a seed that leads to the word it predicts. Where it departs from its own formulas, the
+# formulas win.
+
+
+SEED = 5
+"""The first with which the prediction is the text's word, “you”."""
+_PAD, START = 0, 25
+WIDTH = 6
+_MAPS = {"to_queries": "w_query", "to_keys": "w_key", "to_values": "w_value",
+         "to_output": "w_output"}  # fmt: skip
+
+
+def by_hand_model(example: Example, seed: int = SEED) -> Seq2Seq:
+    """The text's Transformer with its printed numbers, scores divided by √d_k as it says."""
+    config = presets.by_hand_2024().with_(attention__divisor="sqrt_head")
+    model = build(config, attention="written").eval()
+    assert isinstance(model, Seq2Seq)
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            drawn = torch.randint(0, 100, parameter.shape, generator=generator)
+            parameter.copy_(drawn / 100)
+        ids = printed_matrix(example, "sentence").long()
+        embedding = model.encoder.embedding
+        assert isinstance(embedding, TokenEmbedding)
+        embedding.weight[ids] = printed_matrix(example, "embedding").T
+        _set_vocabulary(model.to_vocabulary, example)
+    block = model.encoder.blocks[0]
+    assert isinstance(block, Block)
+    set_maps(block.attention, example, _MAPS)
+    return model
+
+
+def _set_vocabulary(layer: nn.Linear, example: Example) -> None:
+    """The entries of the output layer that the text prints; the words have the ids 1 to 23."""
+    printed = printed_matrix(example, "w_vocabulary").T
+    words = layer.weight[1 : 1 + printed.size(0)]
+    words.copy_(torch.where(printed.isnan(), words, printed))
+
+
+@dataclass(frozen=True)
+class Names:
+    """The words by id, and those of the sentence."""
+
+    vocabulary: tuple[str, ...]
+    sentence: tuple[str, ...]
+
+
+def names_of(example: Example) -> Names:
+    """The names that an example of this kind prints."""
+    listed = example["word_list"].printed
+    assert isinstance(listed, Words)
+    words = tuple(str(word) for word in listed.items)
+    vocabulary = ("<pad>", *words, "<unknown>", "<start>", "<end>")
+    return Names(vocabulary, example["sentence"].columns)
+
+
+def by_hand_trace(seed: int = SEED) -> Trace:
+    """One pass: the six words, and “<start>”."""
+    example = load_example("by-hand")
+    names = names_of(example)
+    source = printed_matrix(example, "sentence").long().unsqueeze(0)
+    target = torch.tensor([[START] + [_PAD] * (WIDTH - 1)])
+    labels = {
+        "source": list(names.sentence),
+        "target": [names.vocabulary[id_] for id_ in target[0].tolist()],
+    }
+    return trace(Predictor(by_hand_model(example, seed)), source, target, axis_labels=labels)
+
+
+PHRASES = words(__name__)
+_ENCODER = "model.encoder.blocks.0"
+_DECODER = "model.decoder.blocks.0"
+_PLAY, _YOU = 2, 1
+_IDS = {"queries": "query", "keys": "key", "values": "value", "scores": "scores",
+        "scaled": "scaled", "context": "head", "output": "attention_output"}  # fmt: skip
+
+
+def by_hand(language: Language) -> Lesson:
+    """The lesson."""
+    say = Speaker(language, PHRASES)
+    return Lesson("by-hand", say("title"), say("summary"), language, tuple(_steps(say)))
+
+
+def _steps(say: Speaker) -> Iterator[LessonStep]:
+    example, run = load_example("by-hand"), by_hand_trace()
+    names, remarker = names_of(example), Remarker("by-hand", say, _IDS)
+    yield _word_step(example, names, remarker, say).with_(_progress(run, names, "nothing", say))
+    yield from _embedding_steps(run, remarker, say)
+    *encoder, encoded = _encoder_steps(run, remarker, say)
+    yield from encoder
+    yield encoded.with_(_progress(run, names, "encoder", say))
+    yield from _decoder_steps(run, say)
+    yield _flatten_step(run, say).with_(_progress(run, names, "decoder", say))
+    *steps, last = prediction_steps(
+        run, say, names.vocabulary, names.vocabulary.index("you"),
+        remarks=remarker.verdict("probabilities"),
+    )  # fmt: skip
+    yield from steps
+    played = Played(names.sentence, _PLAY, names.vocabulary[START], names.vocabulary)
+    strip = Figure("strip", strip_figure(run, played, say.language))
+    yield last.with_(_progress(run, names, "everything", say), strip)
+
+
+def _progress(run: Trace, names: Names, covered: Stage, say: Speaker) -> Figure:
+    """The whole model, with what the lesson has covered so far."""
+    predicted = names.vocabulary[int(run["probabilities"].value[0].argmax())]
+    drawing = architecture_figure(
+        run, names.sentence, names.vocabulary[START], predicted, covered, say.language
+    )
+    return Figure(f"architecture-{covered}", drawing)
+
+
+def _word_step(example: Example, names: Names, remarker: Remarker, say: Speaker) -> LessonStep:
+    given = example["sentence_text"].printed
+    assert isinstance(given, Words)
+    count = example["vocab_size"].printed
+    assert isinstance(count, Digits)
+    sentence = " ".join(str(word) for word in given.items)
+    said = say("words", count=int(count.values), sentence=sentence)
+    ids = [names.vocabulary.index(word) for word in names.sentence]
+    table = Table(
+        "", (say("word head"), *names.sentence), ((say("number"), *(str(id_) for id_ in ids)),)
+    )
+    parts: list[Part] = [Paragraph(said), *remarker.verdict("sentence_words")]
+    parts += [Paragraph(say("six")), table]
+    return LessonStep("words", say("words title"), tuple(parts))
+
+
+def _embedding_steps(run: Trace, remarker: Remarker, say: Speaker) -> Iterator[LessonStep]:
+    looked_up = run["model.encoder.embedding.looked_up"]
+    yield role_step("embedding", looked_up[_PLAY, 1], say)
+    positions = run["model.encoder.position_vectors"]
+    made = trace(sinusoids, torch.arange(WIDTH), WIDTH)
+    pair, dimension = 1, 3
+    formulas = [
+        formula(made["frequencies"][pair]),
+        formula(made["angles"][_YOU, pair]),
+        formula(made["cos"][_YOU, pair]),
+    ]
+    cell = positions[_YOU, dimension]
+    words = run["source"].labels[1]
+    assert words is not None
+    facts = {
+        "row": say.quoted(words[_YOU]), "position": _YOU, "column": dimension + 1,
+        "value": formulas[-1].card.value,
+    }  # fmt: skip
+    parts: list[Part] = [
+        Paragraph(say("positions", **facts)),
+        Paragraph(say("angle", first=dimension, second=dimension + 1, pair=pair, width=WIDTH)),
+        *formulas,
+    ]
+    parts += [
+        heat_map(positions, say, cell, rows=words),
+        *remarker.on("position", cell, transposed=True),
+    ]
+    yield LessonStep("positions", say.title("positions"), tuple(parts))
+    summed = run["model.encoder.summed"][_YOU, dimension]
+    yield role_step("embedded", summed, say, after=remarker.on("x", summed))
+
+
+def _encoder_steps(run: Trace, remarker: Remarker, say: Speaker) -> Iterator[LessonStep]:
+    walk = AttentionWalk(
+        run, f"{_ENCODER}.attention", say, _PLAY, _YOU, entry=1, remarks=remarker.at
+    )
+    yield from walk.walk()
+    added = run[f"{_ENCODER}.attention_sum"][_PLAY, 1]
+    yield role_step("sum", added, say, after=remarker.on("add_1", added))
+    yield norm_step(
+        run, f"{_ENCODER}.attention_norm", say, _PLAY, 1,
+        lambda _role, cell: remarker.on("norm_1", cell), say("first norm"),
+    )  # fmt: skip
+    yield feed_forward_step(
+        run, f"{_ENCODER}.feed_forward", say, _PLAY, 1, note=say("unprinted", seed=SEED)
+    )
+    yield role_step("sum", run[f"{_ENCODER}.feed_sum"][_PLAY, 1], say,
+                    phrase="sum after feed-forward")  # fmt: skip
+    yield norm_step(
+        run, f"{_ENCODER}.feed_forward_norm", say, _PLAY, 1,
+        lambda _role, _cell: remarker.verdict("stats_2"), say("second norm"), "norm again",
+    )  # fmt: skip
+
+
+def _decoder_steps(run: Trace, say: Speaker) -> Iterator[LessonStep]:
+    summed = run["model.decoder.summed"][0, 0]
+    embedded: list[Part] = [
+        Paragraph(say("decoder")), Paragraph(say("unprinted", seed=SEED)), formula(summed),
+        heat_map(summed.step, say, summed),
+    ]  # fmt: skip
+    yield LessonStep("embedded", say("decoder title"), tuple(embedded))
+    own = run[f"{_DECODER}.attention.weights"][0, 0, 0, 0]
+    yield _weights_step("decoder attention", own, say, [f"{_DECODER}.attention.masked"])
+    yield norm_step(
+        run, f"{_DECODER}.attention_norm", say, 0, 1, title=say("decoder norm"), phrase="norm again"
+    )
+    cross = run[f"{_DECODER}.cross_attention.weights"][0, 0, 0, _PLAY]
+    projected = [f"{_DECODER}.cross_attention.projected_{kind}" for kind in ("queries", "keys")]
+    step = _weights_step("cross", cross, say, projected)
+    yield LessonStep(step.role, step.title, (*step.parts, Paragraph(say("cross roles"))))
+    yield norm_step(
+        run,
+        f"{_DECODER}.cross_attention_norm",
+        say,
+        0,
+        1,
+        title=say("after cross"),
+        phrase="norm again",
+    )
+    yield feed_forward_step(run, f"{_DECODER}.feed_forward", say, 0, 1)
+    yield norm_step(
+        run,
+        f"{_DECODER}.feed_forward_norm",
+        say,
+        0,
+        1,
+        title=say("decoder end"),
+        phrase="norm again",
+    )
+
+
+def _weights_step(key: str, cell: Cell, say: Speaker, beside: list[str]) -> LessonStep:
+    run = cell.step.trace
+    maps: list[HeatMap] = [heat_map(run[name], say) for name in beside]
+    return role_step("weights", cell, say, phrase=key, title=say(f"{key} title"), beside=maps)
+
+
+def _flatten_step(run: Trace, say: Speaker) -> LessonStep:
+    rows = run[f"{_DECODER}.feed_forward_norm.normed"]
+    said = say("flatten", count=rows.shape[-1] * rows.shape[-2])
+    return LessonStep("flatten", say("flatten title"), (Paragraph(said), heat_map(rows, say)))

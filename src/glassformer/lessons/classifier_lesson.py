@@ -1,0 +1,160 @@
+"""Is a review positive? A classifier of one block, trained on the spot, and all its numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+import torch.nn.functional as F
+
+from glassformer.claims.studies import fit, seeded
+from glassformer.documents.parts import Figure, Paragraph, Part, Table
+from glassformer.language import Language, words
+from glassformer.lessons.figures.model_figures import block_figure, classifier_figure
+from glassformer.lessons.lesson import Lesson, LessonStep, formula
+from glassformer.lessons.lesson_steps import heat_map, percent, role_step
+from glassformer.lessons.phrases import Speaker
+from glassformer.lessons.textbook import number
+from glassformer.nn import Classifier, ModelConfig, presets
+from glassformer.nn.attention import set_attention
+from glassformer.nn.shapes import Bool, Float, Int, Tensor
+from glassformer.text import WordTokenizer
+from glassformer.tracing import Trace, trace
+
+PHRASES = words(__name__)
+REVIEWS: tuple[tuple[str, int], ...] = (
+    ("good not bad", 1), ("bad not good", 0), ("a good film", 1), ("a bad film", 0),
+    ("not a bad film", 1), ("not a good film", 0), ("a film not bad", 1), ("a film not good", 0),
+    ("not bad", 1), ("not good", 0), ("a really good film", 1), ("a really bad film", 0),
+)  # fmt: skip
+_STEPS, _RATE, _SEED = 120, 2e-2, 0
+_FOLLOWED = 0
+
+
+class _Predictor(Classifier):
+    """The classifier with the softmax that turns its scores into probabilities."""
+
+    def forward(
+        self,
+        ids: Int[Tensor, "B T"],
+        is_token: Bool[Tensor, "B T"] | None = None,
+        types: Int[Tensor, "B T"] | None = None,
+    ) -> Float[Tensor, "B C"]:
+        """Probabilities of the classes."""
+        logits = super().forward(ids, is_token, types)
+        probabilities = torch.softmax(logits, dim=-1)
+        return probabilities
+
+
+@dataclass(frozen=True)
+class Learned:
+    """A trained classifier and its words."""
+
+    model: Classifier
+    words: WordTokenizer
+    right: int
+    """How many of the reviews it gets right."""
+
+
+@lru_cache(maxsize=2)
+def learn(*, positions: bool = True) -> Learned:
+    """Train on all reviews at once; the same every time."""
+    words = WordTokenizer.build([review for review, _ in REVIEWS])
+    pad = words.special.pad
+    assert pad is not None
+    encoded = [words.encode(review) for review, _ in REVIEWS]
+    longest = max(map(len, encoded))
+    ids = torch.tensor([row + [pad] * (longest - len(row)) for row in encoded])
+    labels = torch.tensor([label for _, label in REVIEWS])
+    with seeded(_SEED):
+        model = _Predictor(_config(words, longest, pad, positions=positions))
+
+    def loss() -> Tensor:
+        shares = model(ids)
+        return F.nll_loss(shares.log(), labels)
+
+    fit(model.double().parameters(), loss, steps=_STEPS, learning_rate=_RATE)
+    set_attention(model.float().eval(), "written")
+    with torch.no_grad():
+        right = int((model(ids).argmax(dim=-1) == labels).sum())
+    return Learned(model, words, right)
+
+
+def _config(words: WordTokenizer, longest: int, pad: int, *, positions: bool) -> ModelConfig:
+    config = presets.bloem_2024(
+        vocab_size=words.vocab_size, d_model=4, n_heads=1, n_layers=1, max_len=longest, pad_id=pad
+    )
+    return config if positions else config.with_(positions__kind="none")
+
+
+def classifier(language: Language) -> Lesson:
+    """The lesson."""
+    say = Speaker(language, PHRASES)
+    steps = tuple(_steps(say))
+    return Lesson("classifier", say("title"), say("summary"), language, steps)
+
+
+def _steps(say: Speaker) -> Iterator[LessonStep]:
+    learned = learn()
+    yield _reviews(say)
+    yield _training(learned, say)
+    review, _ = REVIEWS[_FOLLOWED]
+    words = review.split()
+    ids = torch.tensor([learned.words.encode(review)])
+    run = trace(learned.model, ids, axis_labels={"ids": words})
+    summed = run["encoder.summed"][0, 0]
+    yield role_step("embedded", summed, say, phrase="embedded", facts={"review": review})
+    yield _block(run, words, say)
+    yield from _answer(run, review, say)
+
+
+def _reviews(say: Speaker) -> LessonStep:
+    names = (say("negative"), say("positive"))
+    said = say("reviews", count=len(REVIEWS), one=REVIEWS[0][0], other=REVIEWS[1][0])
+    rows = tuple((review, names[label]) for review, label in REVIEWS)
+    table = Table("", (say("review"), say("label")), rows)
+    return LessonStep("words", say("reviews title"), (Paragraph(said), table))
+
+
+def _training(learned: Learned, say: Speaker) -> LessonStep:
+    count = sum(parameter.numel() for parameter in learned.model.parameters())
+    said = say(
+        "training", parameters=count, steps=_STEPS, right=learned.right, count=len(REVIEWS),
+        blind=learn(positions=False).right, one=REVIEWS[0][0], other=REVIEWS[1][0],
+    )  # fmt: skip
+    return LessonStep("training", say("training title"), (Paragraph(said),))
+
+
+def _block(run: Trace, words: list[str], say: Speaker) -> LessonStep:
+    weights = run["encoder.blocks.0.attention.weights"]
+    chosen = weights[0, 0, 0, len(words) - 1]
+    parts: list[Part] = [
+        Paragraph(say("block")),
+        Figure("block", block_figure(run, words, say.language)),
+        formula(chosen),
+        heat_map(weights, say, chosen, rows=words, columns=words),
+        heat_map(run["encoder.blocks.0.resid_post"], say, rows=words),
+    ]
+    return LessonStep("block", say("block title"), tuple(parts))
+
+
+def _answer(run: Trace, review: str, say: Speaker) -> Iterator[LessonStep]:
+    """From the mean over the words to probabilities."""
+    pooled = run["pooled"][0]
+    facts = {"column": 1, "value": number(pooled.value)}
+    yield role_step("pooled", pooled, say, phrase="pooled", title=say("pooled title"), facts=facts)
+    names = (say("negative"), say("positive"))
+    best = int(run["probabilities"].value[0].argmax())
+    logit, share = run["logits"][best], run["probabilities"][best]
+    facts = {"column": names[best], "value": number(logit.value)}
+    yield role_step(
+        "logits", logit, say, phrase="logits", title=say("classes"), facts=facts, columns=names
+    )
+    said = percent(float(share.value))
+    figure = Figure("classifier", classifier_figure(run, review.split(), names, say.language))
+    yield role_step(
+        "probabilities", share, say, phrase="probabilities", title=say("answer"), columns=names,
+        facts={"column": names[best], "percent": said, "review": review}, after=[figure],
+    )  # fmt: skip

@@ -1,0 +1,110 @@
+"""A map: points with names that do not cover one another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from glassformer.lessons.figures.canvas import Anchor, Box, Canvas, Drawing, text_width
+
+_PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#8C8C8C")
+"""Okabe and Ito's colours, which the colour-blind can tell apart, and grey."""
+_SIZE, _RADIUS = 12.5, 5.0
+_MARGIN = 56.0
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A place on the map, its name, and the kind that gives its colour."""
+
+    x: float
+    y: float
+    name: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Axes:
+    """What the two directions mean."""
+
+    across: str
+    up: str
+
+
+def draw_map(
+    title: str, points: Sequence[Point], axes: Axes, *, width: float = 960, height: float = 640
+) -> Drawing:
+    """All points, as many names as fit (the first ones first), and a legend of the kinds."""
+    canvas = Canvas(width, height, title)
+    kinds = list(dict.fromkeys(point.kind for point in points))
+    inside = Box(_MARGIN, 52, width - 2 * _MARGIN, height - 52 - _MARGIN)
+    canvas.box(inside, "empty")
+    _legend(canvas, kinds, inside)
+    canvas.text(inside.x, inside.bottom + 26, f"{axes.across} →", size=13, role="quiet")
+    canvas.turned(24, inside.y, f"{axes.up} →", size=13)
+    placed = _onto(points, inside)
+    taken = [Box(x - _RADIUS, y - _RADIUS, 2 * _RADIUS, 2 * _RADIUS) for x, y in placed]
+    for (x, y), point in zip(placed, points, strict=True):
+        colour = _PALETTE[kinds.index(point.kind) % len(_PALETTE)]
+        canvas.dot(x, y, _RADIUS, fill=colour, name=point.name)
+    for (x, y), point in zip(placed, points, strict=True):
+        found = _free_place(x, y, point.name, taken, inside)
+        if found is not None:
+            box, anchor, at = found
+            taken.append(box)
+            canvas.text(at, box.y, point.name, size=_SIZE, anchor=anchor)
+    return canvas.done()
+
+
+def _onto(points: Sequence[Point], inside: Box) -> list[tuple[float, float]]:
+    """Where the points stand on the paper, with room at the edges."""
+    room = inside.grown(-24)
+    xs, ys = [point.x for point in points], [point.y for point in points]
+    wide, high = (max(xs) - min(xs)) or 1.0, (max(ys) - min(ys)) or 1.0
+    return [
+        (
+            room.left + room.width * (point.x - min(xs)) / wide,
+            room.bottom - room.height * (point.y - min(ys)) / high,
+        )
+        for point in points
+    ]
+
+
+def _free_place(
+    x: float, y: float, name: str, taken: Sequence[Box], inside: Box
+) -> tuple[Box, Anchor, float] | None:
+    """Beside, above or below a point, where nothing stands yet."""
+    width, height = text_width(name, _SIZE), _SIZE + 2
+    near = _RADIUS + 4
+    choices: tuple[tuple[Box, Anchor, float], ...] = (
+        (Box(x + near, y - height / 2, width, height), "start", x + near),
+        (Box(x - near - width, y - height / 2, width, height), "end", x - near),
+        (Box(x - width / 2, y - near - height, width, height), "middle", x),
+        (Box(x - width / 2, y + near, width, height), "middle", x),
+        (Box(x + 4, y - near - height, width, height), "start", x + 4),
+        (Box(x + 4, y + near, width, height), "start", x + 4),
+        (Box(x - 4 - width, y - near - height, width, height), "end", x - 4),
+        (Box(x - 4 - width, y + near, width, height), "end", x - 4),
+    )
+    for box, anchor, at in choices:
+        fits = box.left > inside.left and box.right < inside.right
+        if fits and not any(_overlap(box, other) for other in taken):
+            return box, anchor, at
+    return None
+
+
+def _overlap(one: Box, other: Box) -> bool:
+    return (
+        one.left < other.right
+        and other.left < one.right
+        and one.top < other.bottom
+        and other.top < one.bottom
+    )
+
+
+def _legend(canvas: Canvas, kinds: Sequence[str], inside: Box) -> None:
+    x = inside.left
+    for place, kind in enumerate(kinds):
+        canvas.dot(x + 6, 30, 6, fill=_PALETTE[place % len(_PALETTE)])
+        canvas.text(x + 18, 30, kind, size=13, anchor="start")
+        x += 32 + text_width(kind, 13)

@@ -1,0 +1,355 @@
+"""Whole models in figures: a block, a classifier, the encoder-decoder, and a strip of pictures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+from glassformer.documents.heat_maps import shape_text
+from glassformer.language import Language
+from glassformer.lessons.figures.canvas import Box, Canvas, Drawing, Role, text_width
+from glassformer.lessons.figures.sheet import (
+    Bars,
+    Label,
+    Length,
+    Matrix,
+    Part,
+    Piece,
+    Point,
+    Sign,
+    Swatch,
+    Table,
+    cell_number,
+    heading,
+    numbers_of,
+    speaker,
+)
+from glassformer.lessons.phrases import Speaker
+from glassformer.tracing import Trace
+
+_CELL = (42.0, 26.0)
+_BLOCK = "encoder.blocks.0"
+# From below: what is drawn, the step whose vectors leave it, and its colour.
+_Stage = tuple[str, str, Role]
+_STAGES: tuple[_Stage, ...] = (
+    ("attention", f"{_BLOCK}.attention.output", "score"),
+    ("+", f"{_BLOCK}.attention_sum", "quiet"),
+    ("norm", f"{_BLOCK}.resid_mid", "value"),
+    ("feed-forward", f"{_BLOCK}.feed_forward.contracted", "key"),
+    ("+", f"{_BLOCK}.feed_sum", "quiet"),
+    ("norm", f"{_BLOCK}.resid_post", "value"),
+)
+
+
+def _put_vectors(
+    table: Table, run: Trace, name: str, role: Role, row: int, first: int, beat: int = 0
+) -> list[Matrix]:
+    """The vector of each word, in a column of its own."""
+    numbers = numbers_of(run[name])
+    return [
+        table.put(Matrix(numbers.rows(place), role, cell=_CELL), row, first + place, beat=beat)
+        for place in range(len(numbers.values))
+    ]
+
+
+def block_figure(run: Trace, words: Sequence[str], language: Language) -> Drawing:
+    """The parts of a block, the residual connections, and every word's vector on its way."""
+    say, last, table = speaker(language), len(_STAGES), Table(24, 34)
+    below = table.put(Label(say("embedding"), "input", 14, bold=True), last, 1)
+    table.put(Piece(14, 0), last, 0)
+    _put_vectors(table, run, "encoder.summed", "input", last, 2)
+    stages: list[Piece] = [below]
+    for place, (key, name, role) in enumerate(_STAGES):
+        row, beat = last - 1 - place, place + 1
+        if key == "+":
+            stages.append(table.put(Sign("+"), row, 1, beat=beat))
+            table.line(_residual, table, *stages[-3:], role="input", beat=beat)
+        else:
+            stages.append(table.put(Part(say(key), role), row, 1, align="fill", beat=beat))
+        table.join(stages[-2], stages[-1], beat=place)
+        _put_vectors(table, run, name, role, row, 2, beat)
+    stages[-1].above = 26
+    table.line(lambda top: [(top.x, top.top - 4), (top.x, top.top - 30)], stages[-1])
+    table.mark(lambda canvas: canvas.box(_around(table, stages), "empty", corner=12, dashed=True))
+    legend = table.put(Label(say("residual")), last + 1, 1)
+    table.line(
+        lambda at: [(at.left - 32, at.y), (at.left - 8, at.y)], legend, role="input", arrow=False
+    )
+    for place, word in enumerate(words):
+        table.put(Label(word, "ink", 15, bold=True), last + 1, 2 + place)
+    return table.drawing(say("block figure"))
+
+
+def _residual(table: Box, start: Box, over: Box, end: Box) -> list[Point]:
+    """From between two parts, around the second of them, to the sum."""
+    left, y = table.left + 12, (start.top + over.bottom) / 2 + 6
+    return [(start.x, y), (left, y), (left, end.y), (end.left - 2, end.y)]
+
+
+def _around(table: Table, stages: Sequence[Piece]) -> Box:
+    """All parts of the block."""
+    left, top, last = table.box.left, stages[-1].box.top - 14, stages[1].box
+    return Box(left, top, last.right + 12 - left, last.bottom + 10 - top)
+
+
+def classifier_figure(
+    run: Trace, words: Sequence[str], classes: Sequence[str], language: Language
+) -> Drawing:
+    """Words, blocks, their mean, a linear map and a probability for each class."""
+    say, n, table = speaker(language), len(words), Table(24, 26)
+    labels: tuple[tuple[int, str, Role], ...] = (
+        (1, "softmax", "quiet"), (2, "linear", "quiet"), (3, "pooled", "weighted"),
+        (6, "embedding", "input"),
+    )  # fmt: skip
+    for row, key, role in labels:
+        table.put(Label(say(key), role), row, 0, align="start")
+    inputs = _put_vectors(table, run, "encoder.summed", "input", 6, 1)
+    block = table.put(Part(say("one block"), "score"), 5, 1, span=n, align="fill")
+    after = _put_vectors(table, run, f"{_BLOCK}.resid_post", "value", 4, 1, 1)
+    pooled = Matrix(numbers_of(run["pooled"]), "weighted", cell=_CELL)
+    table.put(pooled, 3, 1, span=n, beat=2)
+    for place, (word, x, y) in enumerate(zip(words, inputs, after, strict=True)):
+        table.put(Label(word, "ink", 15, bold=True), 7, place + 1)
+        table.line(lambda a, b: [(a.x, a.top - 4), (a.x, b.bottom + 4)], x, block)
+        table.line(lambda a, b: [(b.x, a.top - 4), (b.x, b.bottom + 4)], block, y, beat=1)
+        table.join(y, pooled, "weighted", beat=2)
+    logits, shares = numbers_of(run["logits"]), numbers_of(run["probabilities"])
+    room = max(90.0, *(text_width(name, 15) + 24 for name in classes))
+    names, likely, scores = (table.put(Table(20, 0), row, 1, span=n) for row in range(3))
+    for place, name in enumerate(classes):
+        best = bool(shares.values[0, place] == shares.values.max())
+        score = scores.put(Matrix(logits.cell(0, place)), 0, place, beat=3)
+        share = likely.put(Matrix(shares.cell(0, place), "output"), 0, place, beat=4)
+        said = names.put(
+            Label(name, "output" if best else "quiet", 15, bold=best), 0, place, beat=4
+        )
+        for part in (names, likely, scores):
+            part.put(Piece(room, 0), 1, place)
+        if best:
+            names.mark(partial(_framed, said), beat=4)
+        table.join(pooled, score, beat=3)
+        table.join(score, share, beat=4)
+    return table.drawing(say("classifier figure"))
+
+
+def _framed(said: Piece, canvas: Canvas) -> None:
+    canvas.box(said.box.grown(9), role="output", corner=8)
+
+
+# --- encoder and decoder ---------------------------------------------------------------------
+
+Stage = Literal["nothing", "encoder", "decoder", "everything"]
+"""What a lesson has covered, up to and with it."""
+_REACHED: dict[Stage, int] = {"nothing": 0, "encoder": 1, "decoder": 2, "everything": 3}
+_ENCODER, _DECODER = "model.encoder.blocks.0", "model.decoder.blocks.0"
+_LEFT: tuple[_Stage, ...] = (
+    ("embedding", "model.encoder.summed", "input"),
+    ("attention", f"{_ENCODER}.attention.output", "score"),
+    ("add and norm", f"{_ENCODER}.attention_norm.normed", "value"),
+    ("feed-forward", f"{_ENCODER}.feed_forward.activated", "key"),
+    ("add and norm", f"{_ENCODER}.feed_forward_norm.normed", "value"),
+)
+_RIGHT: tuple[_Stage, ...] = (
+    ("embedding", "model.decoder.summed", "input"),
+    ("masked attention", f"{_DECODER}.attention.output", "score"),
+    ("add and norm", f"{_DECODER}.attention_norm.normed", "value"),
+    ("cross-attention", f"{_DECODER}.cross_attention.output", "query"),
+    ("add and norm", f"{_DECODER}.cross_attention_norm.normed", "value"),
+    ("feed-forward", f"{_DECODER}.feed_forward.activated", "key"),
+    ("add and norm", f"{_DECODER}.feed_forward_norm.normed", "value"),
+    ("linear", "model.logits", "weighted"),
+    ("softmax", "probabilities", "output"),
+)
+_N_DECODER, _CROSS = 7, 3
+
+
+def architecture_figure(
+    run: Trace, source: Sequence[str], target: str, predicted: str, covered: Stage,
+    language: Language,
+) -> Drawing:  # fmt: skip
+    """The whole model, and the shape that leaves each part; parts still to come are dashed."""
+    say, reached = speaker(language), _REACHED[covered]
+    table, bottom = Table(60, 28), len(_RIGHT) + 1
+    table.put(Swatch(say("covered"), "score", "part"), 0, 0, align="start")
+    table.put(Swatch(say("to come"), "score", "empty"), 1, 0, align="start")
+    left = _tower(table, run, _LEFT, 0, bottom, say, [reached >= 1] * len(_LEFT))
+    doing = [reached >= (2 if place < _N_DECODER else 3) for place in range(len(_RIGHT))]
+    right = _tower(table, run, _RIGHT, 2, bottom, say, doing)
+    for column, (tower, said) in {0: (left, " ".join(source)), 2: (right, target)}.items():
+        words = table.put(Label(said, "ink"), bottom + 1, column)
+        table.join(words, tower[0])
+    table.put(heading(say("encoder"), "quiet"), bottom - len(_LEFT), 0)
+    table.put(heading(say("decoder"), "quiet"), bottom - _CROSS, 3)
+    answer = Label(predicted if reached >= 3 else "?", "output", 17, bold=True)
+    table.join(right[-1], table.put(answer, 0, 2))
+    role: Role = "query" if reached >= 2 else "quiet"
+    table.put(Piece(text_width(say("memory"), 13) + 20, 0), bottom, 1)
+    start, end = left[-1], right[_CROSS]
+
+    def across(a: Box, b: Box) -> list[Point]:
+        middle = (a.right + b.left) / 2
+        return [(a.right + 2, a.y), (middle, a.y), (middle, b.y), (b.left - 2, b.y)]
+
+    table.line(across, start, end, role=role, dashed=reached < 2)
+    table.note(
+        say("memory"), lambda a, b: ((a.right + b.left) / 2, a.y - 14), start, end, role=role
+    )
+    return table.drawing(say("architecture figure"))
+
+
+def _tower(
+    table: Table, run: Trace, stages: Sequence[_Stage], column: int, bottom: int, say: Speaker,
+    done: Sequence[bool],
+) -> list[Part]:  # fmt: skip
+    """Parts one above another, each with the shape that leaves it."""
+    tower: list[Part] = []
+    for place, (key, name, role) in enumerate(stages):
+        part = Part(say(key), role, done=done[place])
+        part.width = max(part.width, 216)
+        tower.append(table.put(part, bottom - place, column))
+        if place:
+            table.join(tower[-2], part)
+        shape = shape_text([size for size in run[name].shape if size != 1])
+        table.note(shape, lambda at: (at.x + 8, at.top - 14), part, role="quiet", size=12,
+                   anchor="start")  # fmt: skip
+    return tower
+
+
+# --- the Transformer by hand, as a strip -----------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Played:
+    """Who acts in the strip: the words, the one that asks, and the word that is predicted."""
+
+    words: Sequence[str]
+    asking: int
+    started: str
+    vocabulary: Sequence[str]
+
+    @property
+    def asker(self) -> str:
+        """The word that asks."""
+        return self.words[self.asking]
+
+
+def strip_figure(run: Trace, played: Played, language: Language) -> Drawing:
+    """Nine pictures, row by row, drawn as if by hand, with the real numbers."""
+    say, attention, words = speaker(language), f"{_ENCODER}.attention", played.words
+
+    def matrix(name: str, role: Role) -> Matrix:
+        return Matrix(numbers_of(run[name]), role, rows=words, cell=(34.0, 24.0))
+
+    def bars(name: str, row: int, role: Role) -> Bars:
+        return _bars(words, numbers_of(run[name]).values[row].tolist(), role)
+
+    shares = run["probabilities"].value[0]
+    likeliest = shares.argsort(descending=True, stable=True)[:5].tolist()
+    predicted = [played.vocabulary[id_] for id_ in likeliest]
+    asking = played.asking
+    pictures: list[tuple[str, Piece, int | None]] = [
+        (say("strip words"), matrix("model.encoder.embedding.looked_up", "input"), None),
+        (say("strip positions"), matrix("model.encoder.summed", "input"), None),
+        (say("strip queries", word=played.asker), matrix(f"{attention}.projected_queries", "query"),
+         asking),
+        (say("strip scores"), bars(f"{attention}.scaled", asking, "score"), None),
+        (say("strip weights"), bars(f"{attention}.weights", asking, "output"), None),
+        (say("strip context"), matrix(f"{attention}.context", "output"), asking),
+        (say("strip norm"), matrix(f"{_ENCODER}.feed_forward_norm.normed", "value"), None),
+        (say("strip decoder", word=played.started),
+         bars(f"{_DECODER}.cross_attention.weights", 0, "output"), None),
+        (say("strip prediction", word=predicted[0]),
+         _bars(predicted, shares[likeliest].tolist(), "output"), None),
+    ]  # fmt: skip
+    table = Table(14, 14)
+    for place, (said, piece, framed) in enumerate(pictures):
+        picture = _Picture(said, place + 1, piece, framed)
+        table.put(picture, place // 3, place % 3, beat=place + 1)
+    return table.drawing(say("strip figure"), margin=14)
+
+
+def _bars(words: Sequence[str], values: Sequence[float], role: Role) -> Bars:
+    lengths = [
+        Length(value, word, f"{value:.2f}") for word, value in zip(words, values, strict=True)
+    ]
+    return Bars(lengths, role)
+
+
+class _Picture(Piece):
+    """A picture of the strip: a frame that is not quite straight, what is said, and one piece."""
+
+    def __init__(self, said: str, number: int, piece: Piece, framed: int | None) -> None:
+        super().__init__(300, 270)
+        self._said, self._number, self._piece, self._framed = said, number, piece, framed
+
+    def draw(self, canvas: Canvas) -> None:
+        box, piece = self.box, self._piece
+        canvas.path(_by_hand(box, self._number), role="ink", width=2.2)
+        bubble = Box(box.left + 16, box.top + 14, min(text_width(self._said, 14) + 52, 268), 34)
+        canvas.box(bubble, "panel", corner=17)
+        canvas.dot(bubble.left + 18, bubble.y, 11, fill="var(--gf-ink)")
+        number = str(self._number)
+        canvas.text(bubble.left + 18, bubble.y, number, size=13, bold=True, fill="var(--gf-paper)")
+        canvas.text(bubble.left + 36, bubble.y, self._said, size=14, anchor="start")
+        piece.place(box.x + (piece.before - piece.after) / 2, box.top + 60 + (box.height - 60) / 2)
+        piece.draw(canvas)
+        if self._framed is not None and isinstance(piece, Matrix):
+            canvas.box(piece.row(self._framed).grown(5), role="query", corner=7)
+
+
+def _by_hand(box: Box, seed: int) -> str:
+    """A frame whose sides are not quite straight; the same every time."""
+
+    def shift(place: int) -> float:
+        return 2.6 * math.sin(1.7 * place + 2.3 * seed)
+
+    corners = [
+        (box.left, box.top), (box.right, box.top), (box.right, box.bottom), (box.left, box.bottom),
+    ]  # fmt: skip
+    path = f"M{corners[0][0]:.1f} {corners[0][1]:.1f}"
+    for place in range(4):
+        (x0, y0), (x1, y1) = corners[place], corners[(place + 1) % 4]
+        bend = (x0 + x1) / 2 + shift(2 * place), (y0 + y1) / 2 + shift(2 * place + 1)
+        path += f" Q{bend[0]:.1f} {bend[1]:.1f} {x1:.1f} {y1:.1f}"
+    return path + " Z"
+
+
+# --- films and tastes ------------------------------------------------------------------------
+
+
+def score_figure(
+    run: Trace, film: int, person: int, names: tuple[str, str], features: Sequence[str],
+    language: Language,
+) -> Drawing:  # fmt: skip
+    """A film's features, a person's tastes, their products and the sum."""
+    say, table = speaker(language), Table(36, 14)
+    cell, n = run["scores"][person, film], len(features)
+    owners: tuple[tuple[str, int, Role], ...] = (
+        ("films", film, "input"),
+        ("people", person, "query"),
+    )
+    for row, (step, which, role) in enumerate(owners):
+        table.put(heading(names[row], role), row + 1, 0, align="end")
+        for place in range(n):
+            table.put(Matrix(numbers_of(run[step]).cell(which, place), role), row + 1, place + 1)
+    products: list[Piece] = []
+    for place, (feature, term) in enumerate(zip(features, cell.terms, strict=True)):
+        table.put(Label(feature), 0, place + 1)
+        shown, role = cell_number(term.value), "output" if term.value >= 0 else "key"
+        signed = shown if shown.startswith("−") else f"+{shown}"
+        products.append(Label(signed, role, 15, bold=True))
+        products[-1].above = 30
+        table.put(products[-1], 3, place + 1, beat=place + 1)
+        table.line(
+            lambda at: [(at.x, at.top - 32), (at.x, at.top - 4)], products[-1], beat=place + 1
+        )
+    score = float(cell.value)
+    total = Label(f"= {cell_number(score)}", "ink", 18, bold=True)
+    table.put(total, 4, 1, span=n, beat=n + 1)
+    said = Label(say("liked" if score > 0 else "disliked"), size=15)
+    table.put(said, 5, 1, span=n, beat=n + 1)
+    table.rule(total, products[0], products[-1], beat=n + 1)
+    return table.drawing(say("score figure"))

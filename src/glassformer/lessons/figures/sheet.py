@@ -1,0 +1,443 @@
+"""Figures laid out by rows and columns: pieces of a known size in the cells of a table.
+
+    table = Table()
+    x = table.put(Matrix(numbers, "input", title="x"), 0, 0)
+    y = table.put(Matrix(others, "output"), 0, 1, beat=1)      # appears at the first beat
+    table.join(x, y)                                           # an arrow between them
+    drawing = table.drawing("From x to y")
+
+Columns become as wide and rows as high as what stands in them, so nothing overlaps in any language.
+A table is a piece itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from glassformer.documents.heat_maps import Scale, hex_colour, ink_on, matrix, scale_of
+from glassformer.language import Language
+from glassformer.lessons.figures.canvas import Anchor, Box, Canvas, Drawing, Role, text_width
+from glassformer.lessons.figures.figure_words import FIGURE_WORDS
+from glassformer.lessons.phrases import Speaker
+from glassformer.tracing import Step
+from glassformer.tracing.formula import number as number_text
+
+CELL, SMALL, SLIM = (46.0, 30.0), (38.0, 26.0), (32.0, 28.0)
+"""Width and height of a cell that holds a number."""
+_GAP, _MARGIN, _NEAR = 2.0, 18.0, 5.0
+_LABEL, _TITLE = 13.0, 14.0
+
+
+def speaker(language: Language) -> Speaker:
+    """What the figures say in a language."""
+    return Speaker(language, FIGURE_WORDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """A matrix and how its numbers become colours."""
+
+    values: npt.NDArray[np.float64]
+    scale: Scale | None
+
+    def rows(self, *chosen: int) -> Numbers:
+        """Some rows of it."""
+        return Numbers(self.values[list(chosen)], self.scale)
+
+    def columns(self, start: int, end: int) -> Numbers:
+        """A range of columns of it."""
+        return Numbers(self.values[:, start:end], self.scale)
+
+    def cell(self, row: int, column: int) -> Numbers:
+        """One number of it."""
+        return self.rows(row).columns(column, column + 1)
+
+
+def numbers_of(step: Step, at: tuple[int, ...] | None = None) -> Numbers:
+    """A slice of a step; its colours are those of the whole step."""
+    return Numbers(matrix(step, at).values, scale_of(step))
+
+
+def cell_number(number: float) -> str:
+    """A number as it stands in a cell: two decimals, three where it is small, ≈ 0 if smaller."""
+    size = abs(number)
+    if math.isfinite(number) and 0 < size < 5e-4:
+        return "≈0"
+    shown = number_text(round(number, 2 if size >= 0.01 else 3), 4)
+    return shown.replace("-", "−")
+
+
+class Piece:
+    """A part of a figure. `box`, to which lines lead, is known once it is placed.
+
+    `before` and `after`, `above` and `below` are the room for labels around the box.
+    """
+
+    box: Box
+    before = after = above = below = 0.0
+
+    def __init__(self, width: float, height: float) -> None:
+        self.width, self.height = width, height
+
+    def place(self, x: float, y: float) -> None:
+        """Put the middle of its box there."""
+        self.box = Box(x - self.width / 2, y - self.height / 2, self.width, self.height)
+
+    def draw(self, canvas: Canvas) -> None:
+        """Draw it where it is placed; an empty piece only takes room."""
+
+
+class Label(Piece):
+    """A line of text."""
+
+    def __init__(
+        self, said: str, role: Role = "quiet", size: float = _LABEL, *, bold: bool = False
+    ) -> None:
+        super().__init__(text_width(said, size), size + 4)
+        self._said, self._role, self._size, self._bold = said, role, size, bold
+        self.anchor: Anchor = "middle"
+
+    def draw(self, canvas: Canvas) -> None:
+        """The text."""
+        x = {"start": self.box.left, "middle": self.box.x, "end": self.box.right}[self.anchor]
+        canvas.text(
+            x, self.box.y, self._said, size=self._size, bold=self._bold, role=self._role,
+            anchor=self.anchor,
+        )  # fmt: skip
+
+
+def heading(said: str, role: Role = "ink") -> Label:
+    """A title."""
+    return Label(said, role, _TITLE, bold=True)
+
+
+class Matrix(Piece):
+    """A heat-mapped matrix, framed in its role's colour; `beat` says when each row appears.
+
+    With `parts`, the columns are shared out evenly among frames of these colours.
+    """
+
+    def __init__(
+        self, numbers: Numbers, role: Role = "ink", *, title: str = "", rows: Sequence[str] = (),
+        columns: Sequence[str] = (), cell: tuple[float, float] = CELL, parts: Sequence[Role] = (),
+        beat: Callable[[int], int] | None = None,
+    ) -> None:  # fmt: skip
+        self.n_rows, self.n_columns = numbers.values.shape
+        width, height = cell[0] + _GAP, cell[1] + _GAP
+        super().__init__(self.n_columns * width - _GAP + 6, self.n_rows * height - _GAP + 6)
+        aside = max(0.0, text_width(title, _TITLE) - self.width) / 2
+        labels = max((text_width(label, _LABEL) for label in rows), default=-8.0) + 8
+        self.before, self.after = max(aside, labels), aside
+        self.above = (24.0 if title else 0.0) + (22.0 if columns else 0.0)
+        self._numbers, self._role, self._title, self._beat = numbers, role, title, beat
+        self._rows, self._columns, self._parts, self._cell = rows, columns, parts, cell
+
+    def part(self, rows: range, columns: range) -> Box:
+        """Several cells."""
+        width, height = self._cell[0] + _GAP, self._cell[1] + _GAP
+        left = self.box.left + 3 + columns.start * width
+        top = self.box.top + 3 + rows.start * height
+        return Box(left, top, len(columns) * width - _GAP, len(rows) * height - _GAP)
+
+    def cell(self, row: int, column: int) -> Box:
+        """One cell."""
+        return self.part(range(row, row + 1), range(column, column + 1))
+
+    def row(self, row: int) -> Box:
+        """A whole row."""
+        return self.part(range(row, row + 1), range(self.n_columns))
+
+    def column(self, column: int) -> Box:
+        """A whole column."""
+        return self.part(range(self.n_rows), range(column, column + 1))
+
+    def group(self, place: int) -> Box:
+        """The columns that one of its `parts` frames."""
+        width = self.n_columns // len(self._parts)
+        return self.part(range(self.n_rows), range(place * width, (place + 1) * width))
+
+    def draw(self, canvas: Canvas) -> None:
+        """Labels, cells and frames."""
+        box = self.box
+        if self._title:
+            y = box.top - (34 if self._columns else 12)
+            canvas.text(box.x, y, self._title, size=_TITLE, bold=True, role=self._role)
+        for row, label in enumerate(self._rows):
+            canvas.text(box.left - 7, self.row(row).y, label, anchor="end", role="quiet", size=13)
+        for column, label in enumerate(self._columns):
+            canvas.text(self.cell(0, column).x, box.top - 12, label, size=_LABEL, role="quiet")
+        for row, column in np.ndindex(self.n_rows, self.n_columns):
+            if self._beat is not None:
+                canvas.box(self.cell(row, column), "empty", corner=2)
+            with canvas.at(self._beat(row) if self._beat is not None else 0):
+                self._draw_cell(canvas, row, column)
+        canvas.box(box, "frame", self._role)
+        for place, role in enumerate(self._parts):
+            part = self.group(place)
+            canvas.box(Box(part.left - 1, box.top, part.width + 2, box.height), role=role)
+
+    def _draw_cell(self, canvas: Canvas, row: int, column: int) -> None:
+        box, number = self.cell(row, column), float(self._numbers.values[row, column])
+        scale, ink = self._numbers.scale, None
+        colour = scale.colour(number) if scale is not None else None
+        if colour is not None:
+            canvas.fill(box, hex_colour(colour))
+            ink = hex_colour(ink_on(colour))
+        shown, size = cell_number(number), {CELL[0]: 13.0, 34.0: 11.0}.get(self._cell[0], 12.0)
+        size = min(size, size * (box.width - 4) / text_width(shown, size))
+        canvas.text(box.x, box.y, shown, size=size, fill=ink)
+
+
+class Part(Piece):
+    """A part of a model: a box with its name; pale and dashed where it is still to come."""
+
+    def __init__(self, said: str, role: Role, *, done: bool = True, bold: bool = True) -> None:
+        super().__init__(text_width(said, _TITLE) + 28, 34)
+        self._said, self._role, self._done, self._bold = said, role, done, bold and done
+
+    def draw(self, canvas: Canvas) -> None:
+        """The box, and the name in it."""
+        kind: Literal["part", "empty"] = "part" if self._done else "empty"
+        role = self._role if self._done else "quiet"
+        canvas.box(self.box, kind, self._role, corner=8, dashed=not self._done)
+        canvas.text(self.box.x, self.box.y, self._said, size=_TITLE, bold=self._bold, role=role)
+
+
+class Swatch(Piece):
+    """What a colour means, for a legend."""
+
+    def __init__(self, said: str, role: Role, kind: Literal["bar", "part", "empty"]) -> None:
+        super().__init__(28, 18)
+        self.after = text_width(said, _LABEL) + 10
+        self._said, self._role, self._kind = said, role, kind
+
+    def draw(self, canvas: Canvas) -> None:
+        """The colour and its meaning."""
+        if self._kind == "bar":
+            canvas.bar(self.box, self._role)
+        else:
+            canvas.box(self.box, self._kind, self._role, dashed=self._kind == "empty")
+        x = self.box.right + 10
+        canvas.text(x, self.box.y, self._said, size=_LABEL, anchor="start", role="quiet")
+
+
+class Sign(Piece):
+    """An operation in a circle."""
+
+    def __init__(self, sign: str) -> None:
+        super().__init__(24, 24)
+        self._sign = sign
+
+    def draw(self, canvas: Canvas) -> None:
+        """The circle and its sign."""
+        canvas.dot(self.box.x, self.box.y, 12, fill="var(--gf-soft)")
+        canvas.ring(self.box.x, self.box.y, 12)
+        canvas.text(self.box.x, self.box.y, self._sign, size=17, bold=True)
+
+
+@dataclass(frozen=True)
+class Length:
+    """One of several bars: how long it is, its name, what is written behind it.
+
+    A share of it may be filled in the colour of values.
+    """
+
+    value: float
+    label: str = ""
+    said: str = ""
+    share: float | None = None
+
+
+class Bars(Piece):
+    """Bars below one another; one of the length `most`, or the longest, takes all the room."""
+
+    def __init__(
+        self, bars: Sequence[Length], role: Role, *, room: float = 118, most: float = 0
+    ) -> None:
+        super().__init__(room, len(bars) * 29.0 - 9)
+        self.before = max(text_width(bar.label, _LABEL) for bar in bars) + 8
+        self.after = max(text_width(bar.said, 12) for bar in bars) + 8
+        self._bars, self._role = bars, role
+        self._unit = room / (most or max(abs(bar.value) for bar in bars))
+
+    def draw(self, canvas: Canvas) -> None:
+        """Name, bar and number of each."""
+        for place, bar in enumerate(self._bars):
+            y, left = self.box.top + 10 + place * 29, self.box.left
+            box = Box(left, y - 8, max(1.5, self._unit * abs(bar.value)), 16)
+            if bar.label:
+                canvas.text(left - 8, y, bar.label, size=_LABEL, anchor="end")
+            if bar.share is None:
+                canvas.bar(box, self._role)
+            else:
+                canvas.box(box, "part", self._role, corner=2)
+                canvas.bar(Box(left, y - 8, self._unit * abs(bar.share), 16), "value")
+            if bar.said:
+                canvas.text(box.right + 8, y, bar.said, size=12, anchor="start", role="quiet")
+
+
+Point = tuple[float, float]
+P = TypeVar("P", bound=Piece)
+
+
+@dataclass(frozen=True, eq=False)
+class _Place:
+    piece: Piece
+    row: int
+    column: int
+    span: int
+    align: Literal["start", "middle", "end", "fill"]
+    beat: int
+
+
+class Table(Piece):
+    """Pieces by row and column, with lines between them. `across` and `down` are the gaps.
+
+    A beat says from when on something shows; a negative one, during which beat alone.
+    """
+
+    def __init__(self, across: float = 24, down: float = 16) -> None:
+        super().__init__(0, 0)
+        self._gaps = across, down
+        self._places: list[_Place] = []
+        self._lines: list[tuple[int, Callable[[Canvas], None]]] = []
+        self._marks: list[tuple[int, Callable[[Canvas], None]]] = []
+
+    def put(
+        self, piece: P, row: int, column: int, *, span: int = 1, beat: int = 0,
+        align: Literal["start", "middle", "end", "fill"] = "middle",
+    ) -> P:  # fmt: skip
+        """A piece into a cell, or across `span` columns."""
+        self._places.append(_Place(piece, row, column, span, align, beat))
+        if isinstance(piece, Label) and align != "fill":
+            piece.anchor = align  # its width is an estimate: the edge that counts is exact
+        return piece
+
+    def line(
+        self, route: Callable[..., Sequence[Point]], *pieces: Piece, role: Role = "quiet",
+        beat: int = 0, arrow: bool = True, dashed: bool = False, width: float | None = None,
+    ) -> None:  # fmt: skip
+        """A line behind the pieces; the route is made from their boxes, once they have a place."""
+
+        def draw(canvas: Canvas) -> None:
+            points = route(*(piece.box for piece in pieces))
+            canvas.line(*points, role=role, arrow=arrow, dashed=dashed, width=width)
+
+        self._lines.append((beat, draw))
+
+    def join(
+        self, a: Piece, b: Piece, role: Role = "quiet", *, beat: int = 0, sideways: bool = False,
+        arrow: bool = True, width: float | None = None,
+    ) -> None:  # fmt: skip
+        """A straight line from one piece to another: up or down, or `sideways`."""
+        route = _sideways if sideways else _upright
+        self.line(route, a, b, role=role, beat=beat, arrow=arrow, width=width)
+
+    def rule(self, above: Piece, first: Piece, last: Piece, *, beat: int = 0) -> None:
+        """The line under a sum, above a piece and as wide as two others with all between."""
+
+        def route(under: Box, a: Box, b: Box) -> list[Point]:
+            return [(a.left - 12, under.top - 7), (b.right + 12, under.top - 7)]
+
+        self.line(route, above, first, last, role="ink", arrow=False, beat=beat)
+
+    def mark(self, draw: Callable[[Canvas], None], *, beat: int = 0) -> None:
+        """Something drawn over the pieces."""
+        self._marks.append((beat, draw))
+
+    def note(
+        self, said: str, at: Callable[..., Point], *pieces: Piece, role: Role = "ink",
+        size: float = _LABEL, anchor: Anchor = "middle", bold: bool = False, beat: int = 0,
+    ) -> None:  # fmt: skip
+        """A word beside pieces, for which the table keeps no room."""
+
+        def draw(canvas: Canvas) -> None:
+            x, y = at(*(piece.box for piece in pieces))
+            canvas.text(x, y, said, size=size, anchor=anchor, bold=bold, role=role)
+
+        self.mark(draw, beat=beat)
+
+    def arrange(self) -> None:
+        """Find out how wide the columns and how high the rows are; boxes stand in one line."""
+        for place in self._places:
+            if isinstance(place.piece, Table):
+                place.piece.arrange()
+        pieces = [(place.row, place.column, place.piece) for place in self._places]
+        single = [(p.column, p.piece) for p in self._places if p.span == 1]
+        self._up = _most((row, p.height / 2 + p.above) for row, _, p in pieces)
+        down = _most((row, p.height / 2 + p.below) for row, _, p in pieces)
+        self._left = _most((column, p.width / 2 + p.before) for column, p in single)
+        right = _most((column, p.width / 2 + p.after) for column, p in single)
+        self._rows = [a + b for a, b in zip(self._up, down, strict=True)]
+        self._columns = [a + b for a, b in zip(self._left, right, strict=True)]
+        for place in self._places:
+            over = max(0.0, _outer(place.piece) - self._room(place))
+            for i in range(place.column, place.column + place.span):
+                self._columns[i] += over / place.span
+        self.width = sum(self._columns) + self._gaps[0] * (len(self._columns) - 1)
+        self.height = sum(self._rows) + self._gaps[1] * (len(self._rows) - 1)
+
+    def _room(self, place: _Place) -> float:
+        self._columns += [0.0] * (place.column + place.span - len(self._columns))
+        within = self._columns[place.column : place.column + place.span]
+        return sum(within) + self._gaps[0] * (place.span - 1)
+
+    def place(self, x: float, y: float) -> None:
+        """Put its middle there, and with it all that it holds."""
+        super().place(x, y)
+        for at in self._places:
+            start = self.box.left + sum(self._columns[: at.column]) + at.column * self._gaps[0]
+            top = self.box.top + sum(self._rows[: at.row]) + at.row * self._gaps[1]
+            piece, room = at.piece, self._room(at)
+            if at.align == "fill":
+                piece.width = room
+            first = start + piece.before + piece.width / 2
+            last = start + room - piece.after - piece.width / 2
+            middle = start + (room / 2 if at.span > 1 else self._left[at.column])
+            x = {"start": first, "end": last}.get(at.align, min(max(middle, first), last))
+            piece.place(x, top + self._up[at.row])
+
+    def draw(self, canvas: Canvas) -> None:
+        """Lines, pieces, and what is drawn over them."""
+        for beat, draw in (
+            *self._lines, *((at.beat, at.piece.draw) for at in self._places), *self._marks
+        ):  # fmt: skip
+            with canvas.at(beat):
+                draw(canvas)
+
+    def drawing(self, title: str, *, margin: float = _MARGIN) -> Drawing:
+        """The table as a figure of its own."""
+        self.arrange()
+        canvas = Canvas(self.width + 2 * margin, self.height + 2 * margin, title)
+        self.place(canvas.width / 2, canvas.height / 2)
+        self.draw(canvas)
+        return canvas.done()
+
+
+def _sideways(a: Box, b: Box) -> list[Point]:
+    return [(a.right + _NEAR, a.y), (b.left - _NEAR, b.y)]
+
+
+def _upright(a: Box, b: Box) -> list[Point]:
+    if a.y > b.y:
+        return [(a.x, a.top - _NEAR), (b.x, b.bottom + _NEAR)]
+    return [(a.x, a.bottom + _NEAR), (b.x, b.top - _NEAR)]
+
+
+def _outer(piece: Piece) -> float:
+    return piece.before + piece.width + piece.after
+
+
+def _most(sizes: Iterable[tuple[int, float]]) -> list[float]:
+    """The largest number of each place; 0 where there is none."""
+    found: list[float] = []
+    for place, size in sizes:
+        found += [0.0] * (place + 1 - len(found))
+        found[place] = max(found[place], size)
+    return found

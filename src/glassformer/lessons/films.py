@@ -1,0 +1,182 @@
+"""Films and tastes: what a dot product means, with features made by hand and then learned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+import torch
+from torch import nn
+
+from glassformer.claims.studies import Tastes, learn_tastes
+from glassformer.documents.parts import Figure, Paragraph, Part, Table
+from glassformer.language import Language, words
+from glassformer.lessons.figures.figure_words import FIGURE_WORDS
+from glassformer.lessons.figures.film_map import Axes, Point, draw_map
+from glassformer.lessons.figures.model_figures import score_figure
+from glassformer.lessons.lesson import Lesson, LessonStep, formula
+from glassformer.lessons.lesson_steps import heat_map, percent
+from glassformer.lessons.phrases import Speaker
+from glassformer.lessons.textbook import number
+from glassformer.nn.shapes import Float, Int, Tensor
+from glassformer.tracing import Trace, trace
+
+PHRASES = words(__name__)
+_FEATURES = ("romance", "action", "comedy")
+# Title, romance, action, comedy: our own guesses, from −1 to 1.
+FILMS: dict[str, tuple[float, float, float]] = {
+    "Titanic": (0.9, 0.2, -0.5),
+    "Casablanca": (0.9, -0.2, -0.4),
+    "Before Sunrise": (1.0, -0.9, 0.0),
+    "Notting Hill": (0.8, -0.8, 0.7),
+    "Roman Holiday": (0.8, -0.6, 0.6),
+    "Some Like It Hot": (0.4, -0.2, 1.0),
+    "Airplane!": (-0.4, -0.2, 1.0),
+    "Modern Times": (0.1, -0.3, 1.0),
+    "Rush Hour": (-0.7, 0.8, 0.8),
+    "True Lies": (0.1, 0.9, 0.5),
+    "Die Hard": (-0.5, 1.0, -0.1),
+    "Speed": (0.0, 1.0, -0.4),
+    "Terminator 2": (-0.7, 1.0, -0.4),
+    "The Matrix": (-0.1, 0.9, -0.7),
+}
+_PEOPLE: dict[str, tuple[float, float, float]] = {"Ada": (0.8, -0.6, 0.5), "Ben": (-0.4, 0.9, 0.3)}
+_ADA, _SHOWN_FILM = 0, 0
+_N_OTHERS = 118
+
+
+class _Scores(nn.Module):
+    """What every person gives every film: tastes times features."""
+
+    def __init__(self, people: Float[Tensor, "P N"], films: Float[Tensor, "M N"]) -> None:
+        super().__init__()
+        self.people = nn.Parameter(people)
+        self.films = nn.Parameter(films)
+
+    def forward(self, chosen: Int[Tensor, " P"]) -> Float[Tensor, "P M"]:
+        """Scores of some people for all films."""
+        tastes = self.people[chosen]
+        scores = tastes @ self.films.mT
+        return scores
+
+
+def films(language: Language) -> Lesson:
+    """The lesson."""
+    say = Speaker(language, PHRASES)
+    return Lesson("films", say("title"), say("summary"), language, tuple(_steps(say)))
+
+
+@lru_cache(maxsize=2)
+def _learned(*, shuffled: bool = False) -> Tastes:
+    """Likes of Ada, Ben and others, whose tastes are random; `shuffled` is the control."""
+    content = torch.tensor(list(FILMS.values()))
+    others = torch.randn(_N_OTHERS, len(_FEATURES), generator=torch.Generator().manual_seed(0))
+    tastes = torch.cat([torch.tensor(list(_PEOPLE.values())), others])
+    return learn_tastes(content, tastes=tastes, chance=0.2, shuffled=shuffled, steps=300)
+
+
+def _run(people: Tensor, features: Tensor) -> Trace:
+    chosen = torch.arange(len(_PEOPLE))
+    return trace(_Scores(people, features), chosen, axis_labels={"chosen": list(_PEOPLE)})
+
+
+def _steps(say: Speaker) -> Iterator[LessonStep]:
+    titles = tuple(say(f"films {title}") for title in FILMS)
+    features = torch.tensor(list(FILMS.values()))
+    run = _run(torch.tensor(list(_PEOPLE.values())), features)
+    names = tuple(say(name) for name in _FEATURES)
+    maps = [
+        heat_map(run["films"], say, rows=titles, columns=names, title=say("films caption")),
+        heat_map(run["people"], say, rows=tuple(_PEOPLE), columns=names,
+                 title=say("people caption")),
+    ]  # fmt: skip
+    yield LessonStep("inputs", say("features title"), (Paragraph(say("features")), *maps))
+    yield _score(run, titles, names, say)
+    learned = _learned()
+    yield _learned_step(learned, say)
+    yield _map_step(learned, titles, say)
+    yield _real(say)
+    yield _recommend(learned, run, titles, say)
+
+
+def _score(run: Trace, titles: tuple[str, ...], names: tuple[str, ...], say: Speaker) -> LessonStep:
+    cell = run["scores"][_ADA, _SHOWN_FILM]
+    person, film = tuple(_PEOPLE)[_ADA], titles[_SHOWN_FILM]
+    drawing = score_figure(run, _SHOWN_FILM, _ADA, (film, person), names, say.language)
+    parts: list[Part] = [
+        Paragraph(say("score", person=person, film=film, value=number(cell.value))),
+        Figure("score", drawing),
+        formula(cell),
+        heat_map(run["scores"], say, cell, rows=tuple(_PEOPLE), columns=titles,
+                 title=say("scores caption")),
+    ]  # fmt: skip
+    return LessonStep("scores", say("score title"), tuple(parts))
+
+
+def _learned_step(learned: Tastes, say: Speaker) -> LessonStep:
+    known = float(learned.known.double().mean())
+    said = say(
+        "learned", people=len(learned.people), known=percent(known),
+        guessed=percent(learned.guessed),
+    )  # fmt: skip
+    return LessonStep("training", say("learned title"), (Paragraph(said),))
+
+
+def _map_step(learned: Tastes, titles: tuple[str, ...], say: Speaker) -> LessonStep:
+    """Each film at its two learned features, in the colour of its largest feature by hand."""
+    words = Speaker(say.language, FIGURE_WORDS)
+    kinds = [_FEATURES[features.index(max(features))] for features in FILMS.values()]
+    points = [
+        Point(float(x), float(y), title, say(kind))
+        for (x, y), title, kind in zip(learned.films, titles, kinds, strict=True)
+    ]
+    axes = Axes(words("first feature"), words("second feature"))
+    drawing = draw_map(words("map figure"), points, axes, width=820, height=520)
+    rows = tuple(
+        (title, number(float(x), 3), number(float(y), 3))
+        for (x, y), title in zip(learned.films, titles, strict=True)
+    )
+    table = Table("", (say("film"), axes.across, axes.up), rows)
+    control = percent(_learned(shuffled=True).explained)
+    said = Paragraph(say("map", explained=percent(learned.explained), control=control))
+    return LessonStep("map", say("map title"), (said, Figure("map", drawing), table))
+
+
+def _real(say: Speaker) -> LessonStep:
+    """The same question put to real ratings: stored figures, which need data that is not ours."""
+    # Here, because the claims bring training along, which no other step of a lesson needs.
+    from glassformer.claims.claim import stored_results
+
+    (measured,), (by_genre,) = stored_results("movielens"), stored_results("movielens genres")
+    figures, read = measured.figures, by_genre.figures
+    order = sorted(read, key=lambda genre: -read[genre])
+    names = [say(f"genre {genre}") for genre in order]
+    said = say(
+        "real", ratings=f"{figures['ratings']:,}", people=figures["people"],
+        films=figures["films"], genres=figures["genres"], mean=percent(figures["mean"]),
+        control=percent(figures["control"]), best=names[0], worst=names[-1],
+    )  # fmt: skip
+    table = Table(
+        "", (say("genre"), say("picked right")),
+        tuple((name, percent(read[genre])) for name, genre in zip(names, order, strict=True)),
+    )  # fmt: skip
+    source = say("real source", command=measured.command, date=measured.date)
+    return LessonStep("real", say("real title"), (Paragraph(said), table, Paragraph(source)))
+
+
+def _recommend(learned: Tastes, run: Trace, titles: tuple[str, ...], say: Speaker) -> LessonStep:
+    guessed = _run(learned.people, learned.films)["scores"]
+    unseen = [place for place in range(len(titles)) if not learned.known[_ADA, place]]
+    unseen.sort(key=lambda place: -float(guessed.value[_ADA, place]))
+    rows = tuple(
+        (titles[place], number(float(guessed.value[_ADA, place]), 3),
+         number(float(run["scores"].value[_ADA, place]), 3))
+        for place in unseen
+    )  # fmt: skip
+    heads = (say("film"), say("learned score"), say("true score"))
+    parts: list[Part] = [
+        Paragraph(say("recommend", person=tuple(_PEOPLE)[_ADA])),
+        formula(guessed[_ADA, unseen[0]]),
+        Table("", heads, rows),
+    ]
+    return LessonStep("recommend", say("recommend title"), tuple(parts))

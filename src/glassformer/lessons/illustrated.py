@@ -1,0 +1,149 @@
+"""Self-attention with three inputs: exact numbers, and the text's rounded ones beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+
+from glassformer.audit.example import Digits, Example
+from glassformer.audit.example_file import load_example
+from glassformer.documents.parts import Figure, Paragraph, Part, Table
+from glassformer.language import Language, words
+from glassformer.lessons.figures import attention_figures as drawn
+from glassformer.lessons.lesson import Lesson, LessonStep, formula
+from glassformer.lessons.lesson_steps import AttentionWalk, Remarker, heat_map, percent
+from glassformer.lessons.phrases import Speaker
+from glassformer.lessons.textbook import number, place_labels
+from glassformer.nn import build, presets
+from glassformer.nn.attention import MultiHeadAttention
+from glassformer.tracing import Cell, Step, Trace, trace
+
+PHRASES = words(__name__)
+_IDS = {"queries": "queries", "keys": "keys", "values": "values", "scores": "scores",
+        "weights": "softmax_exact"}  # fmt: skip
+_MAPS = {"to_queries": "w_query", "to_keys": "w_key", "to_values": "w_value"}
+
+
+def printed_matrix(example: Example, id_: str) -> torch.Tensor:
+    """The printed numbers of a step, as float32."""
+    printed = example[id_].printed
+    assert isinstance(printed, Digits)
+    return torch.tensor(np.asarray(printed.values), dtype=torch.float32)
+
+
+def set_maps(attention: MultiHeadAttention, example: Example, ids: dict[str, str]) -> None:
+    """Give an attention the matrices that a text prints (one column for each output)."""
+    with torch.no_grad():
+        for name, id_ in ids.items():
+            getattr(attention, name).weight.copy_(printed_matrix(example, id_).T)
+
+
+def illustrated(language: Language) -> Lesson:
+    """The lesson."""
+    say = Speaker(language, PHRASES)
+    steps = tuple(_steps(say))
+    return Lesson("illustrated", say("title"), say("summary"), language, steps)
+
+
+def illustrated_trace(say: Speaker) -> tuple[Trace, Example]:
+    """The run behind the lesson, and the example it follows."""
+    example = load_example("illustrated")
+    attention = build(presets.illustrated(), attention="written").eval()
+    assert isinstance(attention, MultiHeadAttention)
+    set_maps(attention, example, _MAPS)
+    x = printed_matrix(example, "x").unsqueeze(0)
+    labels = [say("numbered input", number=number + 1) for number in range(x.size(1))]
+    return trace(attention, x, axis_labels={"x": labels}), example
+
+
+def _steps(say: Speaker) -> Iterator[LessonStep]:
+    run, example = illustrated_trace(say)
+    remarker = Remarker("illustrated", say, _IDS)
+    maps = [heat_map(run[f"{name}.weight"], say) for name in _MAPS]
+    language = say.language
+    parts: list[Part] = [Paragraph(say("inputs")), heat_map(run["x"], say), *maps]
+    parts += [
+        Figure("inputs", drawn.inputs_figure(run, language)),
+        Figure("derive", drawn.derive_figure(run, language)),
+    ]
+    yield LessonStep("inputs", say.title("inputs"), tuple(parts))
+    walk = AttentionWalk(run, "", say, 0, 1, entry=2, unit="input", remarks=remarker.at)
+    projected: tuple[tuple[drawn.Kind, int], ...] = (("queries", 0), ("keys", 1), ("values", 2))
+    for kind, place in projected:
+        figure = Figure(kind, drawn.projection_figure(run, kind, language))
+        yield walk.projection(kind, place).with_(figure)
+    yield walk.scores().with_(Figure("scores", drawn.scores_figure(run, language)))
+    yield walk.scaled()
+    yield walk.weights().with_(Figure("softmax", drawn.softmax_figure(run, language)))
+    yield _weighted(run, say).with_(Figure("weighted", drawn.weighted_figure(run, language)))
+    yield walk.context().with_(Figure("sum", drawn.sum_figure(run, language)))
+    yield _repeat(run, say).with_(Figure("repeat", drawn.repeat_figure(run, language)))
+    yield _rounded(run, example, say)
+
+
+def _weighted(run: Trace, say: Speaker) -> LessonStep:
+    """The summands of every output: the text's tensor of 3 × 3 × 3, by output."""
+    context, names = run["context"], run["scores"].labels[-1]
+    assert names is not None
+    tables = [_summands(context, place, names, say) for place in range(len(names))]
+    parts: list[Part] = [Paragraph(say("weighted")), formula(context[0, 0, 0, 1]), *tables]
+    return LessonStep("weighted", say("weighted title"), tuple(parts))
+
+
+def _summands(context: Step, place: int, names: Sequence[str], say: Speaker) -> Table:
+    cells = [context[0, 0, place, entry] for entry in range(context.shape[-1])]
+    rows = [
+        (name, *(number(cell.terms[key].value) for cell in cells)) for key, name in enumerate(names)
+    ]
+    rows.append((say("sum"), *(number(cell.value) for cell in cells)))
+    heads = (say("from"), *place_labels(context, -1))
+    return Table(say("weighted for", row=names[place]), heads, tuple(rows))
+
+
+def _repeat(run: Trace, say: Speaker) -> LessonStep:
+    weights = run["weights"]
+    names = weights.labels[-1]
+    assert names is not None
+    shares = weights.value[0, 0, 1]
+    best = int(shares.argmax())
+    said = say(
+        "repeat", row=say.quoted(names[0]), other=say.quoted(names[1]),
+        best=say.quoted(names[best]), percent=percent(float(shares[best])),
+    )  # fmt: skip
+    parts = (Paragraph(said), heat_map(weights, say), heat_map(run["context"], say))
+    return LessonStep("context", say("repeat title"), parts)
+
+
+def _rounded(run: Trace, example: Example, say: Speaker) -> LessonStep:
+    """The run once more with the text's rounded weights in the place of the exact ones."""
+    rounded = printed_matrix(example, "softmax_rounded")
+    edits = {
+        ("weights", (0, 0, row, column)): float(f"{rounded[row, column]:.1f}")
+        for row in range(rounded.size(0))
+        for column in range(rounded.size(1))
+    }
+    coarse = run.edit(edits)
+    row, column, entry = 0, 0, 1
+    exact: Cell = run["weights"][0, 0, row, column]
+    names = run["scores"].labels[-1]
+    assert names is not None
+    said = say(
+        "rounded", row=say.quoted(names[row]), column=say.quoted(names[column]),
+        rounded=number(coarse["weights"][0, 0, row, column].value),
+        exact=number(exact.value), entry=entry + 1,
+        coarse=number(coarse["context"][0, 0, row, entry].value),
+        fine=number(run["context"][0, 0, row, entry].value),
+    )  # fmt: skip
+    marked = coarse["context"][0, 0, row, entry]
+    parts: list[Part] = [
+        Paragraph(said),
+        heat_map(run["weights"], say, exact, title=say("exact weights")),
+        heat_map(coarse["weights"], say, title=say("rounded weights"), rows=names, columns=names),
+        formula(marked),
+        heat_map(run["context"], say, title=say("exact outputs")),
+        heat_map(coarse["context"], say, marked, title=say("rounded outputs"), rows=names),
+    ]
+    parts += Remarker("illustrated", say).verdict("softmax_rounded")
+    return LessonStep("rounded", say("rounded title"), tuple(parts))

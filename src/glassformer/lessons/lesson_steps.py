@@ -1,0 +1,478 @@
+"""From a cell of a trace to a step of a lesson: prose of its role, formula, matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
+import torch
+from torch import nn
+
+from glassformer.audit import Audit, StepResult, audit
+from glassformer.audit.audit_report import LOOKS, MARKS, VERDICT_NAMES
+from glassformer.audit.example import Digits
+from glassformer.audit.example_file import load_example
+from glassformer.documents.heat_maps import Matrix, matrix, shape_text
+from glassformer.documents.parts import HeatMap, Paragraph, Part, Remark, Table
+from glassformer.lessons.lesson import LessonStep, formula
+from glassformer.lessons.phrases import Speaker
+from glassformer.lessons.textbook import is_turned, number, place_labels, step_title
+from glassformer.nn import Seq2Seq
+from glassformer.nn.shapes import Float, Int, Tensor
+from glassformer.tracing import Cell, Step, Trace
+from glassformer.tracing.arithmetic.expressions import Operation
+from glassformer.tracing.cells import Terms
+
+Facts = dict[str, object]
+
+
+def percent(share: float) -> str:
+    """A share as a percentage with one decimal; what would round to 0 says that it is not."""
+    return "< 0.1 %" if 0 < share < 5e-4 else f"{100 * share:.1f} %"
+
+
+def caption(step: Step, say: Speaker, head: int | None = None) -> str:
+    """`scores, 6×6`, with the head where there are several."""
+    shape = [size for size in step.shape if size != 1]
+    plain = f"{step_title(step)}, {shape_text(shape[::-1] if is_turned(step) else shape)}"
+    if head is None:
+        return plain
+    of_one = f"{step_title(step)}, {shape_text(step.shape[-2:])}"
+    return say("in head", caption=of_one, head=head + 1)
+
+
+def heat_map(
+    step: Step,
+    say: Speaker,
+    cell: Cell | None = None,
+    *,
+    head: int | None = None,
+    rows: Sequence[str] | None = None,
+    columns: Sequence[str] | None = None,
+    title: str | None = None,
+) -> HeatMap:
+    """A step (or one head of it), with the chosen cell framed if it stands in it."""
+    at = None
+    if cell is not None and cell.step is step:
+        at = cell.index[:-2]
+    elif head is not None:
+        at = (*(0,) * (len(step.shape) - 3), head)
+    marked = None
+    if cell is not None and cell.step is step:
+        row, column = (0, *cell.index)[-2:]
+        marked = (column, row) if is_turned(step) else (row, column)
+    several = head if head is not None and step.shape[-3] > 1 else None
+    found, turned = matrix(step, at), is_turned(step)
+    labels = [place_labels(step, axis) for axis in ((-1, -2) if turned else (-2, -1))]
+    shown = Matrix(
+        step,
+        found.lead,
+        found.values.T if turned else found.values,
+        tuple(rows) if rows is not None else labels[0],
+        tuple(columns) if columns is not None else labels[1],
+    )
+    return HeatMap(title or caption(step, say, several), shown, marked, turned, decimals=3)
+
+
+def role_step(
+    role: str,
+    cell: Cell,
+    say: Speaker,
+    *,
+    beside: Sequence[Part] = (),
+    after: Sequence[Part] = (),
+    before: Sequence[Part] = (),
+    phrase: str | None = None,
+    title: str | None = None,
+    labels: tuple[str, str] | None = None,
+    rows: Sequence[str] | None = None,
+    columns: Sequence[str] | None = None,
+    facts: Facts | None = None,
+) -> LessonStep:
+    """A step about one cell: prose of its role, formula, the matrix it stands in.
+
+    `beside` are matrices that it is computed from; `labels` name the cell's row and column where
+    the trace has no names for them; `facts` are what the template asks beyond the usual.
+    """
+    known = cell_facts(cell, say, labels) | (facts or {})
+    head = cell.index[-3] if len(cell.index) > 3 else None
+    shown = heat_map(cell.step, say, cell, head=head, rows=rows, columns=columns)
+    parts: list[Part] = [Paragraph(say(phrase or role, **known)), *before]
+    if cell.expression is not None:
+        parts.append(formula(cell))
+    parts += [*beside, shown, *after]
+    return LessonStep(role, title or say.title(role), tuple(parts))
+
+
+def cell_facts(cell: Cell, say: Speaker, labels: tuple[str, str] | None = None) -> Facts:
+    """What the templates may ask of any cell."""
+    names = labels or cell_labels(cell)
+    row, column = (say.quoted(name) for name in names)
+    terms = cell.terms
+    facts: Facts = {
+        "row": row,
+        "column": column,
+        "value": number(cell.value),
+        "summands": _summands(terms, say),
+        "percent": percent(float(cell.value)),
+        "width": cell.step.shape[-1] if cell.step.shape else 1,
+        "unit": say("word"),
+    }
+    if len(cell.index) > 1:
+        scores = matrix(cell.step, cell.index[:-2]).values[cell.index[-2]]
+        columns = place_labels(cell.step, -1)
+        best = [say.quoted(columns[place]) for place in np.flatnonzero(scores == scores.max())]
+        facts["best"] = say.listed(best)
+    if len(terms) > 1:
+        largest = max(range(len(terms)), key=lambda place: abs(terms[place].value))
+        facts["main"] = say.quoted(_source_label(terms[largest].cells[-1]))
+    return facts
+
+
+def _summands(terms: Terms, say: Speaker) -> str:
+    """What is added up: products of two numbers, and perhaps a bias, which is no product."""
+    products = sum(isinstance(term.expression, Operation) for term in terms)
+    key = "products" if products == len(terms) else "products and bias"
+    return say(key, count=products)
+
+
+def cell_labels(cell: Cell) -> tuple[str, str]:
+    """What a cell's row and column are called."""
+    row, column = (0, 0, *cell.index)[-2:]
+    return place_labels(cell.step, -2)[row], place_labels(cell.step, -1)[column]
+
+
+def _source_label(cell: Cell) -> str:
+    return cell_labels(cell)[0]
+
+
+# --- attending ---
+# The steps of one attention, of one Add & Norm, of one feed-forward: the same in every lesson.
+
+
+# Given the role and the chosen cell: what else is to be said there (a remark on a text).
+Remarks = Callable[[str, Cell], Sequence[Part]]
+
+
+def _nothing(_role: str, _cell: Cell) -> Sequence[Part]:
+    return ()
+
+
+@dataclass(frozen=True)
+class AttentionWalk:
+    """One attention of a trace, walked through from queries to output.
+
+    `query` and `key` choose the positions whose score is followed, `entry` a dimension.
+    """
+
+    trace: Trace
+    path: str
+    say: Speaker
+    query: int
+    key: int
+    entry: int = 0
+    head: int = 0
+    unit: str = "word"
+    remarks: Remarks = field(default=_nothing)
+
+    def step(self, name: str) -> Step:
+        """A step of this attention."""
+        return self.trace[f"{self.path}.{name}" if self.path else name]
+
+    def _has(self, name: str) -> bool:
+        return (f"{self.path}.{name}" if self.path else name) in self.trace
+
+    def walk(self) -> Iterator[LessonStep]:
+        """All steps that the module made, in order."""
+        for kind, place in (("queries", self.query), ("keys", self.key), ("values", self.key)):
+            yield self.projection(kind, place)
+        yield self.scores()
+        yield self.scaled()
+        if self._has("hidden"):
+            yield self.masked()
+        yield self.weights()
+        yield self.context()
+        if self._has("output"):
+            yield self.output()
+
+    def projection(self, kind: str, place: int) -> LessonStep:
+        """Queries, keys or values."""
+        step = self.step(f"projected_{kind}")
+        entry = self.entry + self.head * self._head_width(step)
+        cell = step[place, entry]
+        matrix = heat_map(self.step(f"to_{kind}.weight"), self.say)
+        unit = self.say(self.unit)
+        return self._made(kind, cell, beside=[matrix], facts={"unit": unit})
+
+    def _head_width(self, step: Step) -> int:
+        return step.shape[-1] // self.step("scores").shape[-3]
+
+    def _scored(self, name: str) -> Cell:
+        return self.step(name)[0, self.head, self.query, self.key]
+
+    def scores(self) -> LessonStep:
+        """Queries times keys."""
+        return self._made("scores", self._scored("scores"))
+
+    def scaled(self) -> LessonStep:
+        """Divided by the root of the width, or left alone."""
+        cell = self._scored("scaled")
+        divisor = self.divisor()
+        if divisor == 1.0:
+            return self._made("scaled", cell, phrase="scaled by one")
+        return self._made("scaled", cell, facts={"divisor": number(divisor)})
+
+    def divisor(self) -> float:
+        """What the recorded division divided by."""
+        call = self.step("scaled").call
+        assert call is not None
+        return float(call.bound["other"])
+
+    def masked(self) -> LessonStep:
+        """−∞ where the mask hides; the mask beside it."""
+        cell = self._scored("masked")
+        hidden = self.step("hidden")
+        if hidden.shape[-2] == 1:  # one row for all queries: padding
+            return self._made(
+                "masked", cell, phrase="masked padding", title=self.say.title("masked padding")
+            )
+        future = self.step("masked")[0, self.head, self.query, self.query + 1]
+        beside = [heat_map(hidden, self.say, rows=self._labels())]
+        return self._made("masked", future, beside=beside)
+
+    def _labels(self) -> tuple[str, ...] | None:
+        return self.step("scores").labels[-2]
+
+    def weights(self) -> LessonStep:
+        """Softmax along each row."""
+        return self._made("weights", self._scored("weights"))
+
+    def context(self) -> LessonStep:
+        """Weights times values."""
+        return self._made("context", self.step("context")[0, self.head, self.query, self.entry])
+
+    def output(self) -> LessonStep:
+        """The map after the heads."""
+        cell = self.step("output")[self.query, self.entry]
+        matrix = heat_map(self.step("to_output.weight"), self.say)
+        return self._made("output", cell, beside=[matrix])
+
+    def _made(
+        self,
+        role: str,
+        cell: Cell,
+        *,
+        beside: Sequence[Part] = (),
+        phrase: str | None = None,
+        title: str | None = None,
+        facts: Facts | None = None,
+    ) -> LessonStep:
+        return role_step(
+            role,
+            cell,
+            self.say,
+            beside=beside,
+            after=self.remarks(role, cell),
+            phrase=phrase,
+            title=title,
+            facts=facts,
+        )
+
+
+def norm_step(
+    trace: Trace,
+    path: str,
+    say: Speaker,
+    place: int,
+    entry: int,
+    remarks: Remarks = _nothing,
+    title: str | None = None,
+    phrase: str = "norm",
+) -> LessonStep:
+    """A plain norm: mean, deviation, quotient of one row."""
+    normed, mean, deviation = (trace[f"{path}.{name}"] for name in ("normed", "mean", "deviation"))
+    divisor = formula(trace[f"{path}.divisor"][place, 0])
+    width = normed.shape[-1]
+    cell = normed[place, entry]
+    said: Facts = {
+        "n": width,
+        "less": width - 1,
+        "mean": number(mean[place, 0].value),
+        "deviation": number(deviation[place, 0].value),
+    }
+    beside = [heat_map(mean, say, mean[place, 0]), heat_map(deviation, say, deviation[place, 0])]
+    return role_step(
+        "norm", cell, say, before=[divisor], beside=beside, after=remarks("norm", cell),
+        phrase=phrase, title=title, facts=said,
+    )  # fmt: skip
+
+
+def feed_forward_step(
+    trace: Trace,
+    path: str,
+    say: Speaker,
+    place: int,
+    entry: int,
+    remarks: Remarks = _nothing,
+    note: str | None = None,
+) -> LessonStep:
+    """Linear map and ReLU; `note` says where unprinted weights come from."""
+    expanded, activated = trace[f"{path}.expanded"], trace[f"{path}.activated"]
+    cell = activated[place, entry]
+    before = number(expanded[place, entry].value)
+    beside = [heat_map(expanded, say, expanded[place, entry])]
+    return role_step(
+        "feed-forward",
+        cell,
+        say,
+        before=[Paragraph(note)] if note else [],
+        beside=beside,
+        after=remarks("feed-forward", cell),
+        facts={"linear": before},
+    )
+
+
+# --- predicting ---
+# From logits to a word: the last steps of every lesson that predicts one.
+
+
+class Predictor(nn.Module):
+    """An encoder-decoder whose logits become probabilities: one softmax more than in training."""
+
+    def __init__(self, model: Seq2Seq) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(
+        self, source: Int[Tensor, "B S"], target: Int[Tensor, "B T"]
+    ) -> Float[Tensor, "B ... V"]:
+        """The probability of every word."""
+        logits = self.model(source, target)
+        probabilities = torch.softmax(logits, dim=-1)
+        return probabilities
+
+
+def likeliest(
+    run: Trace, words: Sequence[str], say: Speaker, at: tuple[int, ...] = (), most: int = 6
+) -> Table:
+    """The most probable words with logit and probability."""
+    probabilities = run["probabilities"].value[(0, *at)]
+    logits = run["model.logits"].value[(0, *at)]
+    order = probabilities.argsort(descending=True, stable=True)[:most].tolist()
+    rows = tuple(
+        (words[id_], number(float(logits[id_])), percent(float(probabilities[id_])))
+        for id_ in order
+    )
+    heads = (say("word"), "logit", say.title("probabilities"))
+    return Table("", heads, rows)
+
+
+def prediction_steps(
+    run: Trace,
+    say: Speaker,
+    words: Sequence[str],
+    chosen: int,
+    *,
+    at: tuple[int, ...] = (),
+    remarks: Sequence[Remark] = (),
+) -> Iterator[LessonStep]:
+    """Logits, probabilities, the word; `at` is the position of a model that predicts at each."""
+    logit: Cell = run["model.logits"][(0, *at, chosen)]
+    probability: Cell = run["probabilities"][(0, *at, chosen)]
+    best = int(run["probabilities"].value[(0, *at)].argmax())
+    facts = {
+        "column": say.quoted(words[chosen]),
+        "value": number(logit.value),
+        "best": say.quoted(words[best]),
+        "percent": percent(float(run["probabilities"].value[(0, *at, best)])),
+    }
+    parts: list[Part] = [Paragraph(say("logits", **facts)), formula(logit)]
+    yield LessonStep("logits", say.title("logits"), tuple(parts))
+    facts["value"] = number(probability.value)
+    parts = [Paragraph(say("probabilities", **facts)), formula(probability)]
+    parts += [likeliest(run, words, say, at), *remarks]
+    yield LessonStep("probabilities", say.title("probabilities"), tuple(parts))
+    last = Paragraph(say("prediction", **facts))
+    yield LessonStep("prediction", say.title("prediction"), (last,))
+
+
+# --- remarks ---
+# What a text printed where a lesson stands, from its audit: verdict, slip, printed and right.
+
+
+@lru_cache(maxsize=4)
+def _audited(example: str) -> Audit:
+    """The search for slips takes seconds, and both languages share it."""
+    return audit(load_example(example))
+
+
+class Remarker:
+    """Remarks on one text: `ids` says which step of its example belongs to which place."""
+
+    def __init__(self, example: str, say: Speaker, ids: Mapping[str, str] | None = None) -> None:
+        self._say = say
+        self._audit = _audited(example)
+        self._ids = ids or {}
+
+    def at(self, place: str, cell: Cell) -> tuple[Remark, ...]:
+        """The remark on a place, about the cell shown there; none where the text has nothing."""
+        if place not in self._ids:
+            return ()
+        return self.on(self._ids[place], cell)
+
+    def on(self, id_: str, cell: Cell, *, transposed: bool = False) -> tuple[Remark, ...]:
+        """The remark on a step of the example."""
+        result = self._audit[id_]
+        verdict = self._verdict(result)
+        printed = _printed(result, cell, transposed)
+        if result.verdict == "agrees":
+            said = self._say("printed agrees", verdict=verdict, what=self._say("numbers"))
+        elif printed is None or result.verdict not in ("wrong", "follows"):
+            return self.verdict(id_)
+        else:
+            said = self._say(
+                f"printed {result.verdict}",
+                verdict=verdict,
+                slip=self._slip(result),
+                printed=printed,
+                right=number(cell.value),
+            )
+        return (self._remark(result, said),)
+
+    def verdict(self, id_: str) -> tuple[Remark, ...]:
+        """Verdict and slip alone, for what is no number; nothing where nothing is found."""
+        result = self._audit[id_]
+        if result.verdict not in ("wrong", "follows") or not self._slip(result):
+            return ()
+        verdict = self._verdict(result)
+        said = self._say("verdict only", verdict=verdict, slip=self._slip(result))
+        return (self._remark(result, said),)
+
+    def _remark(self, result: StepResult, said: str) -> Remark:
+        lead = f"{MARKS[result.verdict]} {self._say('in the text')}"
+        return Remark(result.verdict, said, lead, LOOKS[result.verdict])
+
+    def _slip(self, result: StepResult) -> str:
+        return _capital(result.slip(self._say.language) or "")
+
+    def _verdict(self, result: StepResult) -> str:
+        return _capital(VERDICT_NAMES[result.verdict].say(self._say.language))
+
+
+def _capital(said: str) -> str:
+    return said[:1].upper() + said[1:]
+
+
+def _printed(result: StepResult, cell: Cell, transposed: bool) -> str | None:
+    """What the text prints for a cell; None where it prints nothing there."""
+    digits = result.step.printed
+    if not isinstance(digits, Digits):
+        return None
+    index = cell.index[len(cell.index) - digits.values.ndim :]
+    at = tuple(reversed(index)) if transposed else index
+    if any(place >= size for place, size in zip(at, digits.values.shape, strict=True)):
+        return None
+    printed = float(digits.values[at])
+    return None if printed != printed else number(printed, 6)

@@ -1,0 +1,107 @@
+"""Masked attention with two heads on a 3 × 3 input, done right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+import torch.nn.functional as F
+
+from glassformer.audit.example_file import load_example
+from glassformer.documents.parts import Paragraph, Part
+from glassformer.language import Language, words
+from glassformer.lessons.illustrated import printed_matrix
+from glassformer.lessons.lesson import Lesson, LessonStep
+from glassformer.lessons.lesson_steps import AttentionWalk, Remarker, heat_map, role_step
+from glassformer.lessons.phrases import Speaker
+from glassformer.nn import AttentionConfig
+from glassformer.nn.attention import MultiHeadAttention, set_attention
+from glassformer.nn.shapes import Float, Int, Tensor
+from glassformer.tracing import Cell, Trace, trace
+
+PHRASES = words(__name__)
+_IDS = {"scores": ("masked_a1", "masked_a2"), "masked": ("masked_a1_masked", "masked_a2_masked")}
+
+
+class _Masked(torch.nn.Module):
+    """Causal attention over the rows of a matrix.
+
+    The rows are looked up by position, so that the trace knows positions from dimensions: the
+    matrix is square, and labels for three of anything would fit both.
+    """
+
+    def __init__(self, matrix: Float[Tensor, "T D"], n_heads: int) -> None:
+        super().__init__()
+        width = matrix.size(1)
+        self.matrix = torch.nn.Parameter(matrix)
+        config = AttentionConfig(
+            n_heads=n_heads, d_head=width, d_value=width, divisor="none", output_map=False
+        )
+        self.attention = MultiHeadAttention(width, config)
+        set_attention(self, "written")
+        with torch.no_grad():
+            for part in self.attention.children():
+                assert isinstance(part, torch.nn.Linear)
+                part.weight.copy_(torch.eye(width).repeat(n_heads, 1))
+
+    def forward(self, positions: Int[Tensor, "B T"]) -> Float[Tensor, "B T D2"]:
+        """Each position attends to itself and to what stands before it."""
+        x = F.embedding(positions, self.matrix)
+        attended: Tensor = self.attention(x, causal=True)
+        return attended
+
+
+def masked(language: Language) -> Lesson:
+    """The lesson."""
+    say = Speaker(language, PHRASES)
+    return Lesson("masked", say("title"), say("summary"), language, tuple(_steps(say)))
+
+
+def _steps(say: Speaker) -> Iterator[LessonStep]:
+    matrix = printed_matrix(load_example("masked"), "masked_input")
+    positions = torch.arange(matrix.size(0)).unsqueeze(0)
+    labels = [say("numbered position", number=place + 1) for place in positions[0].tolist()]
+    run = trace(_Masked(matrix, n_heads=2), positions, axis_labels={"positions": labels})
+    remarker = Remarker("masked", say)
+
+    def remarks(role: str, cell: Cell) -> Sequence[Part]:
+        """What the text prints for the two heads, in turn."""
+        return [part for id_ in _IDS.get(role, ()) for part in remarker.on(id_, cell)]
+
+    yield _inputs(run, say)
+    walk = AttentionWalk(
+        run, "attention", say, query=1, key=0, entry=0, unit="position", remarks=remarks
+    )
+    for kind, place in (("queries", 1), ("keys", 0), ("values", 0)):
+        yield walk.projection(kind, place)
+    yield walk.scores()
+    scaled = run["attention.scaled"][0, 0, 1, 0]
+    yield role_step("scaled", scaled, say, phrase="unscaled")
+    yield walk.masked()
+    yield walk.weights()
+    yield walk.context()
+    yield _both_heads(run, say)
+    yield _joined(run, say)
+
+
+def _inputs(run: Trace, say: Speaker) -> LessonStep:
+    parts = (Paragraph(say("inputs")), heat_map(run["x"], say))
+    return LessonStep("inputs", say.title("inputs"), parts)
+
+
+def _both_heads(run: Trace, say: Speaker) -> LessonStep:
+    maps = [
+        heat_map(run[f"attention.{name}"], say, head=head)
+        for head in (0, 1)
+        for name in ("weights", "context")
+    ]
+    return LessonStep("weights", say("two heads title"), (Paragraph(say("two heads")), *maps))
+
+
+def _joined(run: Trace, say: Speaker) -> LessonStep:
+    joined = run["attention.joined"]
+    rows = run["x"].labels[1]
+    assert rows is not None
+    said = say("joined", row=rows[1], width=joined.shape[-1], per_head=joined.shape[-1] // 2)
+    parts = (Paragraph(said), heat_map(joined, say), Paragraph(say("next")))
+    return LessonStep("joined", say.title("joined"), parts)

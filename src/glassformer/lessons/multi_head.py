@@ -1,0 +1,105 @@
+"""Multi-head attention: 256 → 4 × 64 by its shapes, then a twin small enough to read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+
+from glassformer.claims.costs import attention_parameters
+from glassformer.documents.heat_maps import shape_text
+from glassformer.documents.parts import Figure, Paragraph, Part, Table
+from glassformer.language import Language, words
+from glassformer.lessons.figures.attention_figures import heads_figure, reshape_figure
+from glassformer.lessons.lesson import Lesson, LessonStep
+from glassformer.lessons.lesson_steps import AttentionWalk, heat_map
+from glassformer.lessons.phrases import Speaker
+from glassformer.lessons.textbook import step_title
+from glassformer.nn import AttentionConfig
+from glassformer.nn.attention import MultiHeadAttention, set_attention
+from glassformer.tracing import Step, Trace, trace
+
+PHRASES = words(__name__)
+_WIDTH, _HEADS, _SMALL = 256, 4, 8
+_WORDS = ("the", "cat", "walks")
+_SHOWN = ("x", "projected_queries", "unrotated", "scores", "weights", "context", "joined", "output")
+
+
+def multi_head(language: Language) -> Lesson:
+    """The lesson."""
+    say = Speaker(language, PHRASES)
+    steps = tuple(_steps(say))
+    return Lesson("multi-head", say("title"), say("summary"), language, steps)
+
+
+def _attention(width: int) -> MultiHeadAttention:
+    attention = MultiHeadAttention(width, AttentionConfig(n_heads=_HEADS))
+    set_attention(attention, "written")
+    generator = torch.Generator().manual_seed(3)
+    with torch.no_grad():
+        for parameter in attention.parameters():
+            drawn = torch.randint(-10, 11, parameter.shape, generator=generator)
+            parameter.copy_(drawn / 10)
+    return attention.eval()
+
+
+def _steps(say: Speaker) -> Iterator[LessonStep]:
+    yield _shapes(say)
+    yield _cost(say)
+    generator = torch.Generator().manual_seed(1)
+    x = torch.randint(-10, 11, (1, len(_WORDS), _SMALL), generator=generator) / 10
+    run = trace(_attention(_SMALL), x, axis_labels={"x": list(_WORDS)})
+    said = say("twin", width=_SMALL, heads=_HEADS, per_head=_SMALL // _HEADS)
+    parts: tuple[Part, ...] = (Paragraph(said), heat_map(run["x"], say))
+    yield LessonStep("inputs", say("twin title"), parts)
+    walk = AttentionWalk(run, "", say, query=2, key=1, entry=0, head=1)
+    reshape = Figure("reshape", reshape_figure(run, say.language))
+    for kind, place in (("queries", 2), ("keys", 1), ("values", 1)):
+        step = walk.projection(kind, place)
+        yield step.with_(reshape) if kind == "queries" else step
+    yield from (walk.scores(), walk.scaled(), walk.weights())
+    yield _all_heads(run, say)
+    yield walk.context()
+    yield _joined(run, say).with_(Figure("heads", heads_figure(run, say.language)))
+    yield walk.output()
+
+
+def _shapes(say: Speaker) -> LessonStep:
+    """The shapes of a real pass at full width."""
+    x = torch.randn(1, 5, _WIDTH, generator=torch.Generator().manual_seed(0))
+    run = trace(_attention(_WIDTH), x)
+    per_head = _WIDTH // _HEADS
+    said = say("shapes", width=_WIDTH, per_head=per_head, first=f"1–{per_head}")
+    rows = tuple((_tensor_name(run[name]), shape_text(run[name].shape)) for name in _SHOWN)
+    table = Table("", (say("tensor"), say("shape")), rows)
+    return LessonStep("shapes", say("shapes title"), (Paragraph(said), table))
+
+
+def _tensor_name(step: Step) -> str:
+    return "queries, by head" if step.name == "unrotated" else step_title(step)
+
+
+def _cost(say: Speaker) -> LessonStep:
+    per_head = _WIDTH // _HEADS
+    rows = []
+    for heads, width in ((1, _WIDTH), (_HEADS, per_head), (_HEADS, _WIDTH)):
+        counts = attention_parameters(_WIDTH, AttentionConfig(n_heads=heads, d_head=width))
+        total = sum(counts[name] for name in ("to_queries", "to_keys", "to_values"))
+        rows.append((str(heads), str(width), f"{total:,}"))
+    table = Table("", (say("heads"), say("head width"), say("parameters")), tuple(rows))
+    said = Paragraph(say("cost", width=_WIDTH, per_head=per_head))
+    return LessonStep("cost", say("cost title"), (said, table))
+
+
+def _all_heads(run: Trace, say: Speaker) -> LessonStep:
+    maps = [heat_map(run["weights"], say, head=head) for head in range(_HEADS)]
+    return LessonStep("weights", say("all heads title"), (Paragraph(say("all heads")), *maps))
+
+
+def _joined(run: Trace, say: Speaker) -> LessonStep:
+    joined = run["joined"]
+    said = say(
+        "joined", row=say.quoted(_WORDS[2]), width=joined.shape[-1],
+        per_head=joined.shape[-1] // _HEADS,
+    )  # fmt: skip
+    return LessonStep("joined", say.title("joined"), (Paragraph(said), heat_map(joined, say)))

@@ -1,0 +1,95 @@
+"""One vector in its three parts: as query, as key, as value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from glassformer.documents.parts import Figure, Paragraph, Part, Table
+from glassformer.language import Language, words
+from glassformer.lessons.figures.attention_figures import (
+    basic_figure,
+    key_query_value_figure,
+    roles_figure,
+)
+from glassformer.lessons.illustrated import illustrated_trace
+from glassformer.lessons.lesson import Lesson, LessonStep, formula
+from glassformer.lessons.lesson_steps import heat_map
+from glassformer.lessons.phrases import Speaker
+from glassformer.lessons.textbook import cell_name, number
+from glassformer.nn.attention import basic_self_attention
+from glassformer.tracing import Step, Trace, trace
+
+PHRASES = words(__name__)
+_CHOSEN, _ENTRY = 1, 1
+
+
+def roles(language: Language) -> Lesson:
+    """The lesson."""
+    say = Speaker(language, PHRASES)
+    return Lesson("roles", say("title"), say("summary"), language, tuple(_steps(say)))
+
+
+def _steps(say: Speaker) -> Iterator[LessonStep]:
+    run, _ = illustrated_trace(say)
+    names = run["scores"].labels[-1]
+    assert names is not None
+    name = names[_CHOSEN]
+    yield _basic(run, name, say)
+    maps = [
+        heat_map(run[step], say, run[step][_CHOSEN, 0])
+        for step in ("projected_queries", "projected_keys", "projected_values")
+    ]
+    parts: list[Part] = [Paragraph(say("vector", name=name)), heat_map(run["x"], say), *maps]
+    parts.append(Figure("key-query-value", key_query_value_figure(run, say.language)))
+    yield LessonStep("inputs", say("vector title"), tuple(parts))
+    yield _scores_step("query", run["projected_queries"], run, name, say)
+    yield _scores_step("key", run["projected_keys"], run, name, say)
+    yield _value_step(run, names, say).with_(Figure("roles", roles_figure(run, say.language)))
+
+
+def _basic(run: Trace, name: str, say: Speaker) -> LessonStep:
+    """The same inputs through attention without parameters."""
+    labels = run["x"].labels[-2]
+    assert labels is not None
+    basic = trace(basic_self_attention, run["x"].value[0], axis_labels={"x": list(labels)})
+    own = basic["scores"][_CHOSEN, _CHOSEN]
+    parts: list[Part] = [
+        Paragraph(say("basic", name=name, score=number(own.value))),
+        formula(own),
+        heat_map(basic["scores"], say, own, rows=labels, columns=labels),
+        heat_map(basic["weights"], say, rows=labels, columns=labels),
+        Figure("basic", basic_figure(basic, say.language)),
+    ]
+    return LessonStep("basic", say("basic title"), tuple(parts))
+
+
+def _scores_step(role: str, projected: Step, run: Trace, name: str, say: Speaker) -> LessonStep:
+    """The scores that the vector's query or key has a part in, as the trace found them."""
+    scores = run["scores"]
+    touched = [
+        cell
+        for found in projected[_CHOSEN, 0].dependents()
+        if found.step is scores
+        for cell in found.cells()
+    ]
+    listed = say.listed([cell_name(cell) for cell in touched])
+    parts: list[Part] = [Paragraph(say(role, name=name, cells=listed))]
+    parts += [formula(cell) for cell in touched]
+    if role == "key":
+        own = cell_name(scores[0, 0, _CHOSEN, _CHOSEN])
+        parts.append(Paragraph(say("both", cell=own, name=name)))
+    parts.append(heat_map(scores, say, scores[0, 0, _CHOSEN, _CHOSEN]))
+    return LessonStep(role, say(f"{role} title"), tuple(parts))
+
+
+def _value_step(run: Trace, names: tuple[str, ...], say: Speaker) -> LessonStep:
+    rows = []
+    for place, label in enumerate(names):
+        cell = run["context"][0, 0, place, _ENTRY]
+        weight = run["weights"][0, 0, place, _CHOSEN]
+        share = cell.terms[_CHOSEN].value
+        rows.append((label, number(weight.value), number(share), number(cell.value)))
+    heads = (say("output"), say("weight"), say("part"), say("whole"))
+    parts: list[Part] = [Paragraph(say("value", entry=_ENTRY + 1, name=names[_CHOSEN]))]
+    parts += [formula(run["context"][0, 0, 0, _ENTRY]), Table("", heads, tuple(rows))]
+    return LessonStep("value", say("value title"), tuple(parts))

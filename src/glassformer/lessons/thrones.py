@@ -1,0 +1,216 @@
+"""The Game of Thrones pair: trained from random parameters until it answers, then decoded."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+import torch.nn.functional as F
+
+from glassformer.claims.studies import one_thread
+from glassformer.documents.parts import Paragraph, Part, Table
+from glassformer.language import Language, words
+from glassformer.lessons.lesson import Lesson, LessonStep, formula
+from glassformer.lessons.lesson_steps import (
+    AttentionWalk,
+    Predictor,
+    Remarker,
+    heat_map,
+    likeliest,
+    percent,
+    prediction_steps,
+    role_step,
+)
+from glassformer.lessons.phrases import Speaker
+from glassformer.lessons.textbook import number
+from glassformer.nn import Seq2Seq, build, presets
+from glassformer.nn.attention import set_attention
+from glassformer.text import WordTokenizer
+from glassformer.tracing import Trace, trace
+
+QUESTION, ANSWER = "When you play the game of thrones", "you win or you die"
+PHRASES = words(__name__)
+_SEED = 0
+_EVERY = 10
+_MOST_STEPS = 400
+_SURE = 0.9
+_D_MODEL, _N_HEADS, _N_LAYERS, _D_FF = 8, 2, 1, 16
+
+
+@dataclass(frozen=True)
+class Learned:
+    """A trained pair: the model, its words, and how training went."""
+
+    model: Seq2Seq
+    words: WordTokenizer
+    source: torch.Tensor
+    target: torch.Tensor
+    history: tuple[tuple[int, float, str], ...]
+    """Step, loss, and what the model said then."""
+    n_steps: int
+    seconds: float
+
+    @property
+    def source_tokens(self) -> list[str]:
+        """The question's words."""
+        return [self.words.token(id_) for id_ in self.source[0].tolist()]
+
+    @property
+    def target_tokens(self) -> list[str]:
+        """The answer's words, with start and end."""
+        return [self.words.token(id_) for id_ in self.target[0].tolist()]
+
+
+@lru_cache(maxsize=1)
+def learn(seed: int = _SEED) -> Learned:
+    """Train until the answer is right and each of its words is likely; the same every time."""
+    words = WordTokenizer.build([QUESTION, ANSWER])
+    source = torch.tensor([words.encode(QUESTION)])
+    target = torch.tensor([words.encode(ANSWER, start=True, end=True)])
+    config = presets.vaswani_2017_base(
+        vocab_size=words.vocab_size, d_model=_D_MODEL, n_heads=_N_HEADS, n_layers=_N_LAYERS,
+        d_ff=_D_FF, dropout=0.0,
+    )  # fmt: skip
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = build(config)
+    assert isinstance(model, Seq2Seq)
+    began = time.perf_counter()
+    with one_thread():
+        history, n_steps = _train(model, words, source, target)
+    seconds = time.perf_counter() - began
+    set_attention(model.eval(), "written")
+    return Learned(model, words, source, target, history, n_steps, seconds)
+
+
+def _train(
+    model: Seq2Seq, words: WordTokenizer, source: torch.Tensor, target: torch.Tensor
+) -> tuple[tuple[tuple[int, float, str], ...], int]:
+    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    history = []
+    for step in range(_MOST_STEPS + 1):
+        logits = model(source, target[:, :-1])  # the answer to position t is token t + 1
+        loss = F.cross_entropy(logits[0], target[0, 1:])
+        shares = F.softmax(logits[0].detach(), dim=-1).gather(-1, target[0, 1:, None])
+        sure = bool((shares > _SURE).all())
+        if step % _EVERY == 0 or sure:  # to ask at every step would take most of the time
+            said = say_answer(model, words, source)
+            history.append((step, loss.item(), said))
+            if sure and said == f"{ANSWER} {words.token(_end(words))}":
+                return tuple(history), step
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    raise AssertionError(f"the pair was not learned in {_MOST_STEPS} steps")
+
+
+def _end(words: WordTokenizer) -> int:
+    assert words.special.end is not None
+    return words.special.end
+
+
+@torch.no_grad()
+def say_answer(model: Seq2Seq, words: WordTokenizer, source: torch.Tensor, most: int = 8) -> str:
+    """What the model says, one word at a time until `<end>`."""
+    start, end = words.special.start, _end(words)
+    assert start is not None
+    memory, cache, said = model.encode(source), model.start_cache(), [start]
+    while said[-1] != end and len(said) <= most:
+        logits = model.decode(torch.tensor([[said[-1]]]), memory, cache=cache)
+        said.append(int(logits[0, -1].argmax()))
+    return " ".join(words.token(id_) for id_ in said[1:])
+
+
+def thrones(language: Language) -> Lesson:
+    """The lesson."""
+    say = Speaker(language, PHRASES)
+    return Lesson("thrones", say("title"), say("summary"), language, tuple(_steps(say)))
+
+
+def _steps(say: Speaker) -> Iterator[LessonStep]:
+    learned = learn()
+    labels = {"source": learned.source_tokens, "target": learned.target_tokens[:-1]}
+    run = trace(
+        Predictor(learned.model), learned.source, learned.target[:, :-1], axis_labels=labels
+    )
+    yield _word_step(learned, say)
+    yield _untrained_step(learned, say)
+    yield _training_step(learned, run, say)
+    yield role_step("embedding", run["model.encoder.embedding.looked_up"][2, 1], say)
+    factor = formula(run["model.encoder.embedding.scaled"][2, 1])
+    scaled: list[Part] = [Paragraph(say("factor")), factor]
+    yield role_step("embedded", run["model.encoder.summed"][2, 1], say, before=scaled)
+    walk = AttentionWalk(run, "model.encoder.blocks.0.attention", say, query=2, key=1)
+    yield from walk.walk()
+    yield from prediction_steps(run, say, _vocabulary(learned), _id(learned, 1), at=(0,))
+    for place in range(1, len(learned.target_tokens) - 1):
+        yield _decode_step(learned, run, place, say)
+    yield _done_step(learned, run, say)
+
+
+def _vocabulary(learned: Learned) -> list[str]:
+    return [learned.words.token(id_) for id_ in range(learned.words.vocab_size)]
+
+
+def _id(learned: Learned, place: int) -> int:
+    return int(learned.target[0, place])
+
+
+def _word_step(learned: Learned, say: Speaker) -> LessonStep:
+    tokens = [*learned.source_tokens, *learned.target_tokens]
+    ids = [*learned.source[0].tolist(), *learned.target[0].tolist()]
+    numbers = {token: str(id_) for token, id_ in zip(tokens, ids, strict=True)}
+    parts: list[Part] = [Paragraph(say("words", question=QUESTION, answer=ANSWER))]
+    parts += [*Remarker("thrones", say).verdict("sentence_words")]
+    row = (say("number"), *numbers.values())
+    parts.append(Table("", (say("word head"), *numbers), (row,)))
+    return LessonStep("words", say("words title"), tuple(parts))
+
+
+def _untrained_step(learned: Learned, say: Speaker) -> LessonStep:
+    parameters = sum(parameter.numel() for parameter in learned.model.parameters())
+    said = say(
+        "untrained", parameters=parameters, layers=_N_LAYERS, width=_D_MODEL, heads=_N_HEADS,
+        said=learned.history[0][2],
+    )  # fmt: skip
+    return LessonStep("training", say("untrained title"), (Paragraph(said),))
+
+
+def _training_step(learned: Learned, run: Trace, say: Speaker) -> LessonStep:
+    probabilities = run["probabilities"].value[0]
+    least = probabilities.gather(-1, learned.target[0, 1:, None]).min()
+    said = say(
+        "training", steps=learned.n_steps, seconds=f"{learned.seconds:.1f}",
+        least=percent(float(least)),
+    )  # fmt: skip
+    rows = tuple((str(step), number(loss), text) for step, loss, text in learned.history)
+    table = Table("", (say("step head"), say("loss head"), say("says")), rows)
+    return LessonStep("training", say("training title"), (Paragraph(said), table))
+
+
+def _decode_step(learned: Learned, run: Trace, place: int, say: Speaker) -> LessonStep:
+    """One word: what is given, what comes, where the decoder looks."""
+    tokens, words = learned.target_tokens, _vocabulary(learned)
+    weights = run["model.decoder.blocks.0.cross_attention.weights"]
+    best = int(weights.value[0, 0, place].argmax())
+    word = words[int(run["probabilities"].value[0, place].argmax())]
+    cell = weights[0, 0, place, best]
+    said = say(
+        "decode", so_far=say.quoted(" ".join(tokens[: place + 1])), word=say.quoted(word),
+        percent=percent(float(run["probabilities"].value[0, place].max())),
+        best=say.quoted(learned.source_tokens[best]),
+    )  # fmt: skip
+    parts: list[Part] = [Paragraph(said), likeliest(run, words, say, (place,), most=3)]
+    parts.append(heat_map(weights, say, cell, head=0, title=say("cross")))
+    title = say("decode title", number=place + 1, given=say.quoted(tokens[place]))
+    return LessonStep("prediction", title, tuple(parts))
+
+
+def _done_step(learned: Learned, run: Trace, say: Speaker) -> LessonStep:
+    columns = _vocabulary(learned)
+    shown = heat_map(run["probabilities"], say, columns=columns)
+    said = Paragraph(say("done", said=learned.history[-1][2]))
+    return LessonStep("prediction", say("done title"), (said, shown))

@@ -1,0 +1,121 @@
+"""One training step of a small network: forward, gradients, update, and a smaller loss."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from glassformer.documents.parts import Paragraph, Part
+from glassformer.language import Language, words
+from glassformer.lessons.lesson import Lesson, LessonStep, formula
+from glassformer.lessons.lesson_steps import heat_map
+from glassformer.lessons.phrases import Speaker
+from glassformer.lessons.textbook import number
+from glassformer.nn.config import FeedForwardConfig
+from glassformer.nn.layers import FeedForward
+from glassformer.nn.shapes import Float, Tensor
+from glassformer.tracing import Cell, Trace
+from glassformer.tracing.gradients import trace_training_step
+
+PHRASES = words(__name__)
+_RATE = 0.1
+_X, _WANTED = (1.0, 2.0), (1.0, 0.0)
+_W_1 = ((0.5, 0.2), (-0.4, -0.1), (0.1, 0.3))
+_W_2 = ((0.3, -0.2, 0.4), (0.1, 0.5, -0.3))
+
+
+@dataclass(frozen=True)
+class _Both:
+    """The step of the lesson, and the one after it."""
+
+    first: Trace
+    second: Trace
+
+
+def _network() -> FeedForward:
+    network = FeedForward(len(_X), FeedForwardConfig(d_ff=len(_W_1)))
+    with torch.no_grad():
+        for parameter in network.parameters():
+            nn.init.zeros_(parameter)
+        network.expand.weight.copy_(torch.tensor(_W_1))
+        assert network.contract is not None
+        network.contract.weight.copy_(torch.tensor(_W_2))
+    return network
+
+
+def _traced() -> _Both:
+    network = _network()
+    optimiser = torch.optim.SGD(network.parameters(), lr=_RATE)
+    x, wanted = torch.tensor([[_X]]), torch.tensor([[_WANTED]])
+
+    def squared_error(output: Float[Tensor, "B T D"]) -> Float[Tensor, ""]:
+        error = output - wanted
+        squared = error * error
+        return squared.mean()
+
+    def step() -> Trace:
+        return trace_training_step(network, x, loss=squared_error, optimiser=optimiser)
+
+    return _Both(step(), step())
+
+
+def training_step(language: Language) -> Lesson:
+    """The lesson."""
+    say = Speaker(language, PHRASES)
+    steps = tuple(_steps(say))
+    return Lesson("training-step", say("title"), say("summary"), language, steps)
+
+
+def _steps(say: Speaker) -> Iterator[LessonStep]:
+    both = _traced()
+    run = both.first
+    yield from _forward_steps(run, say)
+    error = run["gradients.error"][0]
+    direction = say("small" if float(error.value) < 0 else "large")
+    said = say("error", place=1, value=number(error.value), direction=direction)
+    share = error.operands[0]
+    yield _step("gradient", say("error title"), said, [share, error], ["gradients.error"], say)
+    second = run["gradients.contract.weight"][0, 0]
+    names = ["activated", "gradients.contract.weight"]
+    yield _step("gradient", say("second title"), say("second"), [second], names, say)
+    passed = [run["gradients.activated"][0], run["gradients.expanded"][0]]
+    passed.append(run["gradients.expand.weight"][0, 1])
+    names = ["gradients.expanded", "gradients.expand.weight"]
+    yield _step("gradient", say("hidden title"), say("hidden"), passed, names, say)
+    moved = run["update.contract.weight.weight"][0, 0]
+    said = say(
+        "update", rate=_RATE, before=number(run["contract.weight"][0, 0].value),
+        after=number(moved.value),
+    )  # fmt: skip
+    names = ["contract.weight", "update.contract.weight.weight"]
+    yield _step("update", say("update title"), said, [moved], names, say)
+    after = both.second["loss"][()]
+    said = say("again", before=number(run["loss"][()].value), after=number(after.value))
+    yield _step("loss", say("again title"), said, [after], [], say)
+
+
+def _forward_steps(run: Trace, say: Speaker) -> Iterator[LessonStep]:
+    linear, output = run["expanded"][0], run["contracted"][0]
+    said = say("forward", place=1, linear=number(linear.value), output=number(output.value))
+    names = ["x", "expand.weight", "expanded", "activated", "contract.weight", "contracted"]
+    cells = [linear, run["activated"][0], output]
+    yield _step("feed-forward", say("forward title"), said, cells, names, say)
+    wanted = say.listed([number(x) for x in _WANTED])
+    said = say("loss", wanted=wanted, value=number(run["loss"][()].value))
+    yield _step("loss", say("loss title"), said, [run["error"][0], run["loss"][()]], [], say)
+
+
+def _step(
+    role: str, title: str, said: str, cells: list[Cell], names: list[str], say: Speaker
+) -> LessonStep:
+    """Prose, the formulas of the cells, and the named steps, with the cells framed in them."""
+    parts: list[Part] = [Paragraph(said), *(formula(cell) for cell in cells)]
+    run = cells[0].step.trace
+    for name in names:
+        step = run[name]
+        framed = next((cell for cell in cells if cell.step is step), None)
+        parts.append(heat_map(step, say, framed))
+    return LessonStep(role, title, tuple(parts))

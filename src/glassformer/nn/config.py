@@ -1,0 +1,534 @@
+"""A whole model: which one it is, its sizes, its parts, and which of them fit together."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from typing import Any, Literal, TypedDict, TypeVar, Unpack, get_args, get_type_hints
+
+from glassformer.errors import ConfigError, UnknownNameError
+
+# --- checking ---
+# What every config does: refuse a value that cannot be, and come back from plain data.
+#
+# Knows dataclasses and their annotations, and nothing of models.
+
+
+T = TypeVar("T")
+
+
+class Checked:
+    """Rejects a value that the field's annotation does not allow, and names the choices."""
+
+    def __post_init__(self) -> None:
+        for name, hint in get_type_hints(type(self)).items():
+            value = getattr(self, name)
+            if not _fits(value, hint):
+                raise ConfigError(
+                    "{kind}.{name} must be {in_words}, got {value!r}",
+                    kind=type(self).__name__,
+                    name=name,
+                    in_words=_in_words(hint),
+                    value=value,
+                )
+
+    def _require(self, holds: bool, message: str) -> None:
+        if not holds:
+            raise ConfigError(message)
+
+
+def _fits(value: object, hint: Any) -> bool:
+    """Whether a value is of the annotated type; a whole number passes for a float, ∞ does not."""
+    options = get_args(hint)
+    if getattr(hint, "__origin__", None) is Literal:
+        return any(value == option and type(value) is type(option) for option in options)
+    if options:
+        return any(_fits(value, option) for option in options)
+    if hint is float:
+        return isinstance(value, int | float) and not isinstance(value, bool) and _finite(value)
+    if hint is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, hint)
+
+
+def _finite(number: float) -> bool:
+    try:
+        return math.isfinite(number)
+    except OverflowError:  # a whole number that no float can hold
+        return False
+
+
+def _in_words(hint: Any) -> str:
+    options = get_args(hint)
+    if getattr(hint, "__origin__", None) is Literal:
+        return " or ".join(map(repr, options))
+    if options:
+        return " or ".join(_in_words(option) for option in options)
+    return {int: "a whole number", float: "a number", bool: "true or false"}.get(
+        hint, "none" if hint is type(None) else getattr(hint, "__name__", str(hint))
+    )
+
+
+def positive(config: object, name: str, most: int = 2**24) -> None:
+    """Refuse a size below 1, or beyond all sense; None, where the field allows it, is none."""
+    value = getattr(config, name)
+    if value is not None and value < 1:
+        raise ConfigError("{name} must be at least 1, got {value}", name=name, value=value)
+    at_most(config, name, most)
+
+
+def at_most(config: object, name: str, most: int) -> None:
+    """Refuse a size that would fill any memory, before anything is built; None is none."""
+    value = getattr(config, name)
+    if value is not None and value > most:
+        raise ConfigError(
+            "{name} must be at most {most:,}, got {value:,}", name=name, most=most, value=value
+        )
+
+
+def probability(config: object, name: str) -> None:
+    """Refuse a share that is negative, or all."""
+    value = getattr(config, name)
+    if not 0 <= value < 1:
+        raise ConfigError("{name} must be in [0, 1), got {value}", name=name, value=value)
+
+
+def known_field(config: Any, name: str) -> None:
+    """Refuse a setting that a config does not have."""
+    known = [f.name for f in fields(config)] if is_dataclass(config) else []
+    if name not in known:
+        raise UnknownNameError("setting", name, known)
+
+
+def config_of(cls: type[T], config: object, settings: dict[str, Any]) -> T:
+    """A config that was given, or one made of settings given by name; never both."""
+    if config is None:
+        for name in settings:
+            known_field(cls, name)
+        return cls(**settings)
+    if settings or not isinstance(config, cls):
+        got = "both" if settings else f"{config!r:.60}"
+        raise ConfigError(
+            "expected {kind}(…) or its settings by name, got {got}", kind=cls.__name__, got=got
+        )
+    return config
+
+
+def from_dict(cls: type[T], data: Any, where: str) -> T:
+    """A config, and those in it, from plain data; `where` is how messages call it."""
+    if not isinstance(data, dict):
+        raise ConfigError(
+            "{where} must be an object with settings, got {data!r}", where=where, data=data
+        )
+    hints = get_type_hints(cls)
+    values: dict[str, Any] = {}
+    for key, value in data.items():
+        if key not in hints:
+            raise UnknownNameError("setting", f"{where}.{key}", [f"{where}.{h}" for h in hints])
+        hint = hints[key]
+        nested = is_dataclass(hint) and isinstance(hint, type)
+        values[key] = from_dict(hint, value, f"{where}.{key}") if nested else value
+    return cls(**values)
+
+
+# --- parts ---
+# The parts of a model, each with its own settings.
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttentionConfig(Checked):
+    """One attention layer: its heads, its score and its four maps."""
+
+    n_heads: int = 8
+    """Number of heads."""
+    d_head: int | None = None
+    """Width of a head's queries and keys; none: d_model / n_heads (narrow heads)."""
+    d_value: int | None = None
+    """Width of a head's values; none: as d_head."""
+    n_kv_heads: int | None = None
+    """Heads of keys and values, each shared by several query heads; none: n_heads."""
+    score: Literal["dot", "additive"] = "dot"
+    """How a query is compared with a key: their dot product, or v·tanh(q + k)."""
+    divisor: Literal["sqrt_head", "sqrt_model", "none"] | float = "sqrt_head"
+    """What dot-product scores are divided by: √d_head, √d_model, nothing, or a number."""
+    bias: bool = False
+    """Whether the maps to queries, keys and values add a bias."""
+    output_map: bool = True
+    """Whether the joined heads go through a linear map back to d_model (W_O)."""
+    output_bias: bool = False
+    """Whether the output map adds a bias."""
+    dropout: float = 0.0
+    """Share of attention weights dropped in training."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("n_heads", "d_head", "d_value", "n_kv_heads"):
+            positive(self, name)
+        probability(self, "dropout")
+        kv_heads = self.n_kv_heads or self.n_heads
+        self._require(
+            self.n_heads % kv_heads == 0,
+            f"n_heads must be a multiple of n_kv_heads, got {self.n_heads} and {kv_heads}",
+        )
+        self._require(
+            self.score == "dot" or self.divisor in ("sqrt_head", "none"),
+            f"additive scores are not divided, got divisor={self.divisor!r}",
+        )
+        if not isinstance(self.divisor, str):
+            self._require(self.divisor > 0, f"divisor must be above 0, got {self.divisor}")
+
+    def head_width(self, d_model: int) -> int:
+        """E, the width of one head's queries and keys."""
+        if self.d_head is not None:
+            return self.d_head
+        if d_model % self.n_heads:
+            raise ConfigError(
+                f"d_model must be a multiple of n_heads, got {d_model} and {self.n_heads}; "
+                "change one of them or set d_head"
+            )
+        return d_model // self.n_heads
+
+    def score_divisor(self, d_model: int) -> float:
+        """The number that scores are divided by."""
+        if self.divisor == "sqrt_head":
+            return float(self.head_width(d_model) ** 0.5)
+        if self.divisor == "sqrt_model":
+            return float(d_model**0.5)
+        return 1.0 if self.divisor == "none" else float(self.divisor)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeedForwardConfig(Checked):
+    """The network that each position goes through alone."""
+
+    d_ff: int = 2048
+    """Width between the two layers."""
+    n_layers: Literal[1, 2] = 2
+    """Two layers (linear, activation, linear), or one (linear, activation; d_ff is not used)."""
+    activation: Literal["relu", "gelu", "gelu_tanh", "swiglu"] = "relu"
+    """The nonlinearity; gelu is exact, gelu_tanh its approximation, swiglu has a gate."""
+    bias: bool = True
+    """Whether the linear maps add a bias."""
+    dropout: float = 0.0
+    """Share dropped after the activation (torch.nn does this, the paper does not)."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive(self, "d_ff", most=2**26)  # four times as wide as the widest d_model
+        probability(self, "dropout")
+        self._require(
+            self.n_layers == 2 or self.activation != "swiglu",
+            "swiglu needs a feed-forward of two layers, got n_layers=1",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockConfig(Checked):
+    """How sublayers are joined: norms, their place, dropout."""
+
+    norm: Literal["layer", "rms", "plain", "none"] = "layer"
+    """LayerNorm, RMSNorm, plain (x − mean) / (std + eps) without parameters, or no norm."""
+    norm_first: bool = False
+    """Pre-norm, x + f(norm(x)); otherwise post-norm, norm(x + f(x)), as in the 2017 paper."""
+    norm_eps: float = 1e-5
+    """Epsilon of the norms."""
+    final_norm: bool = False
+    """A norm after the last block; pre-norm stacks want one."""
+    dropout: float = 0.1
+    """Share dropped from each sublayer's output and from the embedded input."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        probability(self, "dropout")
+        self._require(self.norm_eps > 0, f"norm_eps must be above 0, got {self.norm_eps}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PositionConfig(Checked):
+    """How a model knows the order of its input."""
+
+    kind: Literal["learned", "sinusoidal", "rotary", "none"] = "sinusoidal"
+    """Learned vectors, fixed sinusoids, rotation of queries and keys, or nothing."""
+    base: float = 10_000.0
+    """Wavelengths of sinusoids and rotations run from 2π to nearly 2π times this."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._require(self.base > 0, f"base must be above 0, got {self.base}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmbeddingConfig(Checked):
+    """From ids to vectors."""
+
+    scale: bool = False
+    """Multiply token vectors by √d_model, as the 2017 paper does."""
+    n_types: int = 0
+    """Segment types with a vector each (BERT has 2)."""
+    norm: bool = False
+    """A norm on the sum of token, position and type vectors (BERT)."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._require(self.n_types >= 0, f"n_types must not be negative, got {self.n_types}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputConfig(Checked):
+    """From vectors to logits."""
+
+    n_classes: int = 2
+    """Classes of a classifier."""
+    pooling: Literal["mean", "max", "first"] = "mean"
+    """How a classifier makes one vector of many; padding is left out."""
+    tied: Literal["none", "output", "all"] = "none"
+    """Share the token table with the output map; "all": with both embeddings of a seq2seq."""
+    bias: bool = False
+    """Whether the map to the vocabulary or the classes adds a bias."""
+    transform: bool = False
+    """Dense, GELU and norm before the map to the vocabulary (BERT)."""
+    flattened: bool = False
+    """One prediction from all positions joined into one row: max_len·d_model numbers through one
+    map, as in the by-hand text. It fixes the length and cannot be trained in parallel; the paper
+    maps each position alone."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive(self, "n_classes")
+        self._require(
+            self.tied == "none" or not self.flattened,
+            "a flattened output layer is wider than the token table and cannot be tied to it, got "
+            f"flattened=True and tied={self.tied!r}",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageConfig(Checked):
+    """Images as sequences of square patches."""
+
+    size: int = 32
+    """Height and width in pixels."""
+    patch: int = 4
+    """Height and width of a patch in pixels."""
+    channels: int = 3
+    """Numbers per pixel."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("size", "patch", "channels"):
+            positive(self, name)
+        self._require(
+            self.size % self.patch == 0,
+            f"image size must be a multiple of the patch, got {self.size} and {self.patch}",
+        )
+
+    @property
+    def n_patches(self) -> int:
+        """How many positions an image becomes."""
+        return int((self.size // self.patch) ** 2)
+
+
+Initialisation = Literal["normal", "xavier", "kaiming"]
+Architecture = Literal[
+    "attention",
+    "encoder",
+    "classifier",
+    "image_classifier",
+    "masked_language_model",
+    "language_model",
+    "seq2seq",
+    "recommender",
+]
+
+
+class Sizes(TypedDict, total=False):
+    """The sizes of a model by their plain names, wherever in its config they stand."""
+
+    vocab_size: int
+    target_vocab_size: int | None
+    d_model: int
+    n_heads: int
+    n_kv_heads: int | None
+    d_head: int | None
+    d_value: int | None
+    d_ff: int
+    n_layers: int
+    max_len: int
+    n_classes: int
+    dropout: float
+    """Wherever the model has dropout."""
+    pad_id: int | None
+    base: float
+
+
+_SECTIONS = {
+    **dict.fromkeys(("n_heads", "n_kv_heads", "d_head", "d_value"), "attention"),
+    "d_ff": "feed_forward",
+    "n_classes": "output",
+    "base": "positions",
+    "dropout": "block",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig(Checked):
+    """A complete model: nothing about its arithmetic is decided elsewhere."""
+
+    architecture: Architecture = "encoder"
+    """Which model to build."""
+    vocab_size: int = 1000
+    """Rows of the token table (of the source, in a seq2seq; of people, in a recommender)."""
+    target_vocab_size: int | None = None
+    """Rows of the target's token table (of films, in a recommender); none: as vocab_size."""
+    d_model: int = 512
+    """Width of the residual stream."""
+    n_layers: int = 6
+    """Blocks (of the encoder, in a seq2seq)."""
+    n_decoder_layers: int | None = None
+    """Blocks of the decoder; none: as n_layers."""
+    max_len: int = 512
+    """Longest sequence: learned positions end there, and texts are cut to it."""
+    pad_id: int | None = None
+    """Id of padding: an encoder leaves it out of attention and pooling where no mask is given. A
+    causal stack needs no mask for padding on the right; for padding on the left, give one."""
+    init: Initialisation = "xavier"
+    """How parameters start: N(0, 0.02²), Xavier uniform or Kaiming normal."""
+    attention: AttentionConfig = field(default_factory=AttentionConfig)
+    """The attention layers."""
+    feed_forward: FeedForwardConfig = field(default_factory=FeedForwardConfig)
+    """The feed-forward layers."""
+    block: BlockConfig = field(default_factory=BlockConfig)
+    """How sublayers are joined."""
+    positions: PositionConfig = field(default_factory=PositionConfig)
+    """How order is known."""
+    embedding: EmbeddingConfig = field(default_factory=EmbeddingConfig)
+    """From ids to vectors."""
+    output: OutputConfig = field(default_factory=OutputConfig)
+    """From vectors to logits."""
+    image: ImageConfig = field(default_factory=ImageConfig)
+    """The images of an image classifier."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("vocab_size", "target_vocab_size"):
+            positive(self, name, most=2**31)  # there are more people than words
+        for name in ("d_model", "max_len"):
+            positive(self, name)
+        for name in ("n_layers", "n_decoder_layers"):
+            depth = getattr(self, name)
+            self._require(depth is None or depth >= 0, f"{name} must not be negative, got {depth}")
+            at_most(self, name, 10_000)
+        if self.architecture != "recommender":  # it attends to nothing
+            self.attention.head_width(self.d_model)
+            self._check_largest_matrix()
+        if self.architecture not in ("attention", "recommender"):
+            self._check_residual_widths()
+        if self.pad_id is not None:
+            self._require(
+                0 <= self.pad_id < self.vocab_size,
+                f"pad_id must be in 0..{self.vocab_size - 1}, got {self.pad_id}",
+            )
+        if self.positions.kind == "rotary":
+            width = self.attention.head_width(self.d_model)
+            self._require(width % 2 == 0, f"rotary positions need an even head width, got {width}")
+        self._require(
+            not self.output.flattened or self.architecture == "seq2seq",
+            f"the flattened output layer belongs to a seq2seq, got {self.architecture!r}",
+        )
+        one_vocabulary = self.target_vocab_size in (None, self.vocab_size)
+        self._require(
+            self.output.tied != "all" or one_vocabulary,
+            "tied='all' needs one vocabulary for source and target, got "
+            f"{self.vocab_size} and {self.target_vocab_size}",
+        )
+
+    def _check_residual_widths(self) -> None:
+        """Residual sums need sublayers that return d_model numbers."""
+        heads = self.attention
+        width = heads.n_heads * (heads.d_value or heads.head_width(self.d_model))
+        self._require(
+            heads.output_map or width == self.d_model,
+            f"without an output map the joined heads ({width}) must be as wide as d_model "
+            f"({self.d_model}), since they are added to it",
+        )
+
+    def _check_largest_matrix(self) -> None:
+        """torch counts the numbers of a tensor in 64 bits; each size alone is far below that."""
+        heads = self.attention
+        joined = heads.n_heads * max(heads.head_width(self.d_model), heads.d_value or 1)
+        rows = max(self.vocab_size, self.target_vocab_size or 1, self.max_len, joined)
+        width = self.d_model * (self.max_len if self.output.flattened else 1)
+        n_numbers = width * max(rows, self.feed_forward.d_ff, self.image.n_patches)
+        self._require(
+            n_numbers < 2**58,
+            f"these sizes give a matrix of {n_numbers:.0e} numbers; make d_model or others smaller",
+        )
+
+    def with_(self, **changes: Any) -> ModelConfig:
+        """A copy with some fields changed; nested ones as `attention__n_heads=4`."""
+        flat: dict[str, Any] = {}
+        nested: dict[str, dict[str, Any]] = {}
+        for key, value in changes.items():
+            section, _, name = key.partition("__")
+            known_field(self, section)
+            if name:
+                known_field(getattr(self, section), name)
+                nested.setdefault(section, {})[name] = value
+            else:
+                flat[key] = value
+        for section, values in nested.items():
+            flat[section] = replace(flat.get(section, getattr(self, section)), **values)
+        return replace(self, **flat)
+
+    def sized(self, **sizes: Unpack[Sizes]) -> ModelConfig:
+        """A copy with other sizes; what follows from them follows.
+
+        Where d_model is given alone, a feed-forward that was a multiple of it stays that multiple,
+        and there are as many heads as before, or the most below that can divide it. A size that
+        follows is set last: an error then names the size that was given.
+        """
+        changes: dict[str, Any] = {}
+        for name, value in sizes.items():
+            if name not in Sizes.__annotations__:
+                raise UnknownNameError("size", name, Sizes.__annotations__)
+            section = _SECTIONS.get(name)
+            changes[name if section is None else f"{section}__{name}"] = value
+        if "dropout" in sizes:
+            for section in ("attention", "feed_forward"):
+                if getattr(self, section).dropout:
+                    changes[f"{section}__dropout"] = sizes["dropout"]
+        if "d_model" not in sizes:
+            return self.with_(**changes)
+        n_heads = self.attention.n_heads
+        heads_follow = "n_heads" not in sizes and self.attention.d_head is None
+        if heads_follow:
+            changes["attention__n_heads"] = changes.get("attention__n_kv_heads") or 1
+        resized = self.with_(**changes)
+        if heads_follow:
+            kv_heads = resized.attention.n_kv_heads or 1
+            fitting = [
+                n for n in range(kv_heads, n_heads + 1, kv_heads) if resized.d_model % n == 0
+            ]
+            resized = resized.with_(attention__n_heads=max(fitting, default=kv_heads))
+        times, rest = divmod(self.feed_forward.d_ff, self.d_model)
+        if "d_ff" not in sizes and not rest:
+            resized = resized.with_(feed_forward__d_ff=times * resized.d_model)
+        return resized
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON data."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> ModelConfig:
+        """The config that `to_dict` was called on; unknown keys are errors.
+
+        A missing key has its default, so that a folder written before a setting existed loads.
+        """
+        return from_dict(cls, data, "config")
+
+    def describe(self) -> str:
+        """The module tree with its parameter counts, without allocating the parameters."""
+        from glassformer.nn.description import describe_config
+
+        return describe_config(self)

@@ -1,0 +1,383 @@
+"""What a stranger's `tokenizer.json` may ask of the library that runs it.
+
+The library does whatever the file says: eight replacements of one letter by fifty fill any memory,
+and a regular expression such as `(x+x+)+y` takes time that doubles with each letter. So a file is
+looked through before it is used: only known kinds of steps, a bound on how much a text may grow, no
+nested repetition in patterns. This module knows the format and runs nothing.
+"""
+
+import base64
+import binascii
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from glassformer.errors import InputError
+
+MOST_CHARACTERS = 2**20
+"""Of one text, times the factor by which a file's steps may lengthen it: what is beyond is refused.
+The library takes some 30 bytes for each character that it has made."""
+
+_MOST_GROWTH = 64
+_MOST_STEPS = 32
+_MOST_PATTERN = 2_000
+_MOST_REPLACED = 36  # bytes for one character: Unicode's longest compatibility form has 33
+_MOST_WORD = 10_000  # characters: WordPiece takes time with the square of a word's length
+_WIDE = 64  # repetitions from which on their number matters
+_MOST_WAYS = 1_000  # of finding the repeated groups of a pattern at one place
+
+_INSIDE = {
+    "normalizer": "normalizers",
+    "pre_tokenizer": "pretokenizers",
+    "decoder": "decoders",
+    "post_processor": "processors",
+}
+_KINDS = {
+    "normalizer": {
+        "BertNormalizer", "ByteLevel", "Lowercase", "NFC", "NFD", "NFKC", "NFKD", "Nmt",
+        "Precompiled", "Prepend", "Replace", "Strip", "StripAccents",
+    },
+    "pre_tokenizer": {
+        "BertPreTokenizer", "ByteLevel", "CharDelimiterSplit", "Digits", "FixedLength",
+        "Metaspace", "Punctuation", "Split", "UnicodeScripts", "Whitespace", "WhitespaceSplit",
+    },
+    "decoder": {
+        "BPEDecoder", "ByteFallback", "ByteLevel", "CTC", "Fuse", "Metaspace", "Replace", "Strip",
+        "WordPiece",
+    },
+    "post_processor": {"BertProcessing", "ByteLevel", "RobertaProcessing", "TemplateProcessing"},
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a file's steps make of a text."""
+
+    growth: float = 1
+    """How many times as long it may become, beyond what every tokenizer may do to it."""
+    is_bounded: bool = False
+    """Whether texts must be bounded: there are steps whose time or memory the file decides."""
+
+    def check(self, text: str) -> None:
+        """Refuse a text that would take too much."""
+        if self.is_bounded and len(text) * self.growth > MOST_CHARACTERS:
+            longest = int(MOST_CHARACTERS / self.growth)
+            raise InputError(
+                "the text has {n_text:,} characters; this tokenizer is given {longest:,} at most: "
+                "cut the text",
+                n_text=len(text),
+                longest=longest,
+            )
+
+
+def limits_of(data: Mapping[str, Any]) -> Limits:
+    """The limits of a parsed `tokenizer.json`, if it holds nothing that has none."""
+    steps = {part: list(_steps(data.get(part), part)) for part in _KINDS}
+    growth = _growth([*steps["normalizer"], *steps["pre_tokenizer"]])
+    for total in (growth, _growth(steps["decoder"])):
+        if total > _MOST_GROWTH:
+            raise InputError(
+                f"its steps make a text up to {total:,.0f} times as long, expected {_MOST_GROWTH} "
+                "times at most"
+            )
+    for step in steps["post_processor"]:
+        _check_template(step)
+    patterns = [found for part in steps.values() for step in part if (found := _regex(step))]
+    for pattern in patterns:
+        check_pattern(pattern)
+    for step in steps["pre_tokenizer"]:
+        length = step.get("length", 1)
+        if step["type"] == "FixedLength" and (type(length) is not int or length < 1):
+            raise InputError(f"the length of FixedLength must be at least 1, got {length!r:.40}")
+    model = data.get("model")
+    longest_word = model.get("max_input_chars_per_word") if isinstance(model, Mapping) else None
+    if isinstance(longest_word, int) and longest_word > _MOST_WORD:
+        raise InputError(
+            f"max_input_chars_per_word must be at most {_MOST_WORD:,}, got {longest_word:,}"
+        )
+    return Limits(growth, is_bounded=bool(steps["normalizer"] or patterns))
+
+
+def _steps(part: Any, what: str) -> Iterator[Mapping[str, Any]]:
+    """The steps of a part, those inside sequences included, in their order."""
+    pending, n_steps = [part], 0
+    while pending:
+        step = pending.pop()
+        if step is None:
+            continue
+        n_steps += 1
+        kind = step.get("type") if isinstance(step, Mapping) else None
+        if n_steps > _MOST_STEPS:
+            raise InputError(f"its {what} has more than {_MOST_STEPS} steps")
+        if kind == "Sequence":
+            inside = step.get(_INSIDE[what])
+            pending += reversed(inside if isinstance(inside, list) else [0])
+        elif isinstance(kind, str) and kind in _KINDS[what]:
+            yield step
+        else:
+            raise InputError(f"unknown {what} {kind!r:.40}; expected {', '.join(_KINDS[what])}")
+
+
+def _growth(steps: list[Mapping[str, Any]]) -> float:
+    """By how much the steps may lengthen a text, one after another.
+
+    What tokenizers do once (spell bytes, mark spaces, apply a table of Unicode) is not counted; the
+    second time it is.
+    """
+    growth, seen = 1.0, set()
+    for step in steps:
+        kind = step["type"]
+        factor = _factor(step)
+        if kind in ("ByteLevel", "Metaspace", "Precompiled", "Prepend") and kind not in seen:
+            factor = 1.0
+        seen.add(kind)
+        growth = min(growth * max(1.0, factor), 1e12)
+    return growth
+
+
+def _factor(step: Mapping[str, Any]) -> float:
+    kind = step["type"]
+    if kind in ("ByteLevel", "Metaspace"):
+        return 4.0
+    if kind == "Precompiled":
+        return float(_longest_replacement(step.get("precompiled_charsmap")))
+    if kind == "Prepend":
+        added = str(step.get("prepend", ""))
+        if len(added) > _MOST_REPLACED:
+            raise InputError(f"Prepend adds {len(added):,} characters, expected a mark")
+        return 1.0 + len(added)
+    if kind == "Replace":
+        pattern, content = step.get("pattern"), str(step.get("content", ""))
+        plain = pattern.get("String") if isinstance(pattern, Mapping) else None
+        if isinstance(plain, str) and plain:
+            return len(content) / len(plain)
+        # A regular expression may find one character; where it finds none, the text only grows.
+        return max(1.0, len(content)) if _regex(step) else 1.0 + len(content)
+    return 1.0
+
+
+def _longest_replacement(charsmap: Any) -> int:
+    """The most bytes that a table of sentencepiece puts in the place of a character."""
+    try:
+        table = base64.b64decode(str(charsmap), validate=True)
+    except (binascii.Error, ValueError):
+        raise InputError("its Precompiled table is not base64") from None
+    texts = table[4 + int.from_bytes(table[:4], "little") :]
+    longest = max(map(len, texts.split(b"\0")))
+    if longest > _MOST_REPLACED:
+        raise InputError(
+            f"its Precompiled table has a replacement of {longest:,} bytes, expected "
+            f"{_MOST_REPLACED} at most"
+        )
+    return longest
+
+
+def _check_template(step: Mapping[str, Any]) -> None:
+    """A template with the text in it several times would multiply every text."""
+    if step["type"] != "TemplateProcessing":
+        return
+    for name, most in (("single", 1), ("pair", 2)):
+        pieces = step.get(name)
+        if isinstance(pieces, list):
+            texts = [
+                piece for piece in pieces if isinstance(piece, Mapping) and "Sequence" in piece
+            ]
+            if len(texts) > most:
+                raise InputError(f"its template {name!r} repeats the text {len(texts):,} times")
+
+
+def _regex(step: Mapping[str, Any]) -> str | None:
+    pattern = step.get("pattern")
+    found = pattern.get("Regex") if isinstance(pattern, Mapping) else None
+    return found if isinstance(found, str) else None
+
+
+# Patterns: the syntax of Oniguruma as far as tokenizers use it.
+
+_ESCAPE = re.compile(
+    r"\\(?:[pP]\{\^?\w+\}|x\{[0-9a-fA-F]+\}|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)", re.S
+)
+_GROUP = re.compile(r"\((?:\?(?:[imsadu-]*:|<?[=!]|>|<\w+>))?")
+# At the start alone: further on, a switch makes a group of all that follows it. Without x, which
+# would make the rest mean something else, as comments do.
+_SWITCH = re.compile(r"\(\?[imsadu-]+\)")
+_REPEAT = re.compile(r"[*+?]([?+]?)|\{(\d*)(,?)(\d*)\}\??")
+
+
+@dataclass
+class _Item:
+    """One thing to be found, and how often."""
+
+    alternatives: list[list["_Item"]] = field(default_factory=list)
+    """Of a group."""
+    is_look: bool = False
+    """Looks ahead or behind: finds nothing, and may fail."""
+    least: int = 1
+    most: float = 1
+    gives_back: bool = True
+    """Whether it tries fewer when what follows fails."""
+
+    @property
+    def is_wide(self) -> bool:
+        return self.most > _WIDE and self.gives_back
+
+    @property
+    def is_variable(self) -> bool:
+        """Whether it can be found in several ways."""
+        inside = [item for items in self.alternatives for item in items]
+        return (
+            (self.least != self.most and self.gives_back)
+            or len(self.alternatives) > 1
+            or any(item.is_variable for item in inside)
+        )
+
+
+def check_pattern(pattern: str) -> None:
+    """Refuse a regular expression whose time is not known to be bounded.
+
+    A repeated group may hold neither repetitions nor alternatives, and of the wide repetitions on
+    any way through the pattern only one may be followed by something that can fail: then each
+    beginning is tried in at most as many ways as the text is long.
+    """
+    if len(pattern) > _MOST_PATTERN:
+        raise InputError(f"its pattern has {len(pattern):,} characters, expected a short one")
+    switch = _SWITCH.match(pattern)
+    alternatives, end = _parse(pattern, switch.end() if switch else 0, 0)
+    if end != len(pattern):
+        raise _refused(pattern, "has a bracket too many")
+    for item in _all(alternatives):
+        if item.most > _WIDE and any(
+            len(item.alternatives) > 1 or inner.is_variable
+            for items in item.alternatives
+            for inner in items
+        ):
+            raise _refused(pattern, "repeats what can be found in several ways")
+    if _n_narrow(alternatives) > _MOST_WAYS:
+        raise _refused(pattern, "repeats what can be found in several ways")
+    if _n_ways(alternatives, can_fail=False) > 1:
+        raise _refused(pattern, "has several wide repetitions in a row")
+
+
+def _refused(pattern: str, why: str) -> InputError:
+    return InputError(f"its pattern {pattern!r:.60} {why}, which may take time without end")
+
+
+def _parse(pattern: str, at: int, depth: int) -> tuple[list[list[_Item]], int]:
+    """The alternatives of a pattern from a place on, and where they end."""
+    if depth > 20:
+        raise _refused(pattern, "nests groups deeply")
+    alternatives: list[list[_Item]] = [[]]
+    while at < len(pattern) and pattern[at] != ")":
+        if pattern[at] == "|":
+            alternatives.append([])
+            at += 1
+            continue
+        item, at = _parse_item(pattern, at, depth)
+        repeat = _REPEAT.match(pattern, at)
+        while repeat:
+            item = _repeated(pattern, item, repeat)
+            at = repeat.end()
+            repeat = _REPEAT.match(pattern, at)
+            if repeat:  # `{2}+` repeats what is repeated
+                item = _Item([[item]])
+        alternatives[-1].append(item)
+    return alternatives, at
+
+
+def _parse_item(pattern: str, at: int, depth: int) -> tuple[_Item, int]:
+    character = pattern[at]
+    if character == "\\":
+        escape = _ESCAPE.match(pattern, at)
+        if escape is None or escape[0][1] in "kg123456789RX":
+            raise _refused(pattern, "refers to what it found")
+        return _Item(is_look=escape[0][1] in "bBAzZG"), escape.end()
+    if character == "[":
+        return _Item(), _end_of_class(pattern, at)
+    if character in "^$":
+        return _Item(is_look=True), at + 1
+    if character != "(":
+        return _Item(), at + 1
+    group = _GROUP.match(pattern, at)
+    if group is None or (group[0] == "(" and pattern[at + 1 : at + 2] in ("?", "*")):
+        raise _refused(pattern, f"has a group {pattern[at : at + 4]!r} that is not known")
+    inside, at = _parse(pattern, group.end(), depth + 1)
+    if at >= len(pattern):
+        raise _refused(pattern, "lacks a bracket")
+    kind = group[0][2:]
+    item = _Item(inside, is_look=kind in ("=", "!", "<=", "<!"))
+    item.gives_back = kind != ">"
+    return item, at + 1
+
+
+def _repeated(pattern: str, item: _Item, repeat: re.Match[str]) -> _Item:
+    sign, (suffix, low, comma, high) = repeat[0][0], repeat.groups()
+    if sign == "{":
+        if not low and not high:
+            raise _refused(pattern, "has empty braces")
+        item.least = int(low[:6] or 0)
+        item.most = int(high[:6]) if high else float("inf") if comma else item.least
+    else:
+        item.least = 1 if sign == "+" else 0
+        item.most = 1 if sign == "?" else float("inf")
+    if suffix == "+":
+        item.gives_back = False
+    return item
+
+
+def _end_of_class(pattern: str, at: int) -> int:
+    depth, start = 0, at
+    while at < len(pattern):
+        character = pattern[at]
+        if character == "\\":
+            at += 1
+        elif character == "[":
+            depth += 1
+        elif character == "]" and at > start + 1 and pattern[start + 1 : at] != "^":
+            depth -= 1
+            if not depth:
+                return at + 1
+        at += 1
+    raise _refused(pattern, "lacks a bracket")
+
+
+def _all(alternatives: list[list[_Item]]) -> Iterator[_Item]:
+    for items in alternatives:
+        for item in items:
+            yield item
+            yield from _all(item.alternatives)
+
+
+def _n_narrow(alternatives: list[list[_Item]]) -> float:
+    """The ways to find the narrow repetitions and the alternatives, all at one place.
+
+    Wide ones count once: there the length of the text decides, which `_n_ways` looks after.
+    """
+    total = 0.0
+    for items in alternatives:
+        ways = 1.0
+        for item in items:
+            inside = _n_narrow(item.alternatives) if item.alternatives else 1.0
+            if item.most > _WIDE:
+                ways *= inside
+                continue
+            if inside > 1:
+                ways *= min(inside, _MOST_WAYS + 1) ** max(1, int(item.most))
+            if item.gives_back:
+                ways *= item.most - item.least + 1
+            ways = min(ways, _MOST_WAYS + 1)
+        total += ways
+    return total
+
+
+def _n_ways(alternatives: list[list[_Item]], *, can_fail: bool) -> int:
+    """The wide repetitions on one way that something which can fail comes after."""
+    most = 0
+    for items in alternatives:
+        fails, found = can_fail, 0
+        for item in reversed(items):
+            found += item.is_wide and fails
+            found += _n_ways(item.alternatives, can_fail=fails and not item.is_look)
+            fails = fails or item.least > 0 or item.is_look
+        most = max(most, found)
+    return most

@@ -1,0 +1,66 @@
+"""Any number of any model, back to the arithmetic that made it.
+
+    from glassformer.trace import trace
+    t = trace(model, ids, axis_labels={"ids": ["I", "am"]})  # any nn.Module or function, on the CPU
+    t.steps, t.parameters, t.inputs, t.constants, t.outputs, t.views, t.names, t.notes
+    t.tree()                                             # Branch(name, path, steps, branches)
+    step = t["blocks.0.attention.scores"]                # name, op, rule, role, module, shape,
+                                                         # dtype, value, labels, line, operands
+    cell = step[0, 1, 2]                                 # value, role, formula, numbers, operands,
+                                                         # terms, definitions, expression, source
+    print(cell.explain(depth=2)); cell.to_dict()
+    cell.dependents(), cell.path(), cell.at_precisions(decimals=2)
+    t.verify(sample=20_000).ok                           # recomputed in float64 from what is shown
+    u = t.edit({cell: 0.5, ("embedding.weight", (3, 1)): 0.0})
+    print(diff(t, u))
+    t.close()                                            # free its memory now
+    with cancelled_by(event.is_set): …                   # stop a trace from another thread
+    s = trace_training_step(model, ids, loss=…, optimiser=…)   # forward, backward, update
+    print(why_moved(s, "to_classes.weight", (0, 3)))
+
+The files, in reading order: `memory` (storages, versions, views), `calls` (one operator), `ways`
+and `recorder` (the dispatch mode), `forecast` and `budget` (its memory), `source`, `syntax` and
+`names` (what a step is called), `expressions` and `rules/` (the arithmetic of a cell), `evaluate`
+and `formula/` (its value, and how it is written), `steps`, `cells`, `trace`, then what is asked of
+them: `verification`, `replay`, `difference`, `influence`, `labels`, `precision`, `explanation`,
+`operands`, `notebooks`; and `training/`. Of models, `formula/naming` alone knows some: the names
+under which they keep their parameters.
+"""
+
+# (`explanation` is imported by `Cell.explain`; loaded here, it does not delay the first one.)
+from glassformer.cancelling import cancelled_by
+from glassformer.tracing import explanation as _explanation  # noqa: F401
+from glassformer.tracing.arithmetic.float64_values import Precisions
+from glassformer.tracing.capture.record import trace
+from glassformer.tracing.capture.source_lines import Line
+from glassformer.tracing.cells import Cell, Term
+from glassformer.tracing.gradients import Move, trace_training_step, why_moved
+from glassformer.tracing.influence import Dependent, Difference, StepDifference, diff
+from glassformer.tracing.replay import replay
+from glassformer.tracing.steps import Operand, Role, Step
+from glassformer.tracing.trace import Branch, Trace
+from glassformer.tracing.verification import Report, RuleReport
+
+__all__ = [
+    "Branch",
+    "Cell",
+    "Dependent",
+    "Difference",
+    "Line",
+    "Move",
+    "Operand",
+    "Precisions",
+    "Report",
+    "Role",
+    "RuleReport",
+    "Step",
+    "StepDifference",
+    "Term",
+    "Trace",
+    "cancelled_by",
+    "diff",
+    "replay",
+    "trace",
+    "trace_training_step",
+    "why_moved",
+]

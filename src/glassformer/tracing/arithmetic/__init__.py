@@ -1,0 +1,1 @@
+"""The arithmetic of a cell: expressions, the rule of each operator, values in float64."""

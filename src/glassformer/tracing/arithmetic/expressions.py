@@ -1,0 +1,369 @@
+"""The arithmetic of one cell as a small tree over the cells it was made from.
+
+A rule writes this tree once. The formula in symbols, the formula in numbers, the recomputation in
+float64, LaTeX and a spreadsheet formula are all walks over the same tree, so they cannot disagree.
+
+    Number                      a constant of the operator
+    Entry                       a cell of an operand, or a row of cells along running axes
+    Lookup                      a cell whose position is itself computed (an embedding's row)
+    Operation                   a + b, a − b, a · b, a / b, a ^ b, comparisons and logic
+    Function                    exp(a), max(a, b), …
+    Reduce                      Σ, max, … of a body over running axes
+    Choose                      one of two branches, by a condition
+    Convert                     a cast to another dtype
+    Named                       a part with a symbol of its own: μ, σ², m
+
+A running axis is an `Axis`: a letter that takes the values start, start + step, ….
+
+A new kind of expression is four edits: its class here, with `parts` and `with_parts` where it holds
+other expressions; its value in `evaluate.Evaluation._of`; how it is written in
+`formula.notation`; and its spreadsheet formula in `render.workbook.formulas`. Everything else
+(operands, labels, edits, JSON, lessons) goes through `parts`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, cast
+
+import numpy as np
+import torch
+
+from glassformer.tracing.capture.memory import View
+
+Scalar = bool | int | float
+Operator = Literal[
+    "+", "-", "*", "/", "^", "//", "%", "=", "≠", "<", "≤", ">", "≥", "and", "or", "xor", "&", "|"
+]
+ReduceKind = Literal[
+    "sum",
+    "product",
+    "max",
+    "min",
+    "any",
+    "all",
+    "argmax",
+    "argmin",
+    "last argmax",
+    "last argmin",
+    "largest",
+    "smallest",
+    "place largest",
+    "place smallest",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A letter that runs over `size` positions of an operand's axis."""
+
+    letter: str
+    size: int
+    start: int = 0
+    step: int = 1
+
+    def at(self, place: int) -> int:
+        """The position on the operand's axis for the letter's value `place`."""
+        return self.start + place * self.step
+
+
+class _Node:
+    """What every kind of expression answers; one without parts need not say so."""
+
+    __slots__ = ()
+
+    @property
+    def parts(self) -> tuple[Expression, ...]:
+        """The expressions directly below."""
+        return ()
+
+    def with_parts(self, parts: Sequence[Expression]) -> Expression:  # noqa: ARG002
+        """The same with other expressions below."""
+        return cast("Expression", self)
+
+    def fixed(self, places: dict[str, int]) -> Expression:  # noqa: ARG002
+        """The same, its own positions with letters replaced by values."""
+        return cast("Expression", self)
+
+
+@dataclass(frozen=True, slots=True)
+class Number(_Node):
+    """A constant that the operator was given."""
+
+    value: Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Entry(_Node):
+    """A cell of an operand; with running axes in the index, one cell for each of their values."""
+
+    view: View
+    index: tuple[int | Axis, ...]
+
+    def fixed(self, places: dict[str, int]) -> Entry:
+        """Its own positions with letters replaced by values."""
+        return Entry(self.view, tuple([_fix_place(part, places) for part in self.index]))
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup(_Node):
+    """A cell of an operand at a position that other cells give (embedding, gather, index).
+
+    `wrap`: the operator counts negative positions from the end.
+    """
+
+    view: View
+    index: tuple[int | Axis | Expression, ...]
+    wrap: bool = False
+
+    @property
+    def parts(self) -> tuple[Expression, ...]:
+        """The positions that are computed."""
+        return tuple(part for part in self.index if not isinstance(part, int | Axis))
+
+    def with_parts(self, parts: Sequence[Expression]) -> Lookup:
+        """The same with other computed positions."""
+        given = iter(parts)
+        index = (part if isinstance(part, int | Axis) else next(given) for part in self.index)
+        return Lookup(self.view, tuple(index), self.wrap)
+
+    def fixed(self, places: dict[str, int]) -> Lookup:
+        """Its own positions with letters replaced by values."""
+        index = (
+            _fix_place(part, places) if isinstance(part, int | Axis) else part
+            for part in self.index
+        )
+        return Lookup(self.view, tuple(index), self.wrap)
+
+
+@dataclass(frozen=True, slots=True)
+class Operation(_Node):
+    """An operator between two expressions."""
+
+    operator: Operator
+    left: Expression
+    right: Expression
+
+    @property
+    def parts(self) -> tuple[Expression, ...]:
+        """Both sides."""
+        return (self.left, self.right)
+
+    def with_parts(self, parts: Sequence[Expression]) -> Operation:
+        """The same operator between other sides."""
+        return Operation(self.operator, *parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Function(_Node):
+    """A function of one or more expressions; the names are the keys of `evaluate.FUNCTIONS`."""
+
+    name: str
+    arguments: tuple[Expression, ...]
+
+    @property
+    def parts(self) -> tuple[Expression, ...]:
+        """The arguments."""
+        return self.arguments
+
+    def with_parts(self, parts: Sequence[Expression]) -> Function:
+        """The same function of other arguments."""
+        return Function(self.name, tuple(parts))
+
+
+class _WithBody(_Node):
+    __slots__ = ()
+
+    body: Expression
+
+    @property
+    def parts(self) -> tuple[Expression, ...]:
+        """The body."""
+        return (self.body,)
+
+    def with_parts(self, parts: Sequence[Expression]) -> Expression:
+        """The same of another body."""
+        return replace(cast("Reduce", self), body=parts[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Reduce(_WithBody):
+    """A body gathered over running axes: a sum, a largest value, the place of the largest, ….
+
+    The last four kinds take the value of a `rank`, counted from 0, or the place where it stands.
+    """
+
+    kind: ReduceKind
+    body: Expression
+    axes: tuple[Axis, ...]
+    rank: int = 0
+
+    def places(self, number: int) -> dict[str, int]:
+        """The letters' values for the n-th term."""
+        at = np.unravel_index(number, [axis.size for axis in self.axes])
+        return {axis.letter: int(p) for axis, p in zip(self.axes, at, strict=True)}
+
+    def term(self, number: int) -> Expression:
+        """The n-th of what it gathers."""
+        return fix(self.body, self.places(number))
+
+
+@dataclass(frozen=True, slots=True)
+class Choose(_Node):
+    """`yes` where the condition holds, else `no`."""
+
+    condition: Expression
+    yes: Expression
+    no: Expression
+
+    @property
+    def parts(self) -> tuple[Expression, ...]:
+        """The condition and both branches."""
+        return (self.condition, self.yes, self.no)
+
+    def with_parts(self, parts: Sequence[Expression]) -> Choose:
+        """The same choice between others."""
+        return Choose(*parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Convert(_WithBody):
+    """A value cast to a dtype: rounded to a shorter float, or cut to an integer."""
+
+    dtype: torch.dtype
+    body: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Named(_WithBody):
+    """A part that a reader knows by a symbol; shown as the symbol, and defined beside."""
+
+    symbol: str
+    body: Expression
+
+
+Expression = Number | Entry | Lookup | Operation | Function | Reduce | Choose | Convert | Named
+
+
+def _lift(value: Expression | Scalar) -> Expression:
+    return Number(value) if isinstance(value, bool | int | float) else value
+
+
+def add(left: Expression | Scalar, right: Expression | Scalar) -> Expression:
+    """left + right."""
+    return Operation("+", _lift(left), _lift(right))
+
+
+def subtract(left: Expression | Scalar, right: Expression | Scalar) -> Expression:
+    """left − right."""
+    return Operation("-", _lift(left), _lift(right))
+
+
+def multiply(left: Expression | Scalar, right: Expression | Scalar) -> Expression:
+    """left · right; a factor that is the number 1 is left out."""
+    left, right = _lift(left), _lift(right)
+    if isinstance(left, Number) and left.value == 1:
+        return right
+    return Operation("*", left, right)
+
+
+def divide(left: Expression | Scalar, right: Expression | Scalar) -> Expression:
+    """left / right."""
+    return Operation("/", _lift(left), _lift(right))
+
+
+def power(left: Expression | Scalar, right: Expression | Scalar) -> Expression:
+    """left ^ right."""
+    return Operation("^", _lift(left), _lift(right))
+
+
+def total(body: Expression, *axes: Axis) -> Expression:
+    """Σ of the body over the running axes; 0 where there is nothing to add up."""
+    if not axes:
+        return body
+    return Reduce("sum", body, axes) if all(axis.size for axis in axes) else Number(0)
+
+
+def sum_of(terms: Sequence[Expression]) -> Expression:
+    """term + term + …; halved again and again, so that a long sum is no deep tree."""
+    if not terms:
+        return Number(0)
+    if len(terms) == 1:
+        return terms[0]
+    middle = len(terms) // 2
+    return add(sum_of(terms[:middle]), sum_of(terms[middle:]))
+
+
+def walk(expression: Expression) -> Iterator[Expression]:
+    """The expression and everything below it, a shared part once."""
+    seen: set[int] = set()
+    stack = [expression]
+    while stack:
+        part = stack.pop()
+        if id(part) not in seen:
+            seen.add(id(part))
+            yield part
+            stack.extend(reversed(part.parts))
+
+
+def mapped(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:
+    """The expression with each part directly below it changed."""
+    parts = expression.parts
+    return expression.with_parts([change(part) for part in parts]) if parts else expression
+
+
+def named_parts(expression: Expression) -> list[Named]:
+    """The parts that have a symbol of their own (μ, σ², m), each after those it needs."""
+    found = {part.symbol: part for part in walk(expression) if isinstance(part, Named)}
+    return sorted(found.values(), key=lambda part: len(list(walk(part.body))))
+
+
+def _fix_place(part: int | Axis, places: dict[str, int]) -> int | Axis:
+    if isinstance(part, Axis) and part.letter in places:
+        return part.at(places[part.letter])
+    return part
+
+
+def fix(expression: Expression, places: dict[str, int]) -> Expression:
+    """The expression with letters replaced by values: one term of a sum, for example."""
+    if isinstance(expression, Named):
+        return expression  # a named part stands on its own: no letter reaches into it
+    if isinstance(expression, Reduce):
+        bound = {axis.letter for axis in expression.axes}
+        places = {letter: at for letter, at in places.items() if letter not in bound}
+    return mapped(expression.fixed(places), lambda part: fix(part, places))
+
+
+_PLAIN = frozenset(["sum", "product", "max", "min"])
+"""Reductions of which one value alone is that value."""
+
+
+def without_single_terms(reduce: Reduce) -> Expression:
+    """A reduction without its axes of size 1: their letters would stand nowhere."""
+    if reduce.kind not in _PLAIN or all(axis.size > 1 for axis in reduce.axes):
+        return reduce
+    long = [axis for axis in reduce.axes if axis.size > 1]
+    body = fix(reduce.body, {axis.letter: 0 for axis in reduce.axes if axis.size == 1})
+    if not any(isinstance(part, Reduce | Lookup) for part in walk(body)):
+        # Σₘ reads Σₖ once k and l are gone; a body with letters of its own keeps them.
+        letters = [axis.letter for axis in reduce.axes]
+        renamed = dict(zip((axis.letter for axis in long), letters, strict=False))
+        body = _relettered(body, renamed)
+        long = [replace(axis, letter=renamed[axis.letter]) for axis in long]
+    return Reduce(reduce.kind, body, tuple(long), reduce.rank) if long else body
+
+
+def _relettered(expression: Expression, letters: dict[str, str]) -> Expression:
+    """The expression with other letters for its running axes."""
+    if isinstance(expression, Entry):
+        return Entry(
+            expression.view,
+            tuple(
+                replace(place, letter=letters.get(place.letter, place.letter))
+                if isinstance(place, Axis)
+                else place
+                for place in expression.index
+            ),
+        )
+    return mapped(expression, lambda part: _relettered(part, letters))

@@ -1,0 +1,443 @@
+"""An expression's value in float64, from the operands that a reader is shown.
+
+The evaluation also notes how large the numbers were that went into it: an honest measure of the
+difference between a float32 result and its float64 recomputation is relative to
+max(|value|, Σ|terms|, largest |operand|), since terms may cancel.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from glassformer.tracing.arithmetic.expressions import (
+    Axis,
+    Choose,
+    Convert,
+    Entry,
+    Expression,
+    Function,
+    Lookup,
+    Named,
+    Number,
+    Operation,
+    Reduce,
+    Scalar,
+)
+from glassformer.tracing.capture.memory import as_floats
+from glassformer.tracing.notebooks import ShownAsText
+
+if TYPE_CHECKING:
+    from glassformer.tracing.cells import Cell
+
+
+Floats = npt.NDArray[np.float64] | np.float64
+Rounding = Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]]
+
+_erf = np.vectorize(math.erf, otypes=[np.float64])
+
+
+def _sign(value: Floats) -> Floats:
+    """The sign as torch sees it: that of a NaN is 0."""
+    return np.nan_to_num(np.sign(value), nan=0.0)
+
+
+def _by_torch(function: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Floats], Floats]:
+    """A function that numpy lacks, as torch computes it in float64."""
+
+    def apply(value: Floats) -> Floats:
+        return function(torch.as_tensor(np.asarray(value, dtype=np.float64))).numpy()
+
+    return apply
+
+
+FUNCTIONS: dict[str, Callable[..., Floats]] = {
+    "exp": np.exp,
+    "exp2": np.exp2,
+    "expm1": np.expm1,
+    "log": np.log,
+    "log2": np.log2,
+    "log10": np.log10,
+    "log1p": np.log1p,
+    "sqrt": np.sqrt,
+    "erf": _erf,
+    "erfinv": _by_torch(torch.erfinv),
+    "lgamma": _by_torch(torch.lgamma),
+    "digamma": _by_torch(torch.digamma),
+    "i0": _by_torch(torch.i0),
+    "i1": _by_torch(torch.special.i1),
+    "mantissa": lambda value: np.frexp(value)[0],
+    "exponent": lambda value: np.frexp(value)[1].astype(np.float64),
+    "copysign": np.copysign,
+    "sin": np.sin,
+    "cos": np.cos,
+    "tan": np.tan,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "atan2": np.arctan2,
+    "sinh": np.sinh,
+    "cosh": np.cosh,
+    "tanh": np.tanh,
+    "neg": np.negative,
+    "abs": np.abs,
+    "sign": _sign,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "trunc": np.trunc,
+    "round": np.rint,
+    "max": np.maximum,
+    "min": np.minimum,
+    "not": np.logical_not,
+    "isnan": np.isnan,
+    "isinf": np.isinf,
+    "isfinite": np.isfinite,
+}
+
+_OPERATIONS: dict[str, Callable[..., Floats]] = {
+    "+": np.add,
+    "-": np.subtract,
+    "*": np.multiply,
+    "/": np.divide,
+    "^": np.power,
+    "//": np.floor_divide,
+    "%": np.mod,
+    "=": np.equal,
+    "≠": np.not_equal,
+    "<": np.less,
+    "≤": np.less_equal,
+    ">": np.greater,
+    "≥": np.greater_equal,
+    "and": np.logical_and,
+    "or": np.logical_or,
+    "xor": np.logical_xor,
+}
+
+# Operands this far beyond the result are a mask's fill (−1e9, the least float), not numbers that
+# were summed: counted as operands they would excuse any error.
+_FILL = 1e6
+
+
+_EXACT = 2**53  # whole numbers beyond it are not all in float64
+
+
+def limits(dtype: torch.dtype) -> tuple[float, float]:
+    """The largest number of a dtype, and the gap below which two of its numbers count as equal.
+
+    Kernels may flush subnormal numbers to zero: float64's in float64, all others' in float32, in
+    which the shorter dtypes are computed too. Those also round to their own smallest step.
+    Whole numbers have neither limit.
+    """
+    if not dtype.is_floating_point:
+        return math.inf, 0.0
+    info = torch.finfo(dtype)
+    flushed = torch.finfo(torch.float64 if dtype == torch.float64 else torch.float32)
+    return info.max, max(info.smallest_normal * info.eps, flushed.smallest_normal)
+
+
+class Evaluation:
+    """One evaluation: its value, and the sizes of what went into it.
+
+    `named` keeps the values of named parts (μ, m), by identity, for other evaluations of the same
+    tree; the sizes of what went into those are then known to the first alone.
+    """
+
+    def __init__(
+        self,
+        expression: Expression,
+        rounding: Rounding | None = None,
+        named: dict[int, Floats] | None = None,
+    ) -> None:
+        self._rounding = rounding
+        self._named = {} if named is None else named
+        self._sizes: list[float] = []
+        self.is_exact = True
+        """False where a whole number was read that float64 cannot hold."""
+        self._expression = expression
+        with np.errstate(all="ignore"):
+            self.value = float(self._of(expression, ()))
+
+    @property
+    def scale(self) -> float:
+        """max(|value|, Σ|terms|, largest |operand|), mask fills left out."""
+        size = abs(self.value) if math.isfinite(self.value) else 0.0
+        limit = _FILL * max(1.0, size)
+        with np.errstate(all="ignore"):
+            terms = self._sum_of_terms(self._expression)
+        return max([size, terms, *(s for s in self._sizes if s < limit)])
+
+    def relative_difference(self, shown: float, dtype: torch.dtype = torch.float32) -> float:
+        """|shown − value| over the scale; 0 for the same infinity or NaN, else ∞.
+
+        A sum beyond the largest number of its dtype (two masks of −65504 in float16) is stored as
+        infinity.
+        """
+        largest, smallest = limits(dtype)
+        if math.isnan(shown) and math.isnan(self.value):
+            return 0.0
+        if shown == self.value:
+            return 0.0
+        if math.isinf(shown) and self.value * math.copysign(1, shown) > largest:
+            return 0.0
+        gap = abs(shown - self.value)
+        if gap < smallest:
+            return 0.0
+        scale = self.scale if math.isfinite(gap) else 0.0
+        return gap / scale if scale else math.inf
+
+    def _sum_of_terms(self, expression: Expression) -> float:
+        """Σ|terms| of the sum that the expression is; factors and divisors reach every term."""
+        match expression:
+            case Operation(operator="+" | "-", left=left, right=right):
+                return self._sum_of_terms(left) + self._sum_of_terms(right)
+            case Operation(operator="*", left=left, right=right):
+                return self._sum_of_terms(left) * self._sum_of_terms(right)
+            case Operation(operator="/", left=left, right=right):
+                divisor = abs(float(self._of(right, ())))
+                return self._sum_of_terms(left) / divisor if divisor else 0.0
+            case Reduce(kind="sum", body=body, axes=axes):
+                terms = np.abs(self._of(body, axes))
+                size = float(np.sum(terms)) * math.prod(a.size for a in axes) / max(1, terms.size)
+            case _:
+                size = abs(float(self._of(expression, ())))
+        return size if math.isfinite(size) else 0.0
+
+    def _of(self, expression: Expression, scope: tuple[Axis, ...]) -> Floats:
+        """The value: a number, or an array with one axis for each letter in scope."""
+        match expression:
+            case Entry():
+                return self._entry(expression, scope)
+            case Number(value=value):
+                return np.float64(value)
+            case Operation():
+                return self._operation(expression, scope)
+            case Reduce():
+                return self._reduce(expression, scope)
+            case Function(name=name, arguments=arguments):
+                return FUNCTIONS[name](*(self._of(part, scope) for part in arguments))
+            case Named(body=body):
+                if id(expression) not in self._named:
+                    self._named[id(expression)] = self._of(body, ())
+                return self._named[id(expression)]
+            case Lookup():
+                return self._lookup(expression, scope)
+            case Choose(condition=condition, yes=yes, no=no):
+                if scope:
+                    chosen = np.not_equal(self._of(condition, scope), 0)
+                    return np.where(chosen, self._of(yes, scope), self._of(no, scope))
+                return self._of(yes if self._of(condition, scope) else no, scope)
+            case Convert(dtype=dtype, body=body):
+                return _convert(self._of(body, scope), dtype)
+
+    def _read(self, values: npt.NDArray[np.generic] | np.generic) -> Floats:
+        """Operands as float64, rounded if asked, their size noted."""
+        numbers = as_floats(values)
+        if values.dtype.kind in "iu" and numbers.size and np.abs(numbers).max() > _EXACT:
+            self.is_exact = False
+        if self._rounding is not None:
+            numbers = self._rounding(numbers)
+        if numbers.size:
+            size = float(np.abs(numbers).max())
+            if math.isfinite(size):
+                self._sizes.append(size)
+            else:
+                finite = numbers[np.isfinite(numbers)]
+                self._sizes.append(float(np.abs(finite).max()) if finite.size else 0.0)
+        return numbers
+
+    def _read_one(self, value: float) -> Floats:
+        """One operand: the same as `_read`, without the cost of an array."""
+        number = np.float64(value)
+        if isinstance(value, int) and abs(value) > _EXACT:
+            self.is_exact = False
+        if self._rounding is not None:
+            return self._read(number)
+        if math.isfinite(number):
+            self._sizes.append(abs(float(number)))
+        return number
+
+    def _entry(self, entry: Entry, scope: tuple[Axis, ...]) -> Floats:
+        index = tuple(_positions(part) if isinstance(part, Axis) else part for part in entry.index)
+        running = [part for part in entry.index if isinstance(part, Axis)]
+        if not running:
+            return self._read_one(entry.view.array[index].item())
+        values = self._read(entry.view.array[index])
+        return _align(values, [part.letter for part in running], scope)
+
+    def _lookup(self, lookup: Lookup, scope: tuple[Axis, ...]) -> Floats:
+        places: list[npt.NDArray[np.int64]] = []
+        for part, size in zip(lookup.index, lookup.view.shape, strict=True):
+            if isinstance(part, int):
+                place = np.asarray(part)
+            elif isinstance(part, Axis):
+                steps = part.start + part.step * np.arange(part.size)
+                place = np.asarray(_align(steps.astype(np.float64), [part.letter], scope))
+            else:
+                place = np.asarray(self._of(part, scope))
+            whole = place.astype(np.int64)
+            places.append(np.where(whole < 0, whole + size, whole) if lookup.wrap else whole)
+        return self._read(lookup.view.array[tuple(places)])
+
+    def _operation(self, operation: Operation, scope: tuple[Axis, ...]) -> Floats:
+        left = self._of(operation.left, scope)
+        right = self._of(operation.right, scope)
+        if operation.operator in ("&", "|"):
+            whole = np.asarray(left).astype(np.int64), np.asarray(right).astype(np.int64)
+            bits = whole[0] & whole[1] if operation.operator == "&" else whole[0] | whole[1]
+            return bits.astype(np.float64)
+        return _OPERATIONS[operation.operator](left, right)
+
+    def _reduce(self, reduce: Reduce, scope: tuple[Axis, ...]) -> Floats:
+        inner = scope + reduce.axes
+        shape = tuple(axis.size for axis in inner)
+        values = np.broadcast_to(self._of(reduce.body, inner), shape)
+        flat = values.reshape(*shape[: len(scope)], -1)
+        match reduce.kind:
+            case "sum":
+                return np.asarray(flat.sum(-1))
+            case "product":
+                return np.asarray(flat.prod(-1))
+            case "max":
+                return np.asarray(flat.max(-1))
+            case "min":
+                return np.asarray(flat.min(-1))
+            case "any":
+                return np.asarray((flat != 0).any(-1)).astype(np.float64)
+            case "all":
+                return np.asarray((flat != 0).all(-1)).astype(np.float64)
+            case "argmax":
+                return np.asarray(flat.argmax(-1)).astype(np.float64)
+            case "argmin":
+                return np.asarray(flat.argmin(-1)).astype(np.float64)
+            case "last argmax":
+                return np.asarray(flat.shape[-1] - 1.0 - flat[..., ::-1].argmax(-1))
+            case "last argmin":
+                return np.asarray(flat.shape[-1] - 1.0 - flat[..., ::-1].argmin(-1))
+            case "smallest":
+                return np.asarray(np.sort(flat, -1)[..., reduce.rank])
+            case "largest":
+                return np.asarray(np.sort(flat, -1)[..., flat.shape[-1] - 1 - reduce.rank])
+            case "place largest" | "place smallest":
+                signed = -as_floats(flat) if reduce.kind == "place largest" else flat
+                order = np.argsort(signed, -1, kind="stable")
+                return np.asarray(order[..., reduce.rank]).astype(np.float64)
+
+
+def _positions(axis: Axis) -> slice:
+    """The positions that a letter runs over; downwards past 0, a slice has no end."""
+    end = axis.start + axis.size * axis.step
+    return slice(axis.start, end if end >= 0 else None, axis.step)
+
+
+def _align(values: Floats, letters: list[str], scope: tuple[Axis, ...]) -> Floats:
+    """An array whose axes are `letters`, with its axes in the order of the scope."""
+    wanted = [axis.letter for axis in scope]
+    if letters == wanted:
+        return values
+    present = [letter for letter in wanted if letter in letters]
+    ordered = np.transpose(values, [letters.index(letter) for letter in present])
+    keep = tuple(slice(None) if letter in letters else None for letter in wanted)
+    return np.asarray(ordered[keep])
+
+
+def _convert(value: Floats, dtype: torch.dtype) -> Floats:
+    """The cast as torch does it: infinities to integers included."""
+    return torch.as_tensor(np.asarray(value)).to(dtype).to(torch.float64).numpy()
+
+
+def evaluate(expression: Expression, rounding: Rounding | None = None) -> float:
+    """The expression's value in float64, its operands rounded first if a rounding is given."""
+    return Evaluation(expression, rounding).value
+
+
+def gathered(reduce: Reduce, named: dict[int, Floats] | None = None) -> npt.NDArray[np.float64]:
+    """The values that a reduction gathers, in order; `named` as of `Evaluation`."""
+    with np.errstate(all="ignore"):
+        values = Evaluation(Number(0), named=named)._of(reduce.body, reduce.axes)
+    shape = tuple(axis.size for axis in reduce.axes)
+    return np.array(np.broadcast_to(values, shape).reshape(-1))
+
+
+# --- precision ---
+# What rounding does to a cell: the difference it may make, and the cell at several precisions.
+
+
+Relation = Literal["=", "≠"]
+
+# A correct result differs from its float64 recomputation by a little over the dtype's rounding.
+_TOLERANCES = {torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
+_TOLERANCE = 1e-6
+
+
+def tolerance(dtype: torch.dtype) -> float:
+    """The relative difference up to which a rule reproduces a stored number of this dtype."""
+    return _TOLERANCES.get(dtype, _TOLERANCE)
+
+
+def relation(difference: float, dtype: torch.dtype) -> Relation:
+    """The sign between a rule's arithmetic and the stored number, given how much they differ.
+
+    Every renderer writes this sign and no other: where a rule does not reproduce the number, none
+    of them may print "=".
+    """
+    return "=" if difference <= tolerance(dtype) else "≠"
+
+
+@dataclass(frozen=True, slots=True)
+class Precisions(ShownAsText):
+    """The cell as stored, and recomputed from operands at each precision, the result rounded too.
+
+    `rounded` is what a reader gets who works with the digits that an article prints.
+    """
+
+    stored: Scalar
+    float64: float
+    float32: float
+    bfloat16: float
+    rounded: float
+    decimals: int
+
+    def __str__(self) -> str:
+        return (
+            f"stored {self.stored!r}, float64 {self.float64!r}, float32 {self.float32!r}, "
+            f"bfloat16 {self.bfloat16!r}, {self.decimals} decimals {self.rounded!r}"
+        )
+
+
+def at_precisions(cell: Cell, decimals: int) -> Precisions:
+    """The cell's arithmetic, with its operands and its result rounded to each precision."""
+    return Precisions(
+        stored=cell.value,
+        float64=cell.recomputed,
+        float32=_at(cell, _to(torch.float32)),
+        bfloat16=_at(cell, _to(torch.bfloat16)),
+        rounded=_at(cell, _to_decimals(decimals)),
+        decimals=decimals,
+    )
+
+
+def _at(cell: Cell, rounding: Rounding) -> float:
+    expression = cell.expression
+    value = float(cell.value) if expression is None else evaluate(expression, rounding)
+    return float(rounding(np.asarray(value)))
+
+
+def _to(dtype: torch.dtype) -> Rounding:
+    def rounding(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        rounded: npt.NDArray[np.float64] = torch.as_tensor(values).to(dtype).double().numpy()
+        return rounded
+
+    return rounding
+
+
+def _to_decimals(decimals: int) -> Rounding:
+    def rounding(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        return np.round(values, decimals)
+
+    return rounding

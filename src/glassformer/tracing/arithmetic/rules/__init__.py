@@ -1,0 +1,66 @@
+"""One rule per operator, by family. Importing this package fills the table in `registry`."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from glassformer.tracing.arithmetic.rules import (
+    complex_numbers,
+    indexing,
+    normalisation,
+    products,
+    rule_formulas,
+    scattering,
+    shapes_and_moves,
+    sums,
+    windows,
+)
+from glassformer.tracing.arithmetic.rules.rule_registry import (
+    Rule,
+    find,
+    is_given,
+    is_unwritten,
+    of_call,
+    rule,
+    swapped,
+)
+from glassformer.tracing.capture.operator_calls import Operator
+
+__all__ = [
+    "Rule",
+    "find",
+    "is_given",
+    "is_unwritten",
+    "must_decompose",
+    "of_call",
+    "rule",
+    "swapped",
+]
+
+FAMILIES = (
+    complex_numbers,
+    rule_formulas,
+    indexing,
+    shapes_and_moves,
+    normalisation,
+    products,
+    sums,
+    scattering,
+    windows,
+)
+
+
+@cache
+def must_decompose(operator: Operator, is_complex: bool = False) -> bool:
+    """Whether an operator is to be run as the smaller ones it is made of: no rule explains it.
+
+    Operators that may return a view, or that return no tensor, are run as they are. Of those that
+    draw random numbers (dropout) only the draw itself is taken as it comes.
+    """
+    if operator.random:
+        return bool(operator.func._can_decompose())
+    returns = operator.func._schema.returns
+    views = any(item.alias_info is not None and not item.alias_info.is_write for item in returns)
+    tensors = any("Tensor" in str(item.type) for item in returns)
+    unexplained = find(operator, is_complex=is_complex) is None
+    return tensors and not views and not is_given(operator) and unexplained

@@ -1,0 +1,342 @@
+"""Softmax and the norms, and their gradients: a cell against the others of its row."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from glassformer.tracing.arithmetic.expressions import (
+    Axis,
+    Entry,
+    Expression,
+    Function,
+    Named,
+    Reduce,
+    divide,
+    multiply,
+    power,
+    subtract,
+    total,
+)
+from glassformer.tracing.arithmetic.rules.rule_notation import formula
+from glassformer.tracing.arithmetic.rules.rule_operands import LETTERS, cell, row, running
+from glassformer.tracing.arithmetic.rules.rule_registry import rule
+from glassformer.tracing.capture.memory import Index, View
+from glassformer.tracing.capture.operator_calls import Call
+
+_NORMED = formula("(x − μ)/√(v + ε)·weight + bias")
+_SCALE = formula("1/√(v + ε)")
+
+# --- softmax ---
+
+
+def _along(view: View, call: Call, index: Index) -> tuple[Entry, tuple[Axis, ...]]:
+    """The cells of a row: the index with one axis running."""
+    if not index:
+        return cell(view), ()
+    axis = call.axis("dim", view.ndim)
+    j = Axis("j", view.shape[axis])
+    return cell(view, *index[:axis], j, *index[axis + 1 :]), (j,)
+
+
+def _softmax_parts(call: Call, index: Index) -> dict[str, Expression]:
+    """The cell, the row's maximum m, and the sum Z of the exponentials."""
+    x = call.view("self")
+    body, axes = _along(x, call, index)
+    largest = Named("m", Reduce("max", body, axes) if axes else body)
+    exponentials = Function("exp", (subtract(body, largest),))
+    z = Named("Z", Reduce("sum", exponentials, axes) if axes else exponentials)
+    return {"x": cell(x, *index), "m": largest, "Z": z}
+
+
+_SOFTMAX = formula("exp(x − m)/Z")
+_SAFE_SOFTMAX = formula("0 if m == −∞ else exp(x − m)/Z")
+_LOG_SOFTMAX = formula("x − m − log(Z)")
+
+
+@rule("softmax", "_softmax")
+def softmax(call: Call, index: Index) -> Expression:
+    """exp(xᵢ − m) / Σⱼ exp(xⱼ − m), m the row's maximum."""
+    return _SOFTMAX.of(**_softmax_parts(call, index))
+
+
+@rule("_safe_softmax")
+def safe_softmax(call: Call, index: Index) -> Expression:
+    """Softmax, and 0 for a row in which everything is masked."""
+    return _SAFE_SOFTMAX.of(**_softmax_parts(call, index))
+
+
+@rule("log_softmax", "_log_softmax")
+def log_softmax(call: Call, index: Index) -> Expression:
+    """xᵢ − m − log Σⱼ exp(xⱼ − m)."""
+    return _LOG_SOFTMAX.of(**_softmax_parts(call, index))
+
+
+@rule("_softmax_backward_data")
+def softmax_gradient(call: Call, index: Index) -> Expression:
+    """yᵢ · (gᵢ − Σⱼ gⱼ · yⱼ)."""
+    g, y = call.view("grad_output"), call.view("output")
+    (incoming, axes), (outputs, _) = _along(g, call, index), _along(y, call, index)
+    product = multiply(incoming, outputs)
+    mean = Named("ḡ", total(product, *axes)) if axes else product
+    return multiply(cell(y, *index), subtract(cell(g, *index), mean))
+
+
+@rule("_log_softmax_backward_data")
+def log_softmax_gradient(call: Call, index: Index) -> Expression:
+    """gᵢ − exp(yᵢ) · Σⱼ gⱼ."""
+    g, y = call.view("grad_output"), call.view("output")
+    incoming, axes = _along(g, call, index)
+    probability = Function("exp", (cell(y, *index),))
+    return subtract(cell(g, *index), multiply(probability, total(incoming, *axes)))
+
+
+# --- layer norm, RMS norm ---
+
+
+def _moments(cells: Entry, axes: tuple[Axis, ...]) -> tuple[Named, Named]:
+    """The mean μ and the biased variance σ² of a row."""
+    count = math.prod(axis.size for axis in axes)
+    mean = Named("μ", divide(total(cells, *axes), count))
+    variance = Named("σ²", divide(total(power(subtract(cells, mean), 2), *axes), count))
+    return mean, variance
+
+
+def _normed(call: Call, x: Entry, mean: Expression, variance: Expression, at: Index) -> Expression:
+    """(x − μ) / √(σ² + ε) · γ + β, with the gain and bias at this place."""
+    weight, bias = (call.maybe_view(name) for name in ("weight", "bias"))
+    return _NORMED.of(
+        x=x, μ=mean, v=variance, ε=float(call.number_of("eps")),
+        weight=None if weight is None else cell(weight, *at),
+        bias=None if bias is None else cell(bias, *at),
+    )  # fmt: skip
+
+
+def _scale(call: Call, variance: Expression) -> Expression:
+    return _SCALE.of(v=variance, ε=float(call.number_of("eps")))
+
+
+def _last_axes(call: Call, index: Index) -> tuple[Entry, tuple[Axis, ...], int]:
+    """The cells of the normalised axes, these, and where they begin."""
+    x = call.view("input")
+    start = x.ndim - len(call.bound["normalized_shape"])
+    axes = running(x.shape[start:])
+    return cell(x, *index[:start], *axes), axes, start
+
+
+@rule("layer_norm", "native_layer_norm")
+def layer_norm(call: Call, index: Index) -> Expression:
+    """(x − μ) / √(σ² + ε) · γ + β, σ² biased."""
+    cells, axes, start = _last_axes(call, index)
+    return _normed(call, cell(cells.view, *index), *_moments(cells, axes), index[start:])
+
+
+@rule("native_layer_norm", output=1)
+def layer_norm_mean(call: Call, index: Index) -> Expression:
+    """μ of the row."""
+    return _moments(*_last_axes(call, index)[:2])[0].body
+
+
+@rule("native_layer_norm", output=2)
+def layer_norm_scale(call: Call, index: Index) -> Expression:
+    """1 / √(σ² + ε) of the row."""
+    return _scale(call, _moments(*_last_axes(call, index)[:2])[1])
+
+
+@rule("rms_norm")
+def rms_norm(call: Call, index: Index) -> Expression:
+    """x / √(mean of x² + ε) · γ."""
+    cells, axes, start = _last_axes(call, index)
+    x, weight, eps = cells.view, call.maybe_view("weight"), call.bound.get("eps")
+    mean = divide(total(power(cells, 2), *axes), math.prod(axis.size for axis in axes))
+    return _RMS_NORMED.of(
+        x=cell(x, *index), s=Named("s", mean),
+        ε=torch.finfo(x.dtype).eps if eps is None else float(eps),
+        weight=None if weight is None else cell(weight, *index[start:]),
+    )  # fmt: skip
+
+
+_RMS_NORMED = formula("x/√(s + ε)·weight")
+
+
+class _LayerNorm:
+    """The rows of one position of a layer norm, as its gradient sees them."""
+
+    def __init__(self, call: Call, lead: tuple[int | Axis, ...]) -> None:
+        self.x, self.g = call.view("input"), call.view("grad_out")
+        self.gain = call.maybe_view("weight")
+        self.lead = lead
+        mean = call.view("mean")
+        at = (*lead, *([0] * (mean.ndim - len(lead))))
+        self.mean, self.root = cell(mean, *at), cell(call.view("rstd"), *at)
+
+    def normed(self, *place: int | Axis) -> Expression:
+        """x̂ = (x − μ) · r, r = 1 / √(σ² + ε)."""
+        return multiply(subtract(cell(self.x, *self.lead, *place), self.mean), self.root)
+
+    def incoming(self, *place: int | Axis) -> Expression:
+        """ĝ = g · γ."""
+        g = cell(self.g, *self.lead, *place)
+        return g if self.gain is None else multiply(g, cell(self.gain, *place))
+
+
+_LAYER_NORM_GRADIENT = formula("r·(g − mean − x·tilt)")
+
+
+@rule("native_layer_norm_backward")
+def layer_norm_gradient(call: Call, index: Index) -> Expression:
+    """r · (ĝᵢ − mean ĝ − x̂ᵢ · mean (ĝ · x̂)), with ĝ = g · γ and x̂ = (x − μ) · r."""
+    x = call.view("input")
+    start = x.ndim - len(call.bound["normalized_shape"])
+    norm, own, axes = _LayerNorm(call, index[:start]), index[start:], running(x.shape[start:])
+    size = math.prod(axis.size for axis in axes)
+    product = multiply(norm.incoming(*axes), norm.normed(*axes))
+    return _LAYER_NORM_GRADIENT.of(
+        r=norm.root, g=norm.incoming(*own), x=norm.normed(*own),
+        mean=Named("ḡ", divide(total(norm.incoming(*axes), *axes), size)),
+        tilt=Named("t", divide(total(product, *axes), size)),
+    )  # fmt: skip
+
+
+def _over_positions(call: Call, index: Index) -> tuple[_LayerNorm, tuple[Axis, ...]]:
+    x = call.view("input")
+    axes = running(x.shape[: x.ndim - len(index)])
+    return _LayerNorm(call, axes), axes
+
+
+@rule("native_layer_norm_backward", output=1)
+def layer_norm_gain_gradient(call: Call, index: Index) -> Expression:
+    """Σ g · x̂ over the positions."""
+    norm, axes = _over_positions(call, index)
+    product = multiply(cell(norm.g, *axes, *index), norm.normed(*index))
+    return total(product, *axes)
+
+
+@rule("native_layer_norm_backward", output=2)
+def layer_norm_bias_gradient(call: Call, index: Index) -> Expression:
+    """Σ g over the positions."""
+    norm, axes = _over_positions(call, index)
+    return total(cell(norm.g, *axes, *index), *axes)
+
+
+# --- batch norm, group norm ---
+
+_WITH_MOMENTS = ("native_batch_norm", "_native_batch_norm_legit", "_batch_norm_with_update")
+
+
+def _moments_of_channel(call: Call, channel: int) -> tuple[Named, Named]:
+    x = call.view("input")
+    axes = tuple(Axis(LETTERS[axis], size) for axis, size in enumerate(x.shape) if axis != 1)
+    return _moments(cell(x, axes[0], channel, *axes[1:]), axes)
+
+
+@rule("batch_norm", *_WITH_MOMENTS)
+def batch_norm(call: Call, index: Index) -> Expression:
+    """(x − μ) / √(σ² + ε) · γ + β with the channel's μ and σ²: running, or of the batch."""
+    channel, x = index[1], cell(call.view("input"), *index)
+    mean, variance = call.maybe_view("running_mean"), call.maybe_view("running_var")
+    own = call.bound.get("training", True)  # an operator that always trains is not asked
+    if own or mean is None or variance is None:
+        return _normed(call, x, *_moments_of_channel(call, channel), (channel,))
+    return _normed(call, x, cell(mean, channel), cell(variance, channel), (channel,))
+
+
+@rule(*_WITH_MOMENTS, output=1)
+def batch_norm_mean(call: Call, index: Index) -> Expression:
+    """μ of the channel."""
+    return _moments_of_channel(call, index[0])[0].body
+
+
+@rule(*_WITH_MOMENTS, output=2)
+def batch_norm_scale(call: Call, index: Index) -> Expression:
+    """1 / √(σ² + ε) of the channel."""
+    return _scale(call, _moments_of_channel(call, index[0])[1])
+
+
+_MOVED = formula("(1 − momentum)·old + momentum·new")
+
+
+@rule("native_batch_norm", "_native_batch_norm_legit", output=3)
+@rule("_batch_norm_with_update", output=4)
+@rule("batch_norm", output=1)
+def running_mean(call: Call, index: Index) -> Expression:
+    """(1 − momentum) · what it was + momentum · μ of the batch."""
+    return _moved(call, "running_mean", index, _moments_of_channel(call, index[0])[0])
+
+
+@rule("native_batch_norm", "_native_batch_norm_legit", output=4)
+@rule("_batch_norm_with_update", output=5)
+@rule("batch_norm", output=2)
+def running_variance(call: Call, index: Index) -> Expression:
+    """(1 − momentum) · what it was + momentum · σ² of the batch, over n − 1."""
+    x, variance = call.view("input"), _moments_of_channel(call, index[0])[1]
+    count = x.numel // x.shape[1]
+    return _moved(call, "running_var", index, divide(multiply(variance, count), count - 1))
+
+
+def _moved(call: Call, name: str, index: Index, new: Expression) -> Expression:
+    old = cell(call.view(name), *index)
+    if not call.bound.get("training", True):  # the schema says that it is written to, and it is not
+        return old
+    return _MOVED.of(momentum=float(call.number_of("momentum")), old=old, new=new)
+
+
+def _moments_of_group(call: Call, batch: int, channel: int) -> tuple[Named, Named]:
+    """The moments of the group that a channel belongs to."""
+    x, groups = call.view("input"), _groups(call)
+    width = x.shape[1] // groups
+    channels = Axis("c", width, start=channel // width * width)
+    rest = running(x.shape[2:])
+    return _moments(cell(x, batch, channels, *rest), (channels, *rest))
+
+
+def _groups(call: Call) -> int:
+    return call.integer("num_groups" if "num_groups" in call.bound else "group")
+
+
+@rule("group_norm", "native_group_norm")
+def group_norm(call: Call, index: Index) -> Expression:
+    """Layer norm over the channels of one group and all positions."""
+    moments = _moments_of_group(call, *index[:2])
+    return _normed(call, cell(call.view("input"), *index), *moments, (index[1],))
+
+
+@rule("native_group_norm", output=1)
+def group_norm_mean(call: Call, index: Index) -> Expression:
+    """μ of the group."""
+    width = call.view("input").shape[1] // _groups(call)
+    return _moments_of_group(call, index[0], index[1] * width)[0].body
+
+
+@rule("native_group_norm", output=2)
+def group_norm_scale(call: Call, index: Index) -> Expression:
+    """1 / √(σ² + ε) of the group."""
+    width = call.view("input").shape[1] // _groups(call)
+    return _scale(call, _moments_of_group(call, index[0], index[1] * width)[1])
+
+
+# --- weight norm ---
+
+
+@rule("_weight_norm_interface")
+def weight_norm(call: Call, index: Index) -> Expression:
+    """g · v / √(Σ v²), the sum over one slice of v."""
+    v, g = call.view("v"), call.view("g")
+    axis = call.axis("dim", v.ndim)
+    own = cell(g, *(index[axis] if a == axis else 0 for a in range(g.ndim)))
+    return multiply(own, divide(cell(v, *index), _slice_length(call, index)))
+
+
+@rule("_weight_norm_interface", output=1)
+def weight_norm_length(call: Call, index: Index) -> Expression:
+    """√(Σ v²) of a slice."""
+    return _slice_length(call, index).body
+
+
+def _slice_length(call: Call, index: Index) -> Named:
+    """The length of the slice of v that a cell belongs to."""
+    v = call.view("v")
+    axis = call.axis("dim", v.ndim)
+    entry, axes = row(v, (index[axis],), tuple(a for a in range(v.ndim) if a != axis), False)
+    return Named("‖v‖", Function("sqrt", (total(power(entry, 2), *axes),)))

@@ -1,0 +1,221 @@
+"""Sums of products: linear layers, the matrix products, einsum."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from glassformer.tracing.arithmetic.expressions import (
+    Axis,
+    Entry,
+    Expression,
+    Function,
+    Lookup,
+    Number,
+    Operation,
+    Reduce,
+    add,
+    multiply,
+    power,
+    subtract,
+    total,
+)
+from glassformer.tracing.arithmetic.rules.rule_operands import LETTERS, broadcast, cell
+from glassformer.tracing.arithmetic.rules.rule_registry import rule
+from glassformer.tracing.capture.memory import Index, View
+from glassformer.tracing.capture.operator_calls import Call
+
+
+@rule("linear")
+def linear(call: Call, index: Index) -> Expression:
+    """Σₖ x[…, k] · W[o, k] + b[o]."""
+    x, parameter, bias = call.view("input"), call.view("weight"), call.maybe_view("bias")
+    k = Axis("k", x.shape[-1])
+    rows = index[: x.ndim - 1]
+    out = index[x.ndim - 1 :]
+    product = total(multiply(cell(x, *rows, k), cell(parameter, *out, k)), k)
+    return product if bias is None else add(product, cell(bias, *out))
+
+
+@rule("matmul", "mm", "bmm", "mv", "dot", "vdot")
+def matmul(call: Call, index: Index) -> Expression:
+    """Σₖ A[β, i, k] · B[β, k, j], the batch axes β broadcast."""
+    names = call.operator.parameters
+    return _product(call.view(names[0]), call.view(names[1]), index)
+
+
+_Places = list[int | Axis]
+
+
+def factors(a: View, b: View, index: Sequence[int]) -> tuple[_Places, _Places, Axis]:
+    """Where the factors of a matrix product's cell stand in both operands; k runs over the sum."""
+    k = Axis("k", a.shape[-2 if a.pairs else -1])
+    rest = list(index)
+    a_axes, b_axes = a.ndim - a.pairs, b.ndim - b.pairs
+    column = [rest.pop()] if b_axes > 1 else []
+    line = [rest.pop()] if a_axes > 1 else []
+    left: _Places = [*_batch(a.shape[: max(0, a_axes - 2)], rest), *line, k]
+    return left, [*_batch(b.shape[: max(0, b_axes - 2)], rest), k, *column], k
+
+
+def _product(a: View, b: View, index: Index) -> Expression:
+    left, right, k = factors(a, b, index)
+    return total(multiply(cell(a, *left), cell(b, *right)), k)
+
+
+def _batch(sizes: Index, batch: list[int]) -> list[int]:
+    """The leading indices of an operand, by broadcasting."""
+    places = batch[len(batch) - len(sizes) :]
+    return [0 if size == 1 else place for size, place in zip(sizes, places, strict=True)]
+
+
+@rule("inner")
+def inner(call: Call, index: Index) -> Expression:
+    """Σₖ a[…, k] · b[…, k]; with a number instead of rows, their product."""
+    a, b = call.view("self"), call.view("other")
+    if not a.ndim or not b.ndim:
+        return multiply(broadcast(a, index), broadcast(b, index))
+    k = Axis("k", a.shape[-1])
+    left, right = index[: a.ndim - 1], index[a.ndim - 1 :]
+    return total(multiply(cell(a, *left, k), cell(b, *right, k)), k)
+
+
+@rule("addmm", "addmv", "baddbmm", "addbmm")
+def addmm(call: Call, index: Index) -> Expression:
+    """β · c + α · Σₖ A[i, k] · B[k, j]."""
+    _, first, second = call.operator.parameters[:3]
+    make = _summed_product if call.operator.name == "addbmm" else _product
+    product = multiply(call.number_of("alpha"), make(call.view(first), call.view(second), index))
+    beta = call.number_of("beta")
+    if beta == 0:  # torch then does not even read c
+        return product
+    return add(product, multiply(beta, broadcast(call.operand("self"), index)))
+
+
+def _summed_product(a: View, b: View, index: Index) -> Expression:
+    batch, k = Axis("b", a.shape[0]), Axis("k", a.shape[-1])
+    return total(multiply(cell(a, batch, index[0], k), cell(b, batch, k, index[1])), batch, k)
+
+
+def _can_group(call: Call) -> bool:
+    """Whether the arguments of a grouped product are of a kind known here: never guessed."""
+    given = call.maybe_view("offs") is not None
+    ranks = (call.view("self").ndim, call.view("mat2").ndim)
+    return call.maybe_view("bias") is None and given == (ranks != (3, 3))
+
+
+@rule("_grouped_mm", covers=_can_group)
+def grouped(call: Call, index: Index) -> Expression | None:
+    """Σₖ A[i, k] · B[k, j] of the group (expert) that a row, a column or a stretch of k belongs to.
+
+    `offs` says where each group ends: along the rows of a 2-d A and a 3-d B, along the columns of
+    a 3-d A and a 2-d B, and along k where both are 2-d, the gradient of the experts' weights.
+    """
+    a, b, ends = call.view("self"), call.view("mat2"), call.maybe_view("offs")
+    if ends is None:
+        return _product(a, b, index)
+    if a.ndim == b.ndim:
+        group, row, column = index
+        start, end = (int(ends.array[g]) if g >= 0 else 0 for g in (group - 1, group))
+        k = Axis("k", end - start, start=start)
+        return total(multiply(cell(a, row, k), cell(b, k, column)), k)
+    k, (row, column) = Axis("k", a.shape[-1]), index
+    along = row if a.ndim == 2 else column
+    if along >= int(ends.array[-1]):  # beyond the last group the kernel writes nothing
+        return None
+    g = Axis("g", ends.shape[0])
+    own = total(Operation("≤", cell(ends, g), Number(along)), g)
+    if a.ndim == 2:
+        return total(multiply(cell(a, row, k), Lookup(b, (own, k, column))), k)
+    return total(multiply(Lookup(a, (own, row, k)), cell(b, k, column)), k)
+
+
+@rule("outer", "ger")
+def outer(call: Call, index: Index) -> Expression:
+    """a[i] · b[j]."""
+    return multiply(cell(call.view("self"), index[0]), cell(call.view("vec2"), index[1]))
+
+
+@rule("einsum")
+def einsum(call: Call, index: Index) -> Expression:
+    """The product of the operands' cells, summed over the letters that the output lacks."""
+    operands = call.views("tensors")
+    inputs, output = _letters(str(call.bound["equation"]), operands)
+    places: dict[str, int | Axis] = dict(zip(output, index, strict=True))
+    sizes: dict[str, int] = {}
+    for letters, view in zip(inputs, operands, strict=True):
+        for letter, size in zip(letters, view.shape, strict=True):
+            sizes[letter] = max(size, sizes.get(letter, 1))
+    running = [letter for letter in sizes if letter not in places]
+    axes = [
+        Axis(LETTERS[place] if place < len(LETTERS) else f"k{place}", sizes[letter])
+        for place, letter in enumerate(running)
+    ]
+    places.update(zip(running, axes, strict=True))
+    product: Expression | None = None
+    for letters, view in zip(inputs, operands, strict=True):
+        factor = _factor(view, letters, places)
+        product = factor if product is None else multiply(product, factor)
+    assert product is not None
+    return total(product, *axes)
+
+
+def _factor(view: View, letters: list[str], places: dict[str, int | Axis]) -> Expression:
+    parts = tuple(
+        0 if size == 1 else places[letter] for letter, size in zip(letters, view.shape, strict=True)
+    )
+    letters_used = [part.letter for part in parts if isinstance(part, Axis)]
+    if len(set(letters_used)) < len(letters_used):  # a diagonal: no slice of the operand
+        return Lookup(view, parts)
+    return Entry(view, parts)
+
+
+def _letters(equation: str, operands: list[View]) -> tuple[list[list[str]], list[str]]:
+    """The letters of each operand's axes and of the output's; `…` becomes numbered letters."""
+    left, arrow, right = equation.replace(" ", "").partition("->")
+    parts = left.split(",")
+    widest = (
+        max(
+            view.ndim - len(part.replace("...", ""))
+            for part, view in zip(parts, operands, strict=True)
+            if "..." in part
+        )
+        if "..." in left
+        else 0
+    )
+
+    def spread(part: str, dots: int) -> list[str]:
+        before, mark, after = part.partition("...")
+        names = [f"…{place}" for place in range(widest - dots, widest)] if mark else []
+        return [*before, *names, *after]
+
+    inputs = [
+        spread(part, view.ndim - len(part.replace("...", "")))
+        for part, view in zip(parts, operands, strict=True)
+    ]
+    if arrow:
+        return inputs, spread(right, widest)
+    counts = left.replace(",", "").replace("...", "")
+    once = sorted(letter for letter in set(counts) if counts.count(letter) == 1)
+    return inputs, [f"…{place}" for place in range(widest)] + once
+
+
+@rule("_cdist_forward")
+def distances(call: Call, index: Index) -> Expression:
+    """The distance of row i of one from row j of the other: (Σₖ |a[i, k] − b[j, k]|ᵖ)^(1/p)."""
+    a, b = call.view("x1"), call.view("x2")
+    k, batch, order = Axis("k", a.shape[-1]), list(index[:-2]), float(call.number_of("p"))
+    gap = subtract(
+        cell(a, *_batch(a.shape[:-2], batch), index[-2], k),
+        cell(b, *_batch(b.shape[:-2], batch), index[-1], k),
+    )
+    if order == 2:
+        return Function("sqrt", (total(power(gap, 2), k),))
+    size = Function("abs", (gap,))
+    if order == 1:
+        return total(size, k)
+    if math.isinf(order):
+        return Reduce("max", size, (k,))
+    if order == 0:
+        return total(Operation("≠", gap, Number(0)), k)
+    return power(total(power(size, order), k), 1 / order)

@@ -1,0 +1,261 @@
+"""Operators that work cell by cell, each by its formula: `notation` says how it is read.
+
+The names are the arguments of the operator's schema; g is not abbreviated in gradients, where
+`grad_output` is ∂L/∂y and the formula gives ∂L/∂x.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from glassformer.tracing.arithmetic.expressions import (
+    Expression,
+    Operation,
+    Operator,
+    divide,
+    total,
+)
+from glassformer.tracing.arithmetic.rules.rule_notation import Formula, formula
+from glassformer.tracing.arithmetic.rules.rule_operands import broadcast, cell, running
+from glassformer.tracing.arithmetic.rules.rule_registry import Build, rule
+from glassformer.tracing.capture.memory import Index, View
+from glassformer.tracing.capture.operator_calls import Call
+
+FORMULAS = {
+    # Arithmetic.
+    "add": "self + alpha·other",
+    "sub subtract": "self − alpha·other",
+    "rsub": "other − alpha·self",
+    "mul multiply": "self·other",
+    "div divide true_divide": (
+        "self/other if rounding_mode is None else "
+        "floor(self/other) if rounding_mode == 'floor' else trunc(self/other)"
+    ),
+    "floor_divide": "self // other",
+    "remainder": "self % other",
+    "fmod": "unless(isinf(other) and not isinf(self), self, self − other·trunc(self/other))",
+    "pow": "self**exponent",
+    "square": "self²",
+    "reciprocal": "1/self",
+    "rsqrt": "1/√(self)",
+    "addcmul": "self + value·tensor1·tensor2",
+    "addcdiv": "self + value·(tensor1/tensor2)",
+    "lerp": "self + weight·(end − self)",
+    "clamp clip clamp_min clamp_max": "min(max(self, min), max)",
+    "maximum max.other": "max(self, other)",
+    "minimum min.other": "min(self, other)",
+    "fmax": "unless(isnan(self), other, unless(isnan(other), self, max(self, other)))",
+    "fmin": "unless(isnan(self), other, unless(isnan(other), self, min(self, other)))",
+    "frac": "self − trunc(self)",
+    "round": (
+        "round(self) if decimals is None else round(self) if decimals == 0 else "
+        "round(self·10**decimals)/10**decimals if decimals > 0 else "
+        "round(self/10**(−decimals))·10**(−decimals)"
+    ),
+    "bitwise_left_shift __lshift__": "self·2**other",
+    "bitwise_right_shift __rshift__": "self // 2**other",
+    # Functions of one cell or two.
+    "negative": "−self",
+    "absolute": "abs(self)",
+    "logical_not": "not self",
+    "special_erf": "erf(self)",
+    "special_expm1": "expm1(self)",
+    "special_i1": "i1(self)",
+    "frexp": "mantissa(self)",
+    "sgn": "sign(self)",
+    "atan2": "atan2(self, other)",
+    "copysign": "copysign(self, other)",
+    "erfc special_erfc": "1 − erf(self)",
+    "asinh": "sign(self)·log(abs(self) + √(self² + 1))",  # of |x|: nothing cancels
+    "acosh": "log(self + √(self − 1)·√(self + 1))",  # below 1, no number
+    "atanh": "log((1 + self)/(1 − self))/2",
+    "deg2rad": "self·(π/180)",
+    "rad2deg": "self·(180/π)",
+    "hypot": (
+        "unless(isinf(self), abs(self), unless(isinf(other), abs(other), √(self² + other²)))"
+    ),
+    # The larger one is taken out so that nothing overflows; the gap of two infinities is no number.
+    "logaddexp": (
+        "unless(isinf(self) and self == other, self, "
+        "max(self, other) + log1p(exp(−abs(self − other))))"
+    ),
+    "logaddexp2": (
+        "unless(isinf(self) and self == other, self, "
+        "max(self, other) + log2(1 + exp2(−abs(self − other))))"
+    ),
+    "ldexp": "self·2**other",
+    "xlogy special_xlogy": "unless(isnan(other), other, 0 if self == 0 else self·log(other))",
+    "special_xlog1py": "unless(isnan(other), other, 0 if self == 0 else self·log1p(other))",
+    "special_entr": "0 if self == 0 else −∞ if self < 0 else −(self·log(self))",
+    "heaviside": "values if self == 0 else 1 if self > 0 else 0",
+    "sinc": "1 if self == 0 else sin(π·self)/(π·self)",
+    "logit special_logit": (
+        "p = min(max(self, eps), 1 − eps); log(self/(1 − self)) if eps is None else log(p/(1 − p))"
+    ),
+    "angle": "self if isnan(self) else π if self < 0 else 0",
+    "signbit": "copysign(1, self) < 0",  # −0 has a sign
+    "isposinf": "self == ∞",
+    "isneginf": "self == −∞",
+    # Choices.
+    "where.self where.ScalarSelf where.ScalarOther where.Scalar": "self if condition else other",
+    "masked_fill": "value if mask else self",
+    # Activations.
+    "relu": "max(self, 0)",
+    "relu6": "min(max(self, 0), 6)",
+    "hardtanh": "min(max(self, min_val), max_val)",
+    "leaky_relu": "self if self > 0 else negative_slope·self",
+    "elu": "scale·self if self > 0 else scale·alpha·expm1(input_scale·self)",
+    "celu": "self if self > 0 else alpha·expm1(1/alpha·self)",
+    "selu": (
+        "1.0507009873554805·self if self > 0 else 1.0507009873554805·1.6732632423543772·expm1(self)"
+    ),
+    "gelu": (
+        "self/2·(1 + erf(self/√2)) if approximate == 'none' else "
+        "self/2·(1 + tanh((2/π)**0.5·(self + 0.044715·self³)))"
+    ),
+    "silu": "self/(1 + exp(−self))",
+    "sigmoid": "1/(1 + exp(−self))",
+    "log_sigmoid": "min(self, 0) − log1p(exp(−abs(self)))",  # which does not overflow
+    "softplus": (
+        "self if beta·self > threshold else "
+        "log1p(exp(self)) if beta == 1 else log1p(exp(beta·self))/beta"
+    ),
+    "mish": "self·tanh(log1p(exp(self)))",
+    "hardsigmoid": "min(max(self + 3, 0), 6)/6",
+    "hardswish": "self·min(max(self + 3, 0), 6)/6",
+    "threshold": "unless(isnan(self), self, self if self > threshold else value)",
+    "hardshrink": "unless(isnan(self), self, self if abs(self) > lambd else 0)",
+    "softshrink": (
+        "unless(isnan(self), self, "
+        "(self − lambd if self > 0 else self + lambd) if abs(self) > lambd else 0)"
+    ),
+    # Gradients of activations.
+    "threshold_backward": "grad_output if self > threshold else 0",
+    "hardshrink_backward": "grad_out if abs(self) > lambd else 0",
+    "softshrink_backward": "grad_output if abs(self) > lambd else 0",
+    "tanh_backward": "grad_output·(1 − output²)",
+    "sigmoid_backward": "grad_output·(output·(1 − output))",
+    "silu_backward": "s = 1/(1 + exp(−self)); grad_output·(s·(1 + self·(1 − s)))",
+    "gelu_backward": (
+        "t = tanh((2/π)**0.5·(self + 0.044715·self³)); "
+        "grad_output·((1 + erf(self/√2))/2 + self·(exp(−(self²/2))/(2·π)**0.5)) "
+        "if approximate == 'none' else grad_output·"
+        "((1 + t + self·(1 − t²)·((2/π)**0.5·(1 + 3·0.044715·self²)))/2)"
+    ),
+}
+
+# Functions whose operator has their name.
+_PLAIN = """
+    exp exp2 expm1 log log2 log10 log1p sqrt erf abs sign sin cos tan asin acos atan sinh cosh tanh
+    floor ceil trunc isnan isinf isfinite neg lgamma digamma erfinv i0
+"""
+FORMULAS |= {name: f"{name}(self)" for name in _PLAIN.split()}
+
+for _operators, _text in FORMULAS.items():
+    rule(*_operators.split())(formula(_text))
+rule("frexp", output=1)(formula("exponent(self)"))
+
+# --- losses: the formula of one position, summed or averaged over all ---
+
+LOSSES = {
+    "mse_loss": "(self − target)²",
+    "l1_loss": "abs(self − target)",
+    "smooth_l1_loss": (
+        "abs(self − target) if beta == 0 else "
+        "(self − target)²/(2·beta) if abs(self − target) < beta else abs(self − target) − beta/2"
+    ),
+    "huber_loss": (
+        "(self − target)²/2 if abs(self − target) ≤ delta else delta·(abs(self − target) − delta/2)"
+    ),
+    "soft_margin_loss": "log1p(exp(−(target·self)))",
+    # A logarithm is no lower than −100.
+    "binary_cross_entropy": (
+        "−(target·max(log(self), −100) + (1 − target)·max(log(1 − self), −100))·weight"
+    ),
+    "binary_cross_entropy_with_logits": (
+        "((1 − target)·self + (1 if pos_weight is None else (pos_weight − 1)·target + 1)"
+        "·(log1p(exp(−abs(self))) + max(−self, 0)))·weight"
+    ),
+}
+
+
+def _reduced(loss: Formula) -> Build:
+    def build(call: Call, index: Index) -> Expression:
+        reduction, x = call.integer("reduction"), call.view("self")
+        if reduction == 0:
+            return loss(call, index)
+        axes = running(x.shape)
+        gathered = total(loss(call, axes), *axes)
+        return divide(gathered, x.numel) if reduction == 1 else gathered
+
+    return build
+
+
+for _operators, _text in LOSSES.items():
+    rule(_operators)(_reduced(formula(_text)))
+
+# --- what depends on a dtype or a position ---
+
+_COMPARISONS: dict[str, Operator] = {
+    "eq": "=", "ne": "≠", "lt": "<", "le": "≤", "gt": ">", "ge": "≥", "logical_and": "and",
+    "logical_or": "or", "logical_xor": "xor",
+}  # fmt: skip
+
+
+@rule(*_COMPARISONS)
+def comparison(call: Call, index: Index) -> Expression:
+    """a < b; a number is compared in the tensor's own precision, as torch does."""
+    left, right = call.operand("self"), call.operand("other")
+    if isinstance(left, View) and isinstance(right, float) and left.dtype.is_floating_point:
+        right = torch.tensor(right, dtype=left.dtype).item()
+    return Operation(
+        _COMPARISONS[call.operator.name], broadcast(left, index), broadcast(right, index)
+    )
+
+
+def _by_kind(of_truths: str, of_numbers: str) -> Build:
+    """Bits are logic between truths, arithmetic between whole numbers."""
+    truths, numbers = formula(of_truths), formula(of_numbers)
+
+    def build(call: Call, index: Index) -> Expression:
+        own = call.operand("self")
+        is_bool = isinstance(own, View) and own.dtype == torch.bool
+        return (truths if is_bool else numbers)(call, index)
+
+    return build
+
+
+rule("bitwise_and", "__and__")(_by_kind("self and other", "self & other"))
+rule("bitwise_or", "__or__")(_by_kind("self or other", "self | other"))
+rule("bitwise_xor", "__xor__")(_by_kind("self ^ other", "(self | other) − (self & other)"))
+rule("bitwise_not")(_by_kind("not self", "−self − 1"))
+
+_NAN_TO_NUM = formula("nan if isnan(x) else posinf if x == ∞ else neginf if x == −∞ else x")
+_LEAKY, _GATED = formula("x if x > 0 else slope·x"), formula("a·(1/(1 + exp(−b)))")
+
+
+@rule("nan_to_num")
+def nan_to_num(call: Call, index: Index) -> Expression:
+    """x, with numbers in place of NaN and the infinities: by default the dtype's largest."""
+    x = call.view("self")
+    ends = {"nan": 0.0, "posinf": torch.finfo(x.dtype).max, "neginf": torch.finfo(x.dtype).min}
+    given = {name: call.bound.get(name) for name in ends}
+    chosen = {name: ends[name] if value is None else float(value) for name, value in given.items()}
+    return _NAN_TO_NUM.of(x=broadcast(x, index), **chosen)
+
+
+@rule("prelu")
+def prelu(call: Call, index: Index) -> Expression:
+    """x where positive, else slope[channel] · x."""
+    x, slope = call.view("self"), call.view("weight")
+    at = (index[1] if slope.numel > 1 else 0,) if slope.ndim else ()
+    return _LEAKY.of(x=cell(x, *index), slope=cell(slope, *at))
+
+
+@rule("glu")
+def glu(call: Call, index: Index) -> Expression:
+    """a · σ(b), the two halves of one axis."""
+    x = call.view("self")
+    axis, second = call.axis("dim", x.ndim), list(index)
+    second[axis] += x.shape[axis] // 2
+    return _GATED.of(a=cell(x, *index), b=cell(x, *second))

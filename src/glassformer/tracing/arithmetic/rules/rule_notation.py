@@ -1,0 +1,238 @@
+"""Rules written as the formula that a reader would write, parsed once.
+
+    formula("self + value·tensor1·tensor2")(call, index)      # the rule of `addcmul`
+    formula("(x − μ)/√(v + ε)").of(x=…, μ=…, v=…, ε=1e-5)      # with parts that a rule has built
+
+The language is Python's own, read with `ast`: arithmetic, comparisons, `and`, `or`, `not`,
+`yes if condition else no`, and the functions of `evaluate.FUNCTIONS`; · − √ ² ³ ≤ ≥ ≠ ∞ are
+accepted in place of Python's spellings. A name is an argument of the operator: the cell of a tensor
+(broadcast), a number, a text such as `'tanh'`, or None where it was not given.
+
+- `s = 1/(1 + exp(−x)); x·s` gives a part a symbol of its own (`Named`).
+- What depends on settings alone is decided when the rule is built (`… if approximate == 'tanh'`),
+  and arithmetic on numbers alone is done at once.
+- An argument that was not given drops out of sums, products, `max` and `min`.
+- `unless(isnan(x), x, …)` writes a rare case only where it holds: elsewhere it would tell a reader
+  nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+import re
+from collections.abc import Callable
+from typing import Any
+
+from glassformer.tracing.arithmetic.expressions import (
+    Axis,
+    Choose,
+    Entry,
+    Expression,
+    Function,
+    Named,
+    Number,
+    Operation,
+    Operator,
+    Scalar,
+)
+from glassformer.tracing.arithmetic.float64_values import FUNCTIONS, evaluate
+from glassformer.tracing.arithmetic.rules.rule_operands import broadcast
+from glassformer.tracing.capture.memory import View
+from glassformer.tracing.capture.operator_calls import Call
+
+# A part is an expression, or a setting of which no cell is made: a text, a truth, None. It is left
+# untyped, since rules run for each cell that is looked at.
+_Parts = dict[str, Any]
+_Write = Callable[[_Parts], Any]
+_NUMBERS = (bool, int, float)
+_SETTINGS = frozenset([Number, str, type(None)])
+
+_SPELLINGS = str.maketrans(
+    {"·": "*", "−": "-", "²": "**2", "³": "**3", "≤": "<=", "≥": ">=", "≠": "!=", "∞": "inf"}
+)
+_CONSTANTS = {"π": Number(math.pi), "inf": Number(math.inf)}
+_ARITHMETIC: dict[type[ast.AST], tuple[Operator, Callable[..., Scalar] | None]] = {
+    ast.Add: ("+", operator.add), ast.Sub: ("-", operator.sub), ast.Mult: ("*", operator.mul),
+    ast.Div: ("/", operator.truediv), ast.Pow: ("^", operator.pow), ast.FloorDiv: ("//", None),
+    ast.Mod: ("%", None), ast.BitAnd: ("&", None), ast.BitOr: ("|", None),
+    ast.BitXor: ("xor", None), ast.And: ("and", None), ast.Or: ("or", None),
+}  # fmt: skip
+_COMPARISONS: dict[type[ast.AST], tuple[Operator, Callable[..., bool]]] = {
+    ast.Eq: ("=", operator.eq), ast.NotEq: ("≠", operator.ne), ast.Is: ("=", operator.is_),
+    ast.IsNot: ("≠", operator.is_not), ast.Lt: ("<", operator.lt), ast.LtE: ("≤", operator.le),
+    ast.Gt: (">", operator.gt), ast.GtE: ("≥", operator.ge),
+}  # fmt: skip
+
+
+class Formula:
+    """A formula as a rule: call it with a call and the index of an output cell."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._parser: _Parser | None = None
+
+    def __call__(self, call: Call, index: tuple[int | Axis, ...]) -> Expression:
+        """The formula of one cell, its names being the call's arguments."""
+        parser, bound = self._parser or self._parsed(), call.bound
+        parts: _Parts = {}
+        for name in parser.names:
+            value = bound.get(name)
+            if type(value) is View:
+                parts[name] = broadcast(value, index)
+            else:
+                parts[name] = Number(value) if isinstance(value, _NUMBERS) else value
+        made: Expression = parser.write(parts)
+        return made
+
+    def of(self, **parts: Expression | Scalar | None) -> Expression:
+        """The formula of these parts."""
+        parser, lifted = self._parser or self._parsed(), dict[str, Any](parts)
+        for name, part in parts.items():
+            if isinstance(part, _NUMBERS):
+                lifted[name] = Number(part)
+        made: Expression = parser.write(lifted)
+        return made
+
+    def _parsed(self) -> _Parser:
+        self._parser = _Parser(self.text)
+        return self._parser
+
+
+def formula(text: str) -> Formula:
+    """A formula, parsed when it is first used."""
+    return Formula(text)
+
+
+class _Parser:
+    """Turns a formula into functions that build expressions, one per node of its syntax tree."""
+
+    def __init__(self, text: str) -> None:
+        self.names: list[str] = []
+        """The arguments that it reads."""
+        self._lets: dict[str, _Write] = {}
+        spelt = re.sub(r"√(\w+)", r"sqrt(\1)", text).replace("√", "sqrt")
+        *lets, last = ast.parse(spelt.translate(_SPELLINGS)).body
+        for let in lets:
+            assert isinstance(let, ast.Assign) and isinstance(let.targets[0], ast.Name), text
+            symbol = let.targets[0].id
+            self._lets[symbol] = _let(symbol, self._read(let.value))
+        assert isinstance(last, ast.Expr), text
+        self.write = self._read(last.value)
+
+    def _read(self, node: ast.expr) -> _Write:
+        match node:
+            case ast.Name(id=name):
+                return self._name(name)
+            case ast.Constant(value=str() | None as value):
+                return lambda _: value
+            case ast.Constant(value=bool() | int() | float() as value):
+                number = Number(value)
+                return lambda _: number
+            case ast.BinOp(left=left, op=sign, right=right):
+                return _arithmetic(sign, self._read(left), self._read(right))
+            case ast.BoolOp(op=sign, values=[left, right]):
+                return _arithmetic(sign, self._read(left), self._read(right))
+            case ast.Compare(left=left, ops=[sign], comparators=[right]):
+                return _comparison(sign, self._read(left), self._read(right))
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                return _minus(self._read(operand))
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                return _function("not", [self._read(operand)])
+            case ast.IfExp(test=test, body=yes, orelse=no):
+                return _choice(self._read(test), self._read(yes), self._read(no))
+            case ast.Call(func=ast.Name(id="unless"), args=[condition, yes, no]):
+                return _unless(self._read(condition), self._read(yes), self._read(no))
+            case ast.Call(func=ast.Name(id=name), args=arguments) if name in FUNCTIONS:
+                return _function(name, [self._read(argument) for argument in arguments])
+        raise AssertionError(f"not in the language of formulas: {ast.unparse(node)}")
+
+    def _name(self, name: str) -> _Write:
+        if name in _CONSTANTS:
+            constant = _CONSTANTS[name]
+            return lambda _: constant
+        if name in self._lets:
+            return self._lets[name]
+        if name not in self.names:
+            self.names.append(name)
+        return operator.itemgetter(name)
+
+
+def _let(symbol: str, body: _Write) -> _Write:
+    def write(parts: _Parts) -> Any:
+        if symbol not in parts:
+            part = body(parts)
+            # A cell or a number has a name of its own.
+            parts[symbol] = part if type(part) in (Entry, Number) else Named(symbol, part)
+        return parts[symbol]
+
+    return write
+
+
+def _arithmetic(node: ast.AST, first: _Write, second: _Write) -> _Write:
+    sign, on_numbers = _ARITHMETIC[type(node)]
+
+    def write(parts: _Parts) -> Any:
+        left, right = first(parts), second(parts)
+        if left is None or right is None:
+            return right if left is None else left
+        if type(left) is Number:
+            if type(right) is Number and on_numbers is not None:
+                return Number(on_numbers(left.value, right.value))
+            if sign == "*" and left.value == 1:
+                return right
+        return Operation(sign, left, right)
+
+    return write
+
+
+def _comparison(node: ast.AST, first: _Write, second: _Write) -> _Write:
+    sign, on_settings = _COMPARISONS[type(node)]
+
+    def write(parts: _Parts) -> Any:
+        left, right = first(parts), second(parts)
+        is_settled = type(left) in _SETTINGS and type(right) in _SETTINGS
+        if is_settled or left is None or right is None:
+            return on_settings(getattr(left, "value", left), getattr(right, "value", right))
+        return Operation(sign, left, right)
+
+    return write
+
+
+def _minus(body: _Write) -> _Write:
+    def write(parts: _Parts) -> Any:
+        part = body(parts)
+        return Number(-part.value) if type(part) is Number else Function("neg", (part,))
+
+    return write
+
+
+def _function(name: str, bodies: list[_Write]) -> _Write:
+    def write(parts: _Parts) -> Any:
+        arguments = tuple([body(parts) for body in bodies])
+        for argument in arguments:
+            if argument is None:  # one of the two that `max` and `min` have
+                return next(other for other in arguments if other is not None)
+        return Function(name, arguments)
+
+    return write
+
+
+def _choice(test: _Write, yes: _Write, no: _Write) -> _Write:
+    def write(parts: _Parts) -> Any:
+        condition = test(parts)
+        if type(condition) is bool:
+            return (yes if condition else no)(parts)
+        return Choose(condition, yes(parts), no(parts))
+
+    return write
+
+
+def _unless(test: _Write, yes: _Write, no: _Write) -> _Write:
+    written = _choice(test, yes, no)
+
+    def write(parts: _Parts) -> Any:
+        return written(parts) if evaluate(test(parts)) else no(parts)
+
+    return write

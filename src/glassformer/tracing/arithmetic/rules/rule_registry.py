@@ -1,0 +1,132 @@
+"""The table of rules: which operator's output is explained by which function.
+
+A rule takes the call and the index of one output cell, and returns the expression that makes the
+cell from the call's operands. It is found by the operator's full name (`max.dim`), else by its
+plain name (`max`), and by the number of the output it explains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from glassformer.tracing.arithmetic.expressions import Expression
+from glassformer.tracing.capture.memory import Index
+from glassformer.tracing.capture.operator_calls import Call, Operator
+
+Build = Callable[[Call, Index], Expression | None]
+"""The arithmetic of a cell; None where the operator writes nothing there."""
+_Build = TypeVar("_Build", bound=Build)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """How one operator makes a cell."""
+
+    name: str
+    build: Build
+    constant: bool = False
+    """Whether it reads no cell: the numbers come from the call's own settings."""
+    covers: Callable[[Call], bool] | None = None
+    """Which calls it explains; the others have no rule. None: all."""
+
+
+_RULES: dict[tuple[str, int], Rule] = {}
+_MECHANISMS: dict[str, Callable[[int], Build]] = {}
+_GIVEN: set[str] = set()
+_UNWRITTEN: set[str] = set()
+_COMPLEX = "complex "
+
+
+def rule(
+    *operators: str,
+    output: int = 0,
+    constant: bool = False,
+    covers: Callable[[Call], bool] | None = None,
+) -> Callable[[_Build], _Build]:
+    """Register a function as the rule of these operators, for one of their outputs."""
+
+    def register(build: _Build) -> _Build:
+        for operator in operators:
+            assert (operator, output) not in _RULES, f"two rules for {operator}"
+            _RULES[operator, output] = Rule(operator, build, constant, covers)
+        return build
+
+    return register
+
+
+def complex_rule(*operators: str) -> Callable[[_Build], _Build]:
+    """Register a function as the rule of these operators on complex numbers.
+
+    Its index and its operands have a last axis of two: the real part, the imaginary part.
+    """
+    return rule(*(f"{_COMPLEX}{operator}" for operator in operators))
+
+
+def mechanism(make: Callable[[int], Build], *operators: str) -> None:
+    """Register one builder, made for the number of an output, for all outputs of these operators.
+
+    It serves complex numbers as well as real ones. A rule of the operator's own comes first.
+    """
+    for operator in operators:
+        assert operator not in _MECHANISMS, f"two mechanisms for {operator}"
+        _MECHANISMS[operator] = make
+
+
+def given(*operators: str) -> None:
+    """Register operators whose numbers come from nowhere: from Python, or by chance."""
+    _GIVEN.update(operators)
+
+
+def unwritten(*operators: str) -> None:
+    """Register operators that only reserve memory: what it holds is no number of the model's."""
+    _UNWRITTEN.update(operators)
+    given(*operators)
+
+
+def is_unwritten(operator: Operator) -> bool:
+    """Whether the operator only reserves memory."""
+    return operator.name in _UNWRITTEN
+
+
+def find(operator: Operator, output: int = 0, is_complex: bool = False) -> Rule | None:
+    """The rule of an operator's output, on real numbers or complex ones, if there is one."""
+    if is_complex:
+        own = _RULES.get((f"{_COMPLEX}{operator.name}", output))
+    else:
+        own = _RULES.get((operator.full_name, output)) or _RULES.get((operator.name, output))
+    if own is not None:
+        return own
+    make = _MECHANISMS.get(operator.full_name) or _MECHANISMS.get(operator.name)
+    return None if make is None else Rule(operator.name, make(output))
+
+
+def of_call(call: Call, output: int) -> Rule | None:
+    """The rule of a call's output, if there is one."""
+    found = find(call.operator, output, call.is_complex)
+    if found is None or (found.covers is not None and not found.covers(call)):
+        return None
+    return found
+
+
+def is_given(operator: Operator) -> bool:
+    """Whether the operator's numbers are to be taken as they are."""
+    return operator.random or operator.name in _GIVEN
+
+
+def swapped(operator: str, build: Build, output: int = 0) -> Callable[[], None]:
+    """Put another rule in an operator's place; the returned function undoes it. For tests."""
+    key = (operator, output)
+    before = _RULES[key]
+    _RULES[key] = Rule(operator, build)
+
+    def undo() -> None:
+        _RULES[key] = before
+
+    return undo
+
+
+def rules() -> list[tuple[str, int]]:
+    """Every (operator, output) that has a rule."""
+    return list(_RULES)

@@ -1,0 +1,350 @@
+"""Many cells into one: sums, extremes and their places, running sums, spreads, norms, ranks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import torch
+
+from glassformer.tracing.arithmetic.expressions import (
+    Axis,
+    Choose,
+    Convert,
+    Entry,
+    Expression,
+    Function,
+    Lookup,
+    Named,
+    Number,
+    Operation,
+    Reduce,
+    ReduceKind,
+    add,
+    divide,
+    multiply,
+    power,
+    subtract,
+    total,
+)
+from glassformer.tracing.arithmetic.float64_values import evaluate, gathered
+from glassformer.tracing.arithmetic.rules.rule_operands import row, running
+from glassformer.tracing.arithmetic.rules.rule_registry import Build, rule
+from glassformer.tracing.capture.memory import Index, View, as_floats
+from glassformer.tracing.capture.operator_calls import Call
+
+
+def _gathered(call: Call, index: Index) -> tuple[Expression, tuple[Axis, ...], int]:
+    """The cells that the call reduces for one output cell, and their number."""
+    x = call.view("self")
+    name = "dim" if "dim" in call.operator.parameters else "dims"
+    entry, axes = row(x, index, call.axes(name, x.ndim), call.flag("keepdim"))
+    return _as_asked(call, entry), tuple(axes), math.prod(axis.size for axis in axes)
+
+
+def _as_asked(call: Call, entry: Entry) -> Expression:
+    """The cells as the call reads them: `dtype=torch.int64` cuts each before it is added."""
+    dtype: torch.dtype = call.bound.get("dtype") or entry.view.dtype
+    cuts = entry.view.dtype.is_floating_point and not dtype.is_floating_point
+    return Convert(dtype, entry) if cuts else entry
+
+
+# What a reduction of no cells gives; torch refuses the other kinds.
+_OF_NOTHING: dict[ReduceKind, int] = {"sum": 0, "product": 1, "any": 0, "all": 1}
+
+
+def _reduction(kind: ReduceKind) -> Build:
+    def build(call: Call, index: Index) -> Expression:
+        cells, axes, count = _gathered(call, index)
+        if count == 0:
+            return Number(_OF_NOTHING[kind])
+        return Reduce(kind, cells, axes) if axes else _alone(kind, cells)
+
+    return build
+
+
+def _alone(kind: ReduceKind, value: Expression) -> Expression:
+    """A reduction of a tensor without axes: the number itself, or place 0."""
+    if kind in ("argmax", "argmin"):
+        return Number(0)
+    return Operation("≠", value, Number(0)) if kind in ("any", "all") else value
+
+
+_KINDS: dict[ReduceKind, str] = {
+    "sum": "sum",
+    "product": "prod",
+    "max": "amax max max.dim",
+    "min": "amin min min.dim aminmax",
+    "any": "any",
+    "all": "all",
+    "argmax": "argmax",
+    "argmin": "argmin",
+}
+for _kind, _operators in _KINDS.items():
+    rule(*_operators.split())(_reduction(_kind))
+rule("aminmax", output=1)(_reduction("max"))
+rule("max.dim", output=1)(_reduction("argmax"))
+rule("min.dim", output=1)(_reduction("argmin"))
+
+
+@rule("mean")
+def mean(call: Call, index: Index) -> Expression:
+    """The sum over the number of cells."""
+    cells, axes, count = _gathered(call, index)
+    return divide(total(cells, *axes), count) if axes else cells
+
+
+@rule("nansum")
+def nansum(call: Call, index: Index) -> Expression:
+    """The sum of the cells that are numbers."""
+    cells, axes, _ = _gathered(call, index)
+    body = Choose(Function("isnan", (cells,)), Number(0), cells)
+    return total(body, *axes)
+
+
+@rule("trace")
+def trace_of_matrix(call: Call, _index: Index) -> Expression:
+    """The sum of the diagonal."""
+    x = call.view("self")
+    k = Axis("k", min(x.shape))
+    return total(Lookup(x, (k, k)), k)
+
+
+@rule("logsumexp")
+def logsumexp(call: Call, index: Index) -> Expression:
+    """m + log Σ exp(x − m)."""
+    cells, axes, _ = _gathered(call, index)
+    return _log_of_sum(cells, axes)
+
+
+def _log_of_sum(cells: Expression, axes: tuple[Axis, ...]) -> Expression:
+    """m + log Σ exp(x − m), m the largest; without m where that is infinite (a masked row)."""
+    largest = Named("m", Reduce("max", cells, axes) if axes else cells)
+    infinite = math.isinf(evaluate(largest))
+    body = cells if infinite else subtract(cells, largest)
+    log = Function("log", (total(Function("exp", (body,)), *axes),))
+    return log if infinite else add(largest, log)
+
+
+@rule("count_nonzero")
+def count_nonzero(call: Call, index: Index) -> Expression:
+    """How many cells are not 0."""
+    cells, axes, _ = _gathered(call, index)
+    body = Operation("≠", cells, Number(0))
+    return total(body, *axes)
+
+
+_EXTREMES: tuple[ReduceKind, ReduceKind] = ("min", "max")
+
+
+@rule("histc")
+def histogram(call: Call, index: Index) -> Expression:
+    """How many cells fall into a bin; the last one takes its upper end too."""
+    x, bins = call.view("self"), call.integer("bins")
+    axes = running(x.shape)
+    cells: Expression = Entry(x, axes)
+    low, high = (Number(call.number_of(name)) for name in ("min", "max"))
+    ends: tuple[Expression, Expression] = (low, high)
+    if low == high:  # no range was asked for: that of the cells, one wider on both sides if empty
+        least, most = (Reduce(k, cells, axes) if axes else cells for k in _EXTREMES)
+        if evaluate(least) == evaluate(most):
+            least, most = subtract(least, 1), add(most, 1)
+        ends = (Named("low", least), Named("high", most))
+    place = divide(multiply(subtract(cells, ends[0]), bins), subtract(ends[1], ends[0]))
+    whole = Function("min", (Function("floor", (place,)), Number(bins - 1)))
+    below = Operation("≤", cells, ends[1])
+    counted = Operation("and", Operation("=", whole, Number(index[0])), below)
+    return total(counted, *axes)
+
+
+@rule("bincount")
+def bincount(call: Call, index: Index) -> Expression:
+    """How many cells are this number, or the sum of their weights."""
+    x, weights = call.view("self"), call.maybe_view("weights")
+    k = Axis("k", x.shape[0])
+    one = Number(1) if weights is None else Entry(weights, (k,))
+    here = Operation("=", Entry(x, (k,)), Number(index[0]))
+    return total(Choose(here, one, Number(0)), k)
+
+
+def _running(kind: ReduceKind) -> Build:
+    def build(call: Call, index: Index) -> Expression:
+        x = call.view("self")
+        if not index:
+            return Number(0) if "arg" in kind else Entry(x, ())
+        cells, k = _up_to(x, call.axis("dim", x.ndim), index)
+        return Reduce(kind, _as_asked(call, cells), (k,))
+
+    return build
+
+
+@rule("logcumsumexp")
+def logcumsumexp(call: Call, index: Index) -> Expression:
+    """The log of the sum of the exponentials up to here."""
+    x = call.view("self")
+    if not index:
+        return Entry(x, ())
+    cells, k = _up_to(x, call.axis("dim", x.ndim), index)
+    return _log_of_sum(cells, (k,))
+
+
+def _up_to(x: View, axis: int, index: Index) -> tuple[Entry, Axis]:
+    """The cells from the first along an axis up to an index."""
+    k = Axis("k", index[axis] + 1)
+    return Entry(x, (*index[:axis], k, *index[axis + 1 :])), k
+
+
+rule("cumsum")(_running("sum"))
+rule("cumprod")(_running("product"))
+rule("cummax")(_running("max"))
+rule("cummin")(_running("min"))
+rule("cummax", output=1)(_running("last argmax"))
+rule("cummin", output=1)(_running("last argmin"))
+
+
+def _variance(call: Call, index: Index) -> tuple[Expression, Expression]:
+    """The mean, and Σ (x − μ)² / (n − correction)."""
+    cells, axes, count = _gathered(call, index)
+    correction = call.bound.get("correction", 1 if call.bound.get("unbiased", True) else 0)
+    correction = 1 if correction is None else correction
+    centre = Named("μ", divide(total(cells, *axes), count))
+    squared = power(subtract(cells, centre), 2)
+    squares = total(squared, *axes)
+    return centre.body, divide(squares, max(0, count - correction))
+
+
+def _spread(part: int, root: bool) -> Callable[[Call, Index], Expression]:
+    def build(call: Call, index: Index) -> Expression:
+        value = _variance(call, index)[part]
+        return Function("sqrt", (value,)) if root else value
+
+    return build
+
+
+rule("var")(_spread(1, root=False))
+rule("std")(_spread(1, root=True))
+rule("var_mean")(_spread(1, root=False))
+rule("std_mean")(_spread(1, root=True))
+rule("var_mean", "std_mean", output=1)(_spread(0, root=False))
+
+
+@rule("norm", "linalg_vector_norm")
+def norm(call: Call, index: Index) -> Expression:
+    """(Σ |x|ᵖ)^(1/p); the largest |x| for p = ∞."""
+    cells, axes, _ = _gathered(call, index)
+    order = call.bound.get("ord", call.bound.get("p", 2))
+    order = 2.0 if order is None else float(order)
+    size = Function("abs", (cells,))
+    if order == 0:
+        return total(Operation("≠", cells, Number(0)), *axes)
+    if not axes:
+        return size
+    if math.isinf(order):
+        return Reduce("max" if order > 0 else "min", size, axes)
+    if order == 1:
+        return total(size, *axes)
+    if order == 2:
+        return Function("sqrt", (total(power(cells, 2), *axes),))
+    return power(total(power(size, order), *axes), 1 / order)
+
+
+# --- ranks: the n-th largest of a row, the median, the n-th that is not 0 ---
+
+
+def _rank_taken(call: Call, index: Index, axis: int, descending: bool) -> int:
+    """The rank of the cell that stands in a place, equal ones counted in their order.
+
+    Of equal cells the kernel takes whichever it likes, unless it was asked to be stable: then the
+    one it took has another rank than its place says.
+    """
+    x, made = call.view("self"), call.outputs[-1]
+    assert made is not None
+    row = as_floats(np.moveaxis(x.array, axis, -1)[(*index[:axis], *index[axis + 1 :])])
+    order = np.argsort(-row if descending else row, kind="stable")
+    taken, rank = int(made.array[index]), index[axis]
+    is_tie = bool(row[taken] == row[order[rank]])
+    return int(np.flatnonzero(order == taken)[0]) if is_tie else rank
+
+
+def _ranked(place_of: bool) -> Build:
+    """The value of a given rank along an axis, or the place where it stands."""
+
+    def build(call: Call, index: Index) -> Expression:
+        x = call.view("self")
+        if not index:
+            return Number(0) if place_of else Entry(x, ())
+        axis = call.axis("dim", x.ndim)
+        parts: list[int | Axis] = list(index)
+        rank = index[axis]
+        j = Axis("j", x.shape[axis])
+        parts[axis] = j
+        descending = call.flag("largest") or call.flag("descending")
+        if place_of:
+            return Reduce(
+                "place largest" if descending else "place smallest",
+                Entry(x, tuple(parts)),
+                (j,),
+                _rank_taken(call, index, axis, descending),
+            )
+        return Reduce("largest" if descending else "smallest", Entry(x, tuple(parts)), (j,), rank)
+
+    return build
+
+
+def _first_nan(cells: Expression, axes: tuple[Axis, ...], place_of: bool) -> Expression:
+    """A NaN is the median of any row that has one."""
+    found = Function("isnan", (cells,))
+    if place_of:
+        return Reduce("argmax", found, axes)
+    return Choose(Reduce("any", found, axes), Number(math.nan), Number(0))
+
+
+def _middle(place_of: bool) -> Build:
+    """The lower of the middle values (median), or the k-th smallest; or where it stands."""
+
+    def build(call: Call, index: Index) -> Expression:
+        x = call.view("self")
+        if not x.ndim:
+            return Number(0) if place_of else Entry(x, ())
+        whole = call.bound.get("dim") is None
+        axes = tuple(range(x.ndim)) if whole else (call.axis("dim", x.ndim),)
+        cells, running = row(x, index, axes, call.flag("keepdim"))
+        values = gathered(Reduce("min", cells, tuple(running)))
+        known = int(np.count_nonzero(~np.isnan(values)))
+        if call.operator.name == "median" and known < len(values):
+            return _first_nan(cells, tuple(running), place_of)
+        rank = call.integer("k") - 1 if "k" in call.bound else max(0, (known - 1) // 2)
+        if not place_of:
+            return Reduce("smallest", cells, tuple(running), rank)
+        made = call.outputs[1]
+        assert made is not None
+        order = np.argsort(values, kind="stable")
+        taken = int(made.array[index])
+        is_tie = values[taken] == values[order[rank]] or known < len(values)
+        here = int(np.flatnonzero(order == taken)[0]) if is_tie else rank
+        return Reduce("place smallest", cells, tuple(running), here)
+
+    return build
+
+
+rule("median", "nanmedian", "kthvalue")(_middle(place_of=False))
+rule("median", "nanmedian", "kthvalue", output=1)(_middle(place_of=True))
+
+
+@rule("nonzero")
+def nonzero(call: Call, index: Index) -> Expression:
+    """Along one axis, the place of the cell that is the n-th that is not 0."""
+    x, (rank, axis) = call.view("self"), index
+    axes = running(x.shape)
+    cells = Entry(x, axes)
+    holds = cells if x.dtype == torch.bool else Operation("≠", cells, Number(0))
+    place: Expression = Reduce("place largest", holds, axes, rank)
+    inner = math.prod(x.shape[axis + 1 :])
+    place = Operation("//", place, Number(inner)) if inner > 1 else place
+    return Operation("%", place, Number(x.shape[axis])) if axis else place
+
+
+rule("topk", "sort")(_ranked(place_of=False))
+rule("topk", "sort", output=1)(_ranked(place_of=True))
+rule("argsort")(_ranked(place_of=True))

@@ -1,0 +1,317 @@
+"""Windows that slide over the input: convolutions, sums of products under one, and pooling."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from glassformer.tracing.arithmetic.expressions import (
+    Axis,
+    Entry,
+    Expression,
+    Named,
+    Number,
+    Operation,
+    Reduce,
+    add,
+    divide,
+    multiply,
+    total,
+)
+from glassformer.tracing.arithmetic.rules.rule_operands import LETTERS, cell
+from glassformer.tracing.arithmetic.rules.rule_registry import Build, rule
+from glassformer.tracing.capture.memory import Index, View
+from glassformer.tracing.capture.operator_calls import Call
+
+
+def each(value: list[int] | int, axis: int) -> int:
+    """A setting for one axis; a single number serves all."""
+    if isinstance(value, int):
+        return value
+    return value[axis] if len(value) > 1 else value[0]
+
+
+def window(letter: str, start: int, length: int, size: int, dilation: int = 1) -> tuple[Axis, Axis]:
+    """The positions of an axis of `size` under a window, and the window's own there.
+
+    A window may begin before the axis and end beyond it: what lies there is padding.
+    """
+    inside = [place for place in range(length) if 0 <= start + place * dilation < size]
+    first = inside[0] if inside else 0
+    under = Axis(letter, len(inside), start=start + first * dilation, step=dilation)
+    return under, Axis(letter, len(inside), start=first)
+
+
+# --- convolutions ---
+
+
+@rule("conv1d", "conv2d", "conv3d")
+def convolution(call: Call, index: Index) -> Expression:
+    """Σ over channels and window of x · W, plus b; the window stops at the padding."""
+    return _with_bias(call, index, _gathered(call, call.view("input"), index))
+
+
+@rule("conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
+def transposed_convolution(call: Call, index: Index) -> Expression:
+    """Σ of x · W, plus b, over channels and the inputs whose copy of the kernel reaches here."""
+    return _with_bias(call, index, _spread(call, call.view("input"), index))
+
+
+@rule("convolution")
+def either_convolution(call: Call, index: Index) -> Expression:
+    """A convolution, or a transposed one."""
+    make = transposed_convolution if call.flag("transposed") else convolution
+    return make(call, index)
+
+
+def _with_bias(call: Call, index: Index, result: Expression) -> Expression:
+    bias, space = call.maybe_view("bias"), call.view("weight").ndim - 2
+    return result if bias is None else add(result, cell(bias, index[len(index) - space - 1]))
+
+
+def _gathered(call: Call, x: View, index: Index) -> Expression:
+    """Σ over channels and window of x · W."""
+    parameter = call.view("weight")
+    space = parameter.ndim - 2
+    batch, (out, *places) = index[: x.ndim - space - 1], index[x.ndim - space - 1 :]
+    width = parameter.shape[1]
+    group = out // (parameter.shape[0] // call.integer("groups"))
+    into = [Axis("c", width, start=group * width)]
+    across = [Axis("c", width)]
+    for axis in range(space):
+        under = _window(call, axis, places[axis], x.shape[x.ndim - space + axis], parameter)
+        into.append(under[0])
+        across.append(under[1])
+    if any(axis.size == 0 for axis in across):
+        return Number(0)
+    return total(multiply(Entry(x, (*batch, *into)), Entry(parameter, (out, *across))), *across)
+
+
+def _window(call: Call, axis: int, place: int, size: int, parameter: View) -> tuple[Axis, Axis]:
+    """The input's positions under the kernel along one axis, and the kernel's own."""
+    dilation, length = each(call.bound["dilation"], axis), parameter.shape[axis + 2]
+    padding = call.bound["padding"]
+    if padding == "same":
+        before = dilation * (length - 1) // 2
+    else:
+        before = 0 if padding == "valid" else each(padding, axis)
+    start = place * each(call.bound["stride"], axis) - before
+    return window(LETTERS[axis], start, length, size, dilation)
+
+
+def _spread(call: Call, x: View, index: Index) -> Expression:
+    """Σ of x · W over channels and the positions of x whose copy of the kernel reaches here."""
+    parameter = call.view("weight")
+    space = parameter.ndim - 2
+    batch, (out, *places) = index[: x.ndim - space - 1], index[x.ndim - space - 1 :]
+    group, into = divmod(out, parameter.shape[1])
+    width = parameter.shape[0] // call.integer("groups")
+    channel = Axis("c", width, start=group * width)
+    pairs = [
+        _reaching(call, axis, places[axis], x.shape[x.ndim - space + axis], parameter)
+        for axis in range(space)
+    ]
+    axes = (channel, *(own for own, _ in pairs))
+    if any(axis.size == 0 for axis in axes):
+        return Number(0)
+    kernel = Entry(parameter, (channel, into, *(own for _, own in pairs)))
+    return total(multiply(Entry(x, (*batch, *axes)), kernel), *axes)
+
+
+def _reaching(call: Call, axis: int, place: int, size: int, parameter: View) -> tuple[Axis, Axis]:
+    """The input's positions whose copy of the kernel reaches an output, and the kernel's places.
+
+    As the one goes up, the other goes down.
+    """
+    stride, dilation = each(call.bound["stride"], axis), each(call.bound["dilation"], axis)
+    from_start = place + each(call.bound["padding"], axis)
+    found = [
+        (position, kernel)
+        for kernel in reversed(range(parameter.shape[axis + 2]))
+        for position, rest in [divmod(from_start - kernel * dilation, stride)]
+        if rest == 0 and 0 <= position < size
+    ]
+    return _run([position for position, _ in found], axis), _run([own for _, own in found], axis)
+
+
+def _run(positions: list[int], axis: int) -> Axis:
+    """Positions at equal distances, as a letter that runs over them."""
+    step = positions[1] - positions[0] if len(positions) > 1 else 1
+    return Axis(LETTERS[axis], len(positions), start=positions[0] if positions else 0, step=step)
+
+
+@rule("convolution_backward")
+def convolution_input_gradient(call: Call, index: Index) -> Expression:
+    """g · W over all places that an input cell had a part in."""
+    g = call.view("grad_output")
+    return _gathered(call, g, index) if call.flag("transposed") else _spread(call, g, index)
+
+
+@rule("convolution_backward", output=1)
+def convolution_weight_gradient(call: Call, index: Index) -> Expression:
+    """Σ over batch and positions of g times the input cell that this weight multiplied there."""
+    first, second = call.view("grad_output"), call.view("input")
+    if call.flag("transposed"):
+        first, second = second, first
+    channel, other, *kernel = index
+    width = call.view("weight").shape[1]
+    group = channel // (first.shape[1] // call.integer("groups"))
+    batch = Axis("b", first.shape[0])
+    along: list[Axis] = [batch]
+    beneath: list[int | Axis] = [batch, group * width + other]
+    for axis, place in enumerate(kernel):
+        stride, dilation = each(call.bound["stride"], axis), each(call.bound["dilation"], axis)
+        shift = place * dilation - each(call.bound["padding"], axis)
+        start = max(0, -(shift // stride))
+        end = min(first.shape[axis + 2], (second.shape[axis + 2] - 1 - shift) // stride + 1)
+        size = max(0, end - start)
+        along.append(Axis(LETTERS[axis], size, start=start))
+        beneath.append(Axis(LETTERS[axis], size, start=start * stride + shift, step=stride))
+    left = Entry(first, (batch, channel, *along[1:]))
+    return total(multiply(left, Entry(second, tuple(beneath))), *along)
+
+
+@rule("convolution_backward", output=2)
+def convolution_bias_gradient(call: Call, index: Index) -> Expression:
+    """Σ g over batch and positions."""
+    g = call.view("grad_output")
+    axes = [Axis("b", g.shape[0]), *(Axis(LETTERS[n], size) for n, size in enumerate(g.shape[2:]))]
+    return total(Entry(g, (axes[0], index[0], *axes[1:])), *axes)
+
+
+# --- pooling: the largest number under a window, or the mean of those under it ---
+
+_Windows = Callable[[Call, Index, int], list[Axis]]
+
+
+def _pooled(x: View, index: Index, axes: list[Axis]) -> Entry:
+    """The cells under the windows of one output cell."""
+    return Entry(x, (*index[: x.ndim - len(axes)], *axes))
+
+
+def _starts(call: Call, axis: int, place: int) -> tuple[int, int]:
+    """Where the window of an output position begins, and its length."""
+    length = each(call.bound["kernel_size"], axis)
+    stride = each(call.bound["stride"] or length, axis)
+    return place * stride - each(call.bound["padding"], axis), length
+
+
+def _sliding(call: Call, index: Index, space: int) -> list[Axis]:
+    """The input's positions under the windows of one output cell."""
+    x = call.view("self")
+    axes = []
+    for axis in range(space):
+        start, length = _starts(call, axis, index[x.ndim - space + axis])
+        dilation = each(call.bound.get("dilation", 1), axis)
+        size = x.shape[x.ndim - space + axis]
+        axes.append(window(LETTERS[axis], start, length, size, dilation)[0])
+    return axes
+
+
+def _adaptive(call: Call, index: Index, space: int) -> list[Axis]:
+    """The input's positions for one output cell, where the output's size was asked for."""
+    x, made = call.view("self"), call.outputs[0]
+    assert made is not None
+    axes = []
+    for axis in range(space):
+        place, size, out = (part[x.ndim - space + axis] for part in (index, x.shape, made.shape))
+        start, end = place * size // out, -(-(place + 1) * size // out)
+        axes.append(Axis(LETTERS[axis], end - start, start=start))
+    return axes
+
+
+def _at_random(call: Call, index: Index, space: int) -> list[Axis]:
+    """The input's positions for one output cell, where random numbers shift the windows."""
+    x, made, shares = call.view("self"), call.outputs[0], call.view("random_samples")
+    assert made is not None
+    lead = index[: x.ndim - space]
+    batch, channel = (0, *lead)[-2:]
+    axes = []
+    for axis in range(space):
+        size, out = (part[x.ndim - space + axis] for part in (x.shape, made.shape))
+        length, place = each(call.bound["kernel_size"], axis), index[x.ndim - space + axis]
+        # The last axis takes the first number, as the kernel does.
+        share = float(shares.array[batch, channel, space - 1 - axis if space == 2 else axis])
+        stride = np.float32(size - length) / np.float32(out - 1) if out > 1 else np.float32(0)
+        start = size - length
+        if place < out - 1:
+            start = int(np.float32(place + share) * stride) - int(np.float32(share) * stride)
+        axes.append(Axis(LETTERS[axis], length, start=start))
+    return axes
+
+
+def _largest(windows: _Windows, space: int) -> Build:
+    def build(call: Call, index: Index) -> Expression:
+        axes = windows(call, index, space)
+        return Reduce("max", _pooled(call.view("self"), index, axes), tuple(axes))
+
+    return build
+
+
+def _place_of_largest(windows: _Windows, space: int) -> Build:
+    """Where the largest stands, counted row by row over the whole input."""
+
+    def build(call: Call, index: Index) -> Expression:
+        x, axes = call.view("self"), windows(call, index, space)
+        found = Named("p", Reduce("argmax", _pooled(x, index, axes), tuple(axes)))
+        place: Expression | None = None
+        for number, axis in enumerate(axes):
+            inner = math.prod(other.size for other in axes[number + 1 :])
+            rest: Expression = Operation("//", found, Number(inner)) if inner > 1 else found
+            digit = Operation("%", rest, Number(axis.size)) if number else rest
+            here = add(axis.start, multiply(axis.step, digit))
+            row = math.prod(x.shape[x.ndim - space + number + 1 :])
+            part = multiply(row, here)
+            place = part if place is None else add(place, part)
+        assert place is not None
+        return place
+
+    return build
+
+
+def _mean(space: int) -> Build:
+    def build(call: Call, index: Index) -> Expression:
+        axes = _sliding(call, index, space)
+        cells = _pooled(call.view("self"), index, axes)
+        return divide(total(cells, *axes), _divisor(call, index, axes))
+
+    return build
+
+
+def _divisor(call: Call, index: Index, axes: list[Axis]) -> int:
+    """By how much a window's sum is divided: its cells, those in the padding counted or not."""
+    given = call.bound.get("divisor_override")
+    if given is not None:
+        return int(given)
+    if not call.flag("count_include_pad"):
+        return math.prod(axis.size for axis in axes)
+    x, count = call.view("self"), 1
+    for axis in range(len(axes)):
+        start, length = _starts(call, axis, index[x.ndim - len(axes) + axis])
+        padded = x.shape[x.ndim - len(axes) + axis] + each(call.bound["padding"], axis)
+        count *= min(start + length, padded) - start
+    return count
+
+
+def _adaptive_mean(space: int) -> Build:
+    def build(call: Call, index: Index) -> Expression:
+        axes = _adaptive(call, index, space)
+        cells = _pooled(call.view("self"), index, axes)
+        return divide(total(cells, *axes), math.prod(axis.size for axis in axes))
+
+    return build
+
+
+for _space in (1, 2, 3):
+    rule(f"max_pool{_space}d", f"max_pool{_space}d_with_indices")(_largest(_sliding, _space))
+    rule(f"max_pool{_space}d_with_indices", output=1)(_place_of_largest(_sliding, _space))
+    rule(f"adaptive_max_pool{_space}d")(_largest(_adaptive, _space))
+    rule(f"adaptive_max_pool{_space}d", output=1)(_place_of_largest(_adaptive, _space))
+    rule(f"avg_pool{_space}d")(_mean(_space))
+    rule(f"adaptive_avg_pool{_space}d")(_adaptive_mean(_space))
+for _space in (2, 3):
+    rule(f"_adaptive_avg_pool{_space}d")(_adaptive_mean(_space))
+    rule(f"fractional_max_pool{_space}d")(_largest(_at_random, _space))
+    rule(f"fractional_max_pool{_space}d", output=1)(_place_of_largest(_at_random, _space))

@@ -1,0 +1,433 @@
+"""Operators written out by simpler ones, which have rules: those that torch does not write out.
+
+A step of the trace then shows a number on the way that the kernel keeps to itself: the rows of an
+embedding bag, the time steps of a CTC loss. What is written out is differentiable as well.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from functools import cache, reduce
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torch._decomp import decomposition_table
+from torch.nn import functional
+from torch.utils._python_dispatch import _disable_current_modes
+
+from glassformer.tracing.arithmetic import rules
+from glassformer.tracing.capture.operator_calls import Operator
+from glassformer.tracing.capture.recurrent_layers import is_recurrent
+
+Decomposition = Callable[..., Any]
+
+
+def find(func: torch._ops.OpOverload) -> Decomposition | None:
+    """An operator by simpler ones: as written here, else as torch writes it, else None.
+
+    Of torch's own, those in `torch._refs` are left aside: they are made of primitives that no rule
+    explains.
+    """
+    if func._schema.is_mutable:
+        return None
+    own = _OWN.get(func._schema.name) or _OWN.get(f"{func._schema.name}.{func._overloadname}")
+    if own is not None:
+        return own
+    theirs = decomposition_table.get(func)
+    aten = theirs is not None and theirs.__module__ == "torch._decomp.decompositions"
+    return theirs if aten else None
+
+
+def sigmoid(z: Tensor) -> Tensor:
+    """1 / (1 + exp(−z)), of complex numbers; that of real ones has a rule."""
+    return torch.ones_like(z) / ((-z).exp() + 1)
+
+
+def embedding_bag(
+    weight: Tensor,
+    indices: Tensor,
+    offsets: Tensor,
+    _by_frequency: bool = False,
+    mode: int = 0,
+    _sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int = -1,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The rows of each bag, added up; or their mean (mode 1), or the largest of each column (2).
+
+    Then the bag of each index, the sizes of the bags and, in mode 2, whose row the largest is.
+    """
+    bags = len(offsets) - int(include_last_offset)
+    bag_of_each = torch.searchsorted(offsets[:bags], torch.arange(len(indices)), right=True) - 1
+    bag = bag_of_each
+    if padding_idx >= 0:
+        kept = indices != padding_idx
+        indices, bag = indices[kept], bag[kept]
+        per_sample_weights = None if per_sample_weights is None else per_sample_weights[kept]
+    rows = torch.embedding(weight, indices)
+    if per_sample_weights is not None:
+        rows = rows * per_sample_weights[:, None]
+    nothing = rows.new_zeros(bags, weight.shape[1])
+    sizes = torch.bincount(bag, minlength=bags)
+    if mode == 2:
+        places = bag[:, None].expand_as(rows)
+        made = nothing.scatter_reduce(0, places, rows, "amax", include_self=False)
+        return made, bag_of_each, sizes, _rows_of_largest(rows, made, bag, places, indices)
+    made = nothing.index_add(0, bag, rows)
+    if mode == 1:
+        made = made / sizes.clamp(min=1)[:, None]
+    return made, bag_of_each, sizes, sizes
+
+
+def _rows_of_largest(
+    rows: Tensor, largest: Tensor, bag: Tensor, places: Tensor, indices: Tensor
+) -> Tensor:
+    """For each bag and column, the index whose row holds the largest number; 0 of an empty bag."""
+    count = len(rows)
+    at = torch.where(rows == largest[bag], torch.arange(count)[:, None], count)
+    nowhere = torch.full(largest.shape, count)
+    first = nowhere.scatter_reduce(0, places, at, "amin")
+    return torch.cat([indices, indices.new_zeros(1)])[first]
+
+
+def ctc_loss(
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Tensor | list[int],
+    target_lengths: Tensor | list[int],
+    blank: int = 0,
+    _zero_infinity: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """−log of the summed probability of all alignments, time step by time step.
+
+    States are a sequence's labels with blanks before, between and after them.
+    """
+    times, lengths = (torch.as_tensor(given) for given in (input_lengths, target_lengths))
+    labels = targets if targets.ndim == 2 else _below_each_other(targets, lengths.tolist())
+    states = labels.new_full((len(labels), 2 * labels.shape[1] + 1), blank)
+    states[:, 1::2] = labels
+    number = torch.arange(states.shape[1])
+    # A label may follow another one at once, unless it is the same.
+    skips = (states != blank) & (number > 1) & (states != states.roll(2, 1))
+    emitted = log_probs.gather(2, states.expand(len(log_probs), -1, -1))
+    certain = torch.where(number == 0, 0.0, _IMPOSSIBLE).to(log_probs.dtype)
+    reached = torch.where((times > 0)[:, None] & (number < 2), emitted[0], _IMPOSSIBLE)
+    reached = torch.where((times > 0)[:, None], reached, certain)
+    for time, now in enumerate(emitted[1:], 1):
+        before = functional.pad(reached, (2, 0), value=_IMPOSSIBLE)
+        skipped = torch.where(skips, before[:, :-2], _IMPOSSIBLE)
+        joined = torch.logsumexp(torch.stack([reached, before[:, 1:-1], skipped]), 0) + now
+        reached = torch.where((time < times)[:, None], joined, reached)
+    last = reached.gather(1, 2 * lengths[:, None].long())
+    label = reached.gather(1, (2 * lengths[:, None].long() - 1).clamp(min=0))
+    label = torch.where(lengths[:, None] > 0, label, _IMPOSSIBLE)
+    loss = -torch.logaddexp(last, label).squeeze(1)
+    return torch.where(loss > -_IMPOSSIBLE / 2, math.inf, loss), log_probs.detach()
+
+
+def _below_each_other(targets: Tensor, lengths: list[int]) -> Tensor:
+    """Sequences that stood one after the other, filled up to the longest."""
+    rows = list(targets.split([int(length) for length in lengths]))
+    return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
+
+
+_IMPOSSIBLE = -1e30
+"""The log of no probability at all. −∞ would have no gradient."""
+
+
+def trilinear(
+    i1: Tensor,
+    i2: Tensor,
+    i3: Tensor,
+    expand1: list[int],
+    expand2: list[int],
+    expand3: list[int],
+    sumdim: list[int],
+    _unroll_dim: int = 1,
+) -> Tensor:
+    """Σ of the products of three tensors, each given the axes that it lacks."""
+    product: Tensor = (
+        reduce(Tensor.unsqueeze, expand1, i1)
+        * reduce(Tensor.unsqueeze, expand2, i2)
+        * reduce(Tensor.unsqueeze, expand3, i3)
+    )
+    return product.sum(sumdim) if sumdim else product
+
+
+def pairwise_distances(x: Tensor, p: float = 2.0) -> Tensor:
+    """The distance of each row from each later row."""
+    first, second = torch.triu_indices(len(x), len(x), 1).unbind()
+    distances: Tensor = torch.linalg.vector_norm(x[first] - x[second], p, -1)
+    return distances
+
+
+def cross(a: Tensor, b: Tensor, *, dim: int = -1) -> Tensor:
+    """a₁b₂ − a₂b₁ and so on round the three places."""
+    a, b = torch.broadcast_tensors(a, b)
+    return a.roll(2, dim) * b.roll(1, dim) - a.roll(1, dim) * b.roll(2, dim)
+
+
+def addr(own: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """β · c + α · a[i] · b[j]."""
+    product = torch.outer(vec1, vec2)
+    product = product if alpha == 1 else alpha * product
+    return product if beta == 0 else own * beta + product
+
+
+def renorm(x: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
+    """Each slice whose norm is above the most, shortened to it."""
+    others = [axis for axis in range(x.ndim) if axis != dim % x.ndim]
+    norms = torch.linalg.vector_norm(x, p, others, keepdim=True)
+    return torch.where(norms > maxnorm, x * (maxnorm / (norms + 1e-7)), x)
+
+
+def sample_volume(
+    x: Tensor, grid: Tensor, interpolation: int, padding: int, align_corners: bool
+) -> Tensor:
+    """The eight cells around each place of the grid, weighted by nearness; or the nearest one."""
+    sizes = x.shape[2:]
+    at = [
+        _position(grid[..., 2 - axis], size, padding, align_corners)
+        for axis, size in enumerate(sizes)
+    ]
+    if interpolation == 1:
+        return _cells_at(x, [place.round() for place in at])
+    low = [place.floor() for place in at]
+    made: Tensor | None = None
+    for corner in range(8):
+        ups = [corner >> axis & 1 for axis in (2, 1, 0)]
+        places = [start + up for start, up in zip(low, ups, strict=True)]
+        near = [1 - (place - where).abs() for place, where in zip(places, at, strict=True)]
+        part = _cells_at(x, places) * (near[0] * near[1] * near[2])[:, None]
+        made = part if made is None else made + part
+    assert made is not None
+    return made
+
+
+def _position(share: Tensor, size: int, padding: int, align_corners: bool) -> Tensor:
+    """−1 … 1 as a place on an axis; beyond its ends left alone (0), held (1) or reflected (2)."""
+    place = (share + 1) / 2 * (size - 1) if align_corners else ((share + 1) * size - 1) / 2
+    if padding == 2:
+        low, span = (0.0, size - 1.0) if align_corners else (-0.5, float(size))
+        if span == 0:
+            place = place * 0
+        else:
+            away = (place - low).abs()
+            rest, turns = away % span, (away / span).floor()
+            place = torch.where(turns % 2 == 0, rest, span - rest) + low
+    return place.clamp(0, size - 1) if padding else place
+
+
+def _cells_at(x: Tensor, places: list[Tensor]) -> Tensor:
+    """x[n, :, z, y, x] for whole places; 0 outside."""
+    inside = torch.ones_like(places[0], dtype=torch.bool)
+    held = []
+    for place, size in zip(places, x.shape[2:], strict=True):
+        inside = inside & (place >= 0) & (place < size)
+        held.append(place.clamp(0, size - 1).long())
+    batch = torch.arange(len(x)).reshape(-1, *[1] * (places[0].ndim - 1))
+    found = x[batch, :, held[0], held[1], held[2]].movedim(-1, 1)
+    return torch.where(inside[:, None], found, 0.0)
+
+
+def distances_gradient(
+    gradient: Tensor, a: Tensor, b: Tensor, p: float, distances: Tensor
+) -> Tensor:
+    """Each row of a is pushed away from each row of b, the more the larger its share is."""
+    gaps = a.unsqueeze(-2) - b.unsqueeze(-3)
+    far, push = distances.unsqueeze(-1), gradient.unsqueeze(-1)
+    if p == 0:
+        return torch.zeros_like(a)
+    if p == 1:
+        share = gaps.sign()
+    elif p == 2:
+        share = gaps / far
+    elif math.isinf(p):
+        share = gaps.sign() * (gaps.abs() == far)
+    else:
+        share = gaps.sign() * (gaps.abs() / far) ** (p - 1)
+    return (torch.where(far == 0, 0.0, share) * push).sum(-2)
+
+
+def fractional_pool_gradient(
+    gradient: Tensor, x: Tensor, kernel: list[int], _output: list[int], indices: Tensor
+) -> Tensor:
+    """Each cell that was the largest under windows gathers their gradients."""
+    start = -len(kernel)
+    nothing = torch.zeros_like(x).flatten(start)
+    sent = nothing.scatter_add(-1, indices.flatten(start), gradient.flatten(start))
+    return sent.reshape(x.shape)
+
+
+def repeated_places(repeats: Tensor, *, output_size: int | None = None) -> Tensor:
+    """0 as often as the first number says, then 1, …."""
+    ends = repeats.cumsum(0)
+    count = output_size if output_size is not None else int(ends[-1]) if len(ends) else 0
+    return torch.searchsorted(ends, torch.arange(count), right=True).to(repeats.dtype)
+
+
+def linear_cross_entropy(
+    x: Tensor,
+    matrix: Tensor,
+    target: Tensor,
+    bias: Tensor | None,
+    weight: Tensor | None,
+    reduction: str,
+    ignore_index: int,
+    label_smoothing: float,
+    *_: Any,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The loss of a linear layer's logits, which the chunked kernel never keeps all at once."""
+    logits = functional.linear(x, matrix, bias)
+    loss = functional.cross_entropy(
+        logits, target, weight, ignore_index=ignore_index, reduction=reduction,
+        label_smoothing=label_smoothing,
+    )  # fmt: skip
+    return loss, loss, loss, loss
+
+
+def linear_cross_entropy_each(
+    x: Tensor,
+    matrix: Tensor,
+    target: Tensor,
+    bias: Tensor | None,
+    weight: Tensor | None,
+    ignore_index: int,
+    *_: Any,
+) -> Tensor:
+    """The same for each position."""
+    return linear_cross_entropy(x, matrix, target, bias, weight, "none", ignore_index, 0.0)[0]
+
+
+_SMALLEST_SCALE = 6.1e-5  # the kernel takes no smaller one, and keeps the zero point
+
+
+def linear_dynamic(x: Tensor, packed: Any, reduce_range: bool = False) -> Tensor:
+    """A linear layer in whole numbers: x in 8 bits, by its own least and largest number."""
+    with _disable_current_modes():  # what was packed are constants of the layer
+        weight, bias = torch.ops.quantized.linear_unpack(packed)
+        whole, scales, zeros = _dequantised_parts(weight)
+    least, most = x.min().clamp(max=0), x.max().clamp(min=0)
+    levels = 127 if reduce_range else 255
+    scale = (most.double() - least.double()) / levels
+    scale = torch.where(scale == 0, 0.1, scale)  # all of x is 0: as the kernel has it
+    zero = (-least.double() / scale).round()
+    scale = scale.clamp(min=_SMALLEST_SCALE)
+    numbers = (x / scale.float()).round() + zero.float()
+    numbers = numbers.clamp(0, levels)
+    product = (numbers - zero.float()) @ (whole - zeros).mT
+    made = product * (scale.float() * scales)
+    return made if bias is None else made + bias
+
+
+def _dequantised_parts(weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """A quantised matrix's whole numbers, and the scale and zero point of its rows (or of all)."""
+    whole = weight.int_repr().float()
+    if weight.qscheme() == torch.per_tensor_affine:
+        return whole, torch.tensor(weight.q_scale()), torch.tensor(float(weight.q_zero_point()))
+    scales = weight.q_per_channel_scales().float()
+    return whole, scales, weight.q_per_channel_zero_points().float()[:, None]
+
+
+_OWN: dict[str, Decomposition] = {
+    "aten::sigmoid": sigmoid,
+    "aten::_embedding_bag": embedding_bag,
+    "aten::_embedding_bag_forward_only": embedding_bag,
+    "aten::_ctc_loss": ctc_loss,
+    "aten::_trilinear": trilinear,
+    "aten::_pdist_forward": pairwise_distances,
+    "aten::linalg_cross": cross,
+    "aten::addr": addr,
+    "aten::renorm": renorm,
+    "aten::grid_sampler_3d": sample_volume,
+    "aten::_cdist_backward": distances_gradient,
+    "aten::fractional_max_pool2d_backward": fractional_pool_gradient,
+    "aten::fractional_max_pool3d_backward": fractional_pool_gradient,
+    "aten::repeat_interleave.Tensor": repeated_places,
+    "torch_nn::_linear_cross_entropy_batch_chunked": linear_cross_entropy,
+    "torch_nn::_linear_cross_entropy_batch_chunked_no_reduction": linear_cross_entropy_each,
+    "quantized::linear_dynamic": linear_dynamic,
+}
+
+
+# --- ways ---
+# How an operator is run under the recorder: whole, written out, or in its parts.
+
+
+# In-place operators that change how a tensor is seen, and no number.
+LAYOUT_ALONE = frozenset(
+    [
+        "detach",
+        "as_strided",
+        "requires_grad",
+        "retain_grad",
+        "squeeze",
+        "unsqueeze",
+        "transpose",
+        "swapaxes",
+        "swapdims",
+        "t",
+    ]
+)
+
+Way = Literal["whole", "attention", "recurrent", "dropout", "decomposed", "unseen"]
+
+
+def way_of(operator: Operator, args: tuple[Any, ...]) -> Way:
+    """How a call of an operator is run under the recorder."""
+    way = _way_of(operator)
+    if way == "whole" and _is_written_out_if_complex(operator) and _any_complex(args):
+        return "decomposed"
+    return way
+
+
+@cache
+def _way_of(operator: Operator) -> Way:
+    if operator.func.namespace == "prim":
+        return "unseen"
+    if operator.name == "scaled_dot_product_attention":
+        return "attention"
+    if is_recurrent(operator):
+        return "recurrent"
+    if operator.name == "dropout":
+        return "dropout"
+    return "decomposed" if rules.must_decompose(operator) else "whole"
+
+
+@cache
+def _is_written_out_if_complex(operator: Operator) -> bool:
+    return rules.must_decompose(operator, is_complex=True)
+
+
+def _any_complex(values: Iterable[Any]) -> bool:
+    for value in values:
+        if isinstance(value, Tensor):
+            if value.is_complex():
+                return True
+        elif isinstance(value, list) and _any_complex(value):
+            return True
+    return False
+
+
+def is_idle(operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether this is a dropout that drops nothing: it returns its input, which needs no rule."""
+    if not operator.name.endswith("dropout") or "train" not in operator.parameters:
+        return False
+    given = {**dict(zip(operator.parameters, args, strict=False)), **kwargs}
+    return not given["train"] or given["p"] == 0
+
+
+def decompose(func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Run an operator as the smaller ones it is made of; NotImplemented where that cannot be."""
+    whole = torch._C.DispatchKey.CompositeImplicitAutograd
+    # The kernel that the model itself would run comes before torch's rewriting of it in Python,
+    # which for some operators and releases gives other shapes.
+    if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), whole):
+        return func._op_dk(whole, *args, **kwargs)
+    made = func.decompose(*args, **kwargs)
+    if made is NotImplemented and (written_out := find(func)) is not None:
+        return written_out(*args, **kwargs)
+    return made

@@ -1,0 +1,259 @@
+"""Where a number lives: storages, their versions, and tensors as windows on them.
+
+A cell's address is a place in a storage. Two tensors that share a storage (a view and its base)
+therefore share cells, and no operator that only makes views needs a rule. A storage that is
+written in place gets a new version; the old version keeps a copy of the old numbers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from glassformer.errors import TraceError
+
+if TYPE_CHECKING:
+    from glassformer.tracing.steps import Step
+
+
+Index = tuple[int, ...]
+Array = npt.NDArray[np.generic]
+_NUMPY_FLOATS = (torch.float32, torch.float64, torch.float16)
+
+
+def as_floats(values: Array | np.generic) -> npt.NDArray[np.float64]:
+    """Any numbers as float64, also from memory that was never written.
+
+    Such memory may hold any bits, a signalling NaN among them, of which numpy warns when it casts.
+    """
+    with np.errstate(invalid="ignore"):
+        return np.asarray(values, dtype=np.float64)
+
+
+def as_real(tensor: Tensor) -> Tensor:
+    """A tensor as a `View` shows it: complex numbers as pairs of real ones."""
+    return torch.view_as_real(tensor) if tensor.is_complex() else tensor
+
+
+class Version:
+    """The content of one storage between two writes.
+
+    `owners` are the steps that wrote (parts of) it; what none of them wrote came from `base`,
+    the version before.
+    """
+
+    __slots__ = ("base", "owners", "stamp", "storage")
+
+    def __init__(self, storage: torch.UntypedStorage, base: Version | None = None) -> None:
+        self.storage = storage
+        self.base = base
+        self.owners: list[Step] = []
+        # A tensor of the user's with its version counter: it may be trained after the trace.
+        self.stamp: tuple[Tensor, int] | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that this version holds."""
+        return self.storage.nbytes()
+
+    def freeze(self) -> None:
+        """Keep a copy of the numbers, since the storage is about to be overwritten."""
+        self.storage = self.storage.clone()
+        self.stamp = None
+
+    def check(self) -> None:
+        """Refuse to show numbers that were changed behind the trace's back."""
+        if self.stamp is not None and self.stamp[0]._version != self.stamp[1]:
+            name = self.owners[0].name if self.owners else "a tensor"
+            raise TraceError(
+                f"{name} was changed in place after the trace was made (by training, perhaps); "
+                "its numbers in this trace are gone: trace again"
+            )
+
+
+class View:
+    """A tensor as a window (shape, strides, offset, dtype) on one version of a storage.
+
+    Of complex numbers (`pairs`) the window shows the two real ones that each is stored as, along a
+    last axis of their own: a cell is always one real number.
+    """
+
+    __slots__ = (
+        "_array",
+        "_digits",
+        "dtype",
+        "needs_gradient",
+        "offset",
+        "pairs",
+        "shape",
+        "strides",
+        "version",
+    )
+
+    def __init__(
+        self,
+        version: Version,
+        shape: Index,
+        strides: Index,
+        offset: int,
+        dtype: torch.dtype,
+        pairs: bool = False,
+        needs_gradient: bool = False,
+    ) -> None:
+        self.pairs = pairs
+        self.needs_gradient = needs_gradient
+        """Whether the tensor was a parameter that is trained: kernels are chosen by it."""
+        self.version = version
+        self.shape = shape
+        self.strides = strides
+        self.offset = offset
+        self.dtype = dtype
+        self._array: Array | None = None
+        self._digits: list[tuple[int, int, int]] | None = None
+
+    @classmethod
+    def of(cls, tensor: Tensor, version: Version) -> View:
+        """The window through which `tensor` sees its storage."""
+        shape, strides = tuple(tensor.shape), tensor.stride()
+        if tensor.dtype.is_complex:
+            spread = tuple(2 * stride for stride in strides)
+            place, real = 2 * int(tensor.storage_offset()), tensor.dtype.to_real()
+            return cls(version, (*shape, 2), (*spread, 1), place, real, True, tensor.requires_grad)
+        place = int(tensor.storage_offset())
+        return cls(version, shape, strides, place, tensor.dtype, False, tensor.requires_grad)
+
+    def on(self, version: Version) -> View:
+        """The same window on another version."""
+        window = (self.shape, self.strides, self.offset, self.dtype, self.pairs)
+        return View(version, *window, self.needs_gradient)
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def numel(self) -> int:
+        """The number of cells."""
+        count = 1
+        for size in self.shape:
+            count *= size
+        return count
+
+    def tensor(self) -> Tensor:
+        """The numbers, as a tensor that shares the recorded storage: read, never write."""
+        self.version.check()
+        empty = torch.empty(0, dtype=self.dtype)
+        return empty.set_(self.version.storage, self.offset, self.shape, self.strides)
+
+    def given(self, tensor: Tensor | None = None) -> Tensor:
+        """The numbers (or others in their place) as an operator takes them: pairs as complex."""
+        real = self.tensor() if tensor is None else tensor
+        return torch.view_as_complex(real) if self.pairs else real
+
+    @property
+    def array(self) -> Array:
+        """The numbers as numpy sees them (bfloat16 and float8, which it has not, as float32)."""
+        if self._array is None:
+            tensor = self.tensor()
+            if self.dtype.is_floating_point and self.dtype not in _NUMPY_FLOATS:
+                tensor = tensor.float()
+            self._array = tensor.numpy()
+        else:
+            self.version.check()
+        return self._array
+
+    def address(self, index: Index) -> int:
+        """The byte at which the cell begins."""
+        place = self.offset
+        for position, stride in zip(index, self.strides, strict=True):
+            place += position * stride
+        return place * self.dtype.itemsize
+
+    def find(self, address: int, dtype: torch.dtype) -> Index | None:
+        """The index of the cell at that address, or None where this window does not hold it."""
+        if dtype.itemsize != self.dtype.itemsize or address % dtype.itemsize:
+            return None
+        rest = address // dtype.itemsize - self.offset
+        if rest < 0 or 0 in self.shape:
+            return None
+        if self._digits is None:
+            # The axes as the digits of a number, the most significant first.
+            walked = [axis for axis in range(self.ndim) if self.shape[axis] > 1]
+            walked = [axis for axis in walked if self.strides[axis] > 0]
+            walked.sort(key=lambda axis: -self.strides[axis])
+            self._digits = [(axis, self.strides[axis], self.shape[axis]) for axis in walked]
+        index = [0] * self.ndim
+        for axis, stride, size in self._digits:
+            place, rest = divmod(rest, stride)
+            if place >= size:
+                return None
+            index[axis] = place
+        return None if rest else tuple(index)
+
+    def owner(self, index: Index) -> tuple[Step, Index]:
+        """The step that wrote the cell, and the cell's index there."""
+        address = self.address(index)
+        version: Version | None = self.version
+        while version is not None:
+            for step in reversed(version.owners):
+                found = step.view.find(address, self.dtype)
+                if found is not None:
+                    return step, found
+            version = version.base
+        raise TraceError(f"no recorded step wrote cell {list(index)} of a tensor {self.shape}")
+
+
+# --- budget ---
+# The memory that a trace may take, refused as early as it can be known.
+#
+# Where a model can run without numbers, the refusal comes before the trace is made (`forecast`).
+# Where it cannot, a stack of equal blocks is the usual case: once the first block has run, the rest
+# is arithmetic, so a trace that will not fit is refused after one block and not after all memory is
+# gone.
+
+
+DEFAULT_BYTES = 2 * 1024**3
+
+
+class Budget:
+    """What has been spent, and the refusal."""
+
+    def __init__(self, most: int) -> None:
+        if not isinstance(most, int) or most < 0:
+            raise TraceError(f"max_bytes is a number of bytes, got {most!r}")
+        self.most = most
+        self.spent = 0
+
+    def spend(self, count: int) -> None:
+        """Count bytes that the trace keeps."""
+        self.spent += count
+        if self.spent > self.most:
+            self.refuse(self.spent, "already")
+
+    def expect(self, needed: int) -> None:
+        """Refuse a trace that would not fit, before it is made."""
+        if needed > self.most:
+            self.refuse(needed, "about")
+
+    def foresee(self, before: int, blocks: int, path: str) -> None:
+        """After the first of several equal blocks: refuse if all of them would not fit."""
+        expected = before + (self.spent - before) * blocks
+        if expected > self.most:
+            self.refuse(expected, f"with {blocks} blocks like {path} about")
+
+    def refuse(self, needed: int, how: str) -> None:
+        """Say what is too much and what to do."""
+        raise TraceError(
+            f"the trace needs {how} {_mebibytes(needed)} and may take {_mebibytes(self.most)}: "
+            "use a shorter text, fewer layers or a smaller batch, trace one block on its own, "
+            "or give more with max_bytes="
+        )
+
+
+def _mebibytes(count: int) -> str:
+    return f"{count / 1024**2:,.0f} MiB"

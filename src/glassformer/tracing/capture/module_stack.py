@@ -1,0 +1,155 @@
+"""Which module is running: a stack of paths, kept by hooks during a recording."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from torch import nn
+from torch.nn.modules.module import (
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+)
+
+from glassformer.tracing.capture.memory import Budget
+from glassformer.tracing.capture.operator_calls import Call
+
+# --- names ---
+# One name for every step: module path plus the variable that its source line assigns.
+#
+# Only the operator whose result the line assigns takes the variable's name. The others are named
+# after the module that ran them, or after the operator. Repeats are counted: `x`, `x.2`, `x.3`.
+
+
+class UniqueNames:
+    """The names given so far; no name is given twice."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+        self._repeats: dict[str, int] = {}
+
+    def take(self, wanted: str) -> str:
+        """The wanted name, or the next free repeat of it."""
+        name = wanted
+        while name in self._taken:
+            self._repeats[wanted] = self._repeats.get(wanted, 1) + 1
+            name = f"{wanted}.{self._repeats[wanted]}"
+        self._taken.add(name)
+        return name
+
+
+def join(path: str, name: str) -> str:
+    """A dotted path; the root has none."""
+    return f"{path}.{name}" if path else name
+
+
+def name_calls(calls: Iterable[Call]) -> list[tuple[list[str], str]]:
+    """For each call in order: the wanted names of its outputs, and the module they belong to.
+
+    Operators of one visit to a line come together; the last one made what the line assigns.
+    """
+    calls = list(calls)
+    last = {call.origin.visit: call for call in calls}
+    wanted = [_wanted(call, is_result=last[call.origin.visit] is call) for call in calls]
+    return [
+        (names[: _returned(call)] + [join(module, name) for name in call.unreturned], module)
+        if _returned(call)
+        else (names, module)
+        for call, (names, module) in zip(calls, wanted, strict=True)
+    ]
+
+
+def _returned(call: Call) -> int:
+    """How many of a call's outputs it returned."""
+    return len(call.outputs) - len(call.unreturned)
+
+
+def _wanted(call: Call, is_result: bool) -> tuple[list[str], str]:
+    origin, outputs = call.origin, max(1, _returned(call))
+    owner = origin.owner
+    if origin.forced is not None:
+        return [join(owner, origin.forced)], owner
+    targets = origin.targets
+    if is_result and len(targets) == outputs and None not in targets:
+        return [join(owner, str(target)) for target in targets], owner
+    if is_result and len(targets) == 1 and targets[0] is not None:
+        return _numbered(call, join(owner, targets[0])), owner
+    if origin.module and (origin.module != owner or origin.line is None):
+        return _numbered(call, origin.module), origin.module
+    if is_result and origin.output:
+        return _numbered(call, join(owner, "output")), owner
+    return _numbered(call, join(owner, call.operator.name.strip("_"))), owner
+
+
+def _numbered(call: Call, name: str) -> list[str]:
+    """One name for each output: the schema's words for them (`values`, `indices`) where it has."""
+    words = [item.name for item in call.operator.func._schema.returns]
+    if _returned(call) < 2 or len(words) != _returned(call):
+        return [name] * max(1, len(call.outputs))
+    return [f"{name}.{word}" if word else name for word in words]
+
+
+class ModulePaths:
+    """The paths of the modules now running, outermost first."""
+
+    def __init__(self, root: nn.Module | None, budget: Budget) -> None:
+        self.modules: list[tuple[str, nn.Module]] = (
+            [] if root is None else list(root.named_modules(remove_duplicate=False))
+        )
+        """Every module of the root, by every path that leads to it."""
+        self.ran: set[type[nn.Module]] = set()
+        """The classes of the modules that ran."""
+        self._budget = budget
+        self._stack: list[tuple[str, int]] = []
+        self._known: dict[int, list[str]] = {}
+        self._blocks: dict[str, int] = {}
+
+    def at(self, depth: int) -> str:
+        """The path of the module `depth` calls outside the innermost; the root's is empty."""
+        place = len(self._stack) - 1 - depth
+        return self._stack[place][0] if place >= 0 else ""
+
+    @contextmanager
+    def followed(self) -> Iterator[None]:
+        """Keep the stack while the block runs, for modules called in this thread."""
+        for path, module in self.modules:
+            self._known.setdefault(id(module), []).append(path)
+            if isinstance(module, nn.ModuleList) and _alike(module):
+                self._blocks[join(path, "0")] = len(module)
+        thread = threading.get_ident()
+
+        def enter(module: nn.Module, _args: Any) -> None:
+            if threading.get_ident() == thread:
+                self.ran.add(type(module))
+                self._stack.append((self._path(module), self._budget.spent))
+
+        def leave(_module: nn.Module, _args: Any, _output: Any) -> None:
+            if threading.get_ident() == thread:
+                path, before = self._stack.pop()
+                if path in self._blocks:
+                    self._budget.foresee(before, self._blocks[path], path)
+
+        entered = register_module_forward_pre_hook(enter)
+        left = register_module_forward_hook(leave, always_call=True)
+        try:
+            yield
+        finally:
+            entered.remove()
+            left.remove()
+            self._stack.clear()
+
+    def _path(self, module: nn.Module) -> str:
+        """The module's path; of several, the one below the module now running."""
+        paths = self._known.get(id(module))
+        if paths is None:
+            return join(self.at(0), type(module).__name__)
+        if len(paths) == 1:
+            return paths[0]
+        inside = join(self.at(0), "")
+        return next((path for path in paths if path.startswith(inside)), paths[0])
+
+
+def _alike(blocks: nn.ModuleList) -> bool:
+    return len(blocks) > 1 and len({type(block) for block in blocks}) == 1

@@ -1,0 +1,237 @@
+"""One executed operator: what was called, on which views, and what came out.
+
+Rules read the arguments through the typed accessors here, by the names of the operator's schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from glassformer.tracing.arithmetic.expressions import Scalar
+from glassformer.tracing.capture.memory import Version, View
+
+if TYPE_CHECKING:
+    from glassformer.tracing.capture.source_lines import Origin
+    from glassformer.tracing.steps import Step
+
+
+@dataclass(frozen=True, eq=False)
+class Operator:
+    """What the recorder needs to know of an operator, worked out once from its schema."""
+
+    func: torch._ops.OpOverload
+    name: str
+    """Its plain name, in-place mark removed: `add` for `aten::add_.Tensor`."""
+    overload: str
+    full_name: str
+    """Name and overload: `max.dim`."""
+    written: tuple[tuple[int, str], ...]
+    """The arguments it writes to, by position and name."""
+    parameters: tuple[str, ...]
+    defaults: dict[str, Any]
+    random: bool
+
+    @property
+    def in_place(self) -> bool:
+        """Whether it writes to an argument."""
+        return bool(self.written)
+
+    def run(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """What it gives. A view that would negate when it is read is a copy: a cell is stored.
+
+        So are the zeros that torch's derivatives keep without memory.
+        """
+        if self.name == "_efficientzerotensor":
+            return torch.zeros(*args, **kwargs)
+        result = self.func(*args, **kwargs)
+        return result.resolve_conj().resolve_neg() if self.name in _LAZY else result
+
+    def writes_to(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[tuple[int, str], ...]:
+        """The arguments that a call of it writes to.
+
+        Batch norm in training moves its running statistics, of which its schema says nothing.
+        """
+        if self.name not in _BATCH_NORMS:
+            return self.written
+        given = {**dict(zip(self.parameters, args, strict=False)), **kwargs}
+        if not given["training"] or given["running_mean"] is None:
+            return ()
+        return _RUNNING
+
+
+_LAZY = frozenset(["_conj", "_neg_view"])
+_BATCH_NORMS = frozenset(["batch_norm", "native_batch_norm"])
+_RUNNING = ((3, "running_mean"), (4, "running_var"))
+
+_OPERATORS: dict[int, Operator] = {}  # by identity: each keeps its function alive
+
+
+def operator_of(func: torch._ops.OpOverload) -> Operator:
+    """The operator's facts, worked out once."""
+    known = _OPERATORS.get(id(func))
+    if known is None:
+        known = _OPERATORS[id(func)] = _read_schema(func)
+    return known
+
+
+def _read_schema(func: torch._ops.OpOverload) -> Operator:
+    schema = func._schema
+    name = schema.name.rpartition("::")[2]
+    written = tuple(
+        (position, argument.name)
+        for position, argument in enumerate(schema.arguments)
+        if argument.alias_info is not None and argument.alias_info.is_write
+    )
+    plain = name[:-1] if written and name.endswith("_") and not name.endswith("__") else name
+    return Operator(
+        func=func,
+        name=plain,
+        overload=func._overloadname,
+        full_name=f"{plain}.{func._overloadname}",
+        written=written,
+        parameters=tuple(argument.name for argument in schema.arguments),
+        defaults={a.name: a.default_value for a in schema.arguments if a.has_default_value()},
+        random=torch.Tag.nondeterministic_seeded in func.tags,
+    )
+
+
+@dataclass(eq=False, slots=True, weakref_slot=True)
+class Call:
+    """One executed operator. Tensors among its arguments stand as views of recorded versions."""
+
+    number: int
+    operator: Operator
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    origin: Origin
+    outputs: tuple[View | None, ...] = ()
+    """The tensors it returned, None for those that only alias an argument; then what it wrote to
+    without returning it."""
+    writes: tuple[tuple[Version, Version], ...] = ()
+    """The versions it overwrote, each with the version it made."""
+    result: Scalar | None = None
+    """The number that left for Python (`item()`, `if tensor:`), for a guard."""
+    expanded: bool = False
+    """Whether the trace wrote out a fused operator here."""
+    without_onednn: bool = False
+    """Whether it ran inside a larger operator's decomposition, where the oneDNN kernels are off."""
+    unreturned: tuple[str, ...] = ()
+    """The arguments that the last of its outputs are: written to, and not returned."""
+    steps: tuple[Step, ...] = ()
+    remembered: tuple[object, object] | None = field(default=None, repr=False)
+    """What a rule worked out for the whole call, and the function that did (`rules.layout`)."""
+    _bound: dict[str, Any] | None = field(default=None, repr=False)
+    _complex: bool | None = field(default=None, repr=False)
+
+    @property
+    def bound(self) -> dict[str, Any]:
+        """The arguments by name, defaults filled in."""
+        if self._bound is None:
+            given = dict(zip(self.operator.parameters, self.args, strict=False))
+            self._bound = {**self.operator.defaults, **given, **self.kwargs}
+        return self._bound
+
+    def add_unreturned(self) -> None:
+        """Count what it wrote to and did not return among its outputs, as it is now."""
+        newest = {id(old): new for old, new in self.writes}
+        returned = {id(view.version) for view in self.outputs if view is not None}
+        if not returned:
+            self.outputs = ()
+        for _, name in self.operator.writes_to(self.args, self.kwargs):
+            target = self.bound[name]
+            for view in target if isinstance(target, list) else [target]:
+                new = newest.get(id(view.version)) if isinstance(view, View) else None
+                if new is not None and id(new) not in returned:
+                    self.outputs += (view.on(new),)
+                    self.unreturned += (name,)
+
+    def view(self, name: str) -> View:
+        """A tensor argument."""
+        value = self.bound[name]
+        assert isinstance(value, View), f"{self.operator.name}: {name} is no tensor"
+        return value
+
+    def maybe_view(self, name: str) -> View | None:
+        """A tensor argument that may be absent."""
+        value = self.bound.get(name)
+        return value if isinstance(value, View) else None
+
+    def views(self, name: str) -> list[View]:
+        """A list of tensors."""
+        return list(self.bound[name])
+
+    def operand(self, name: str) -> View | Scalar:
+        """A tensor or a number."""
+        value: View | Scalar = self.bound[name]
+        return value
+
+    def number_of(self, name: str) -> Scalar:
+        """A number."""
+        value: Scalar = self.bound[name]
+        return value
+
+    def integer(self, name: str) -> int:
+        """A whole number."""
+        return int(self.bound[name])
+
+    def flag(self, name: str) -> bool:
+        """A switch."""
+        return bool(self.bound.get(name))
+
+    def axis(self, name: str, ndim: int) -> int:
+        """An axis, counted from the front."""
+        axis = int(self.bound[name])
+        return axis + ndim if axis < 0 else axis
+
+    def axes(self, name: str, ndim: int) -> tuple[int, ...]:
+        """Axes, counted from the front; none given means all of them."""
+        value = self.bound.get(name)
+        if ndim == 0:  # one number may be reduced along "axis 0", which it has not
+            return ()
+        if value is None or (not isinstance(value, int) and len(value) == 0):
+            return tuple(range(ndim))
+        given = [value] if isinstance(value, int) else value
+        return tuple(sorted(axis + ndim if axis < 0 else axis for axis in given))
+
+    @property
+    def is_complex(self) -> bool:
+        """Whether complex numbers have a part in it."""
+        if self._complex is None:
+            views = (*self.inputs(), *self.outputs)
+            self._complex = any(view is not None and view.pairs for view in views)
+        return self._complex
+
+    def again(self, tensor: Callable[[str, View], torch.Tensor]) -> list[torch.Tensor | None]:
+        """Run the operator once more, with what `tensor` gives in the place of each argument."""
+
+        def put(name: str, value: Any) -> Any:
+            if isinstance(value, View):
+                return tensor(name, value)
+            if isinstance(value, list | tuple):
+                return type(value)(put(name, part) for part in value)
+            return value
+
+        args = [put(n, v) for n, v in zip(self.operator.parameters, self.args, strict=False)]
+        result = self.operator.run(args, {n: put(n, v) for n, v in self.kwargs.items()})
+        return list(result) if isinstance(result, list | tuple) else [result]
+
+    def inputs(self) -> list[View]:
+        """Every tensor among the arguments."""
+        return [*_views_in(self.args), *_views_in(self.kwargs.values())]
+
+    def reads(self) -> bool:
+        """Whether there is a tensor among the arguments."""
+        return any(isinstance(value, View) for value in self.args) or bool(self.inputs())
+
+
+def _views_in(values: Iterable[Any]) -> Iterator[View]:
+    """The views among arguments, those in lists too."""
+    for value in values:
+        if isinstance(value, View):
+            yield value
+        elif isinstance(value, list | tuple):
+            yield from _views_in(value)

@@ -1,0 +1,545 @@
+"""Recording: every operator that a module runs, with its real values.
+
+A dispatch mode below autograd sees each operator as the model's author wrote it (`linear`,
+`softmax`, `layer_norm` whole) and the tensors it reads and writes. This file knows storages,
+versions and calls; it knows neither rules' arithmetic nor cells.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from types import CodeType, FrameType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch._ops import HigherOrderOperator
+from torch.nested._internal.nested_tensor import NestedTensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from glassformer.cancelling import stop_if_cancelled
+from glassformer.errors import TraceError
+from glassformer.tracing.capture import fused_attention
+from glassformer.tracing.capture.decompositions import LAYOUT_ALONE, Way, decompose, is_idle, way_of
+from glassformer.tracing.capture.memory import Budget, Version, View
+from glassformer.tracing.capture.module_stack import ModulePaths, join
+from glassformer.tracing.capture.operator_calls import Call, Operator, operator_of
+from glassformer.tracing.capture.recurrent_layers import recurrent
+from glassformer.tracing.capture.source_lines import Line, Origin, find_origin
+from glassformer.tracing.cell_block import Places
+from glassformer.tracing.steps import Role
+
+# --- switches ---
+# The switches of torch and of Python that a recording sets, and puts back.
+#
+# They belong to the process and not to one thread, so recordings take turns.
+
+
+# What `_AutoDispatchBelowAutograd` switches off.
+_AUTOGRAD = ("AutogradCPU", "AutogradOther", "ADInplaceOrView", "AutogradFunctionality")
+
+_ONE_AT_A_TIME = threading.Lock()
+_ONEDNN = threading.RLock()
+
+
+class _Busy(threading.local):
+    """Whether this thread is recording."""
+
+    recording = False
+
+
+_BUSY = _Busy()
+
+
+class _Pauses:
+    """How many threads have the garbage collection paused, and whether it was on before."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.count = 0
+        self.was_on = False
+
+
+_PAUSES = _Pauses()
+
+
+@contextmanager
+def collection_paused() -> Iterator[None]:
+    """Run the block without garbage collections.
+
+    A capture makes thousands of objects and lets none go. Python answers by looking, again and
+    again, through everything that the process holds.
+    """
+    with _PAUSES.lock:
+        if _PAUSES.count == 0:
+            _PAUSES.was_on = gc.isenabled()
+            gc.disable()
+        _PAUSES.count += 1
+    try:
+        yield
+    finally:
+        with _PAUSES.lock:
+            _PAUSES.count -= 1
+            if _PAUSES.count == 0 and _PAUSES.was_on:
+                gc.enable()
+
+
+@contextmanager
+def without_onednn(off: bool = True) -> Iterator[None]:
+    """Run the block without the oneDNN kernels: they would swallow a whole recurrent layer."""
+    if not off:
+        yield
+        return
+    with _ONEDNN:
+        enabled = torch._C._get_mkldnn_enabled()
+        torch._C._set_mkldnn_enabled(False)
+        try:
+            yield
+        finally:
+            torch._C._set_mkldnn_enabled(enabled)
+
+
+def _without_compiling() -> AbstractContextManager[object]:
+    """Functions behind torch.compile run as they were written.
+
+    Where neither the compiler nor flex_attention, which calls it, is loaded, it stays so.
+    """
+    if not {"torch._dynamo", "torch.nn.attention.flex_attention"} & sys.modules.keys():
+        return nullcontext()
+    stance: AbstractContextManager[object] = torch.compiler.set_stance("force_eager")
+    return stance
+
+
+@contextmanager
+def one_at_a_time() -> Iterator[None]:
+    """Run the block while no other thread has the process's switches set."""
+    with _ONE_AT_A_TIME:
+        yield
+
+
+@contextmanager
+def without_fast_path() -> Iterator[None]:
+    """Run the block without the fast path of torch's Transformer encoder and attention."""
+    enabled = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(enabled)
+
+
+@contextmanager
+def recording(recorder: Recorder) -> Iterator[None]:
+    """Run the block under the recorder, with the settings that keep operators whole and visible."""
+    if _BUSY.recording:
+        raise TraceError("a model that is being traced cannot start a trace of its own")
+    with _ONE_AT_A_TIME, without_fast_path():
+        try:
+            _BUSY.recording = True
+            with (
+                torch.no_grad(),
+                torch.autocast("cpu", enabled=False),
+                _without_compiling(),
+                recorder.paths.followed(),
+                torch._C._AutoDispatchBelowAutograd(),
+                recorder,
+            ):
+                yield
+        finally:
+            _BUSY.recording = False
+            recorder.forget_frames()
+
+
+@contextmanager
+def differentiable(on: bool = True) -> Iterator[None]:
+    """Autograd back on, inside a recording: for what is to be differentiated by torch itself."""
+    if not on:
+        yield
+        return
+    include = torch._C._dispatch_tls_local_include_set()
+    exclude = torch._C._dispatch_tls_local_exclude_set()
+    for key in _AUTOGRAD:
+        exclude = exclude.remove(getattr(torch._C.DispatchKey, key))
+    with torch._C._ForceDispatchKeyGuard(include, exclude), torch.enable_grad():
+        yield
+
+
+_SEQUENCES = (list, tuple)
+_NUMBERS = (bool, int, float)
+# What arguments mostly are that are no tensors: asking a type whether it is one of these is quicker
+# than asking whether it is a tensor.
+_PLAIN = frozenset([bool, int, float, str, type(None), torch.dtype, torch.device])
+
+Overrides = Mapping[int, Callable[[str, list[Tensor]], None]]
+"""What to do to the outputs of the call with that number: an edit, during a rerun."""
+
+
+class Found:
+    """A tensor that was neither parameter nor input nor computed: made outside, or by Python."""
+
+    def __init__(self, view: View, origin: Origin, literal: bool) -> None:
+        self.view = view
+        self.origin = origin
+        self.literal = literal
+        """Whether Python numbers became a tensor here (`torch.tensor(…)`)."""
+
+
+class Recorder(TorchDispatchMode):
+    """The dispatch mode. After it has run, `calls` holds every operator in order."""
+
+    supports_higher_order_operators = True
+
+    def __init__(self, paths: ModulePaths, budget: Budget, stop: CodeType) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        self.calls: list[Call] = []
+        self.views: list[Call] = []
+        self.found: list[Found] = []
+        self.overrides: Overrides = {}
+        self.replaced: dict[int, torch.UntypedStorage] = {}
+        self._stands_for: dict[int, int] = {}
+        self.paths = paths
+        self._budget = budget
+        self._stop = stop
+        self._versions: dict[int, Version] = {}
+        self._visit = 0
+        self._last: tuple[FrameType | None, Line | None] = (None, None)
+        self._forced: str | None = None
+        self._inside = False
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """No: torch would import its compiler (two seconds) to keep it away from the mode."""
+        return False
+
+    # --- what the recorder is told before the run ---
+
+    def adopt(self, tensor: Tensor) -> View:
+        """Make a tensor of the user's known: a parameter, a buffer, an input."""
+        version = self._versions.get(self._key(tensor))
+        if version is None:
+            version = Version(tensor.untyped_storage())
+            version.stamp = None if tensor.is_inference() else (tensor, tensor._version)
+            self._versions[self._key(tensor)] = version
+        return View.of(tensor, version)
+
+    def replace(self, view: View, storage: torch.UntypedStorage) -> None:
+        """Let the run read and write `storage` wherever it would an adopted view's own."""
+        own = view.version.storage._cdata
+        self.replaced[own] = storage
+        self._stands_for[storage._cdata] = own
+        view.version.storage, view.version.stamp = storage, None
+
+    def is_replaced(self, view: View) -> bool:
+        """Whether an adopted view's storage was already replaced."""
+        return view.version.storage._cdata in self._stands_for
+
+    def view_of(self, tensor: Tensor) -> View:
+        """The view of a tensor of this run, as it is now."""
+        version = self._versions.get(self._key(tensor))
+        if version is None:
+            raise TraceError("the model returned a tensor that no recorded operator made")
+        return View.of(tensor, version)
+
+    @contextmanager
+    def named(self, name: str) -> Iterator[None]:
+        """Give the operators run inside a name of the trace's own."""
+        self._forced = name
+        try:
+            yield
+        finally:
+            self._forced = None
+
+    @contextmanager
+    def named_inside(self, name: str) -> Iterator[None]:
+        """Give the operators run inside a name below that of the innermost module."""
+        self._inside = True
+        try:
+            with self.named(name):
+                yield
+        finally:
+            self._inside = False
+
+    def forget_frames(self) -> None:
+        """Drop the last reference into the model's frames."""
+        self._last = (None, None)
+
+    # --- the run ---
+
+    def __torch_dispatch__(
+        self,
+        func: torch._ops.OpOverload,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        kwargs = kwargs or {}
+        stop_if_cancelled()
+        if isinstance(func, HigherOrderOperator):
+            return self._run_higher_order(func, args, kwargs)
+        if any(issubclass(kind, NestedTensor) for kind in types):
+            return NotImplemented  # torch runs it on the joined rows, and those are recorded
+        operator = operator_of(func)
+        way = way_of(operator, args)
+        if way != "whole":
+            result = self._run_apart(way, operator, args, kwargs)
+            if result is not NotImplemented:
+                return result
+        return self._record(operator, args, kwargs)
+
+    def _run_higher_order(
+        self, func: HigherOrderOperator, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """Run an operator that takes functions."""
+        if func.name() != "flex_attention":
+            raise TraceError(
+                f"torch's {func.name()} takes functions of its own and is not traced: "
+                "call the functions in Python"
+            )
+        with self:
+            return fused_attention.flexible_attention(self.named, *args, **kwargs)
+
+    def _run_apart(
+        self, way: Way, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """Run an operator that is not recorded whole; NotImplemented where it is after all."""
+        if way == "unseen":
+            return operator.func(*args, **kwargs)
+        if way == "attention":
+            with self:
+                return fused_attention.attention(self.named, *args, **kwargs)
+        if is_idle(operator, args, kwargs):  # in place, it would be recorded as a write
+            return args[0] if operator.in_place else NotImplemented
+        if way == "recurrent":
+            with self, without_onednn():
+                return recurrent(self.named_inside, operator, args, kwargs)
+        if way == "dropout":
+            with self:
+                return fused_attention.dropout(*args, **kwargs, in_place=operator.in_place)
+        with self, without_onednn():
+            return decompose(operator.func, args, kwargs)
+
+    def _record(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        origin = self._origin(sys._getframe(2))
+        seen = len(self.found)
+        call = Call(len(self.calls), operator, tuple(self._views(args, origin)), {}, origin)
+        if kwargs:
+            call.kwargs = dict(zip(kwargs, self._views(kwargs.values(), origin), strict=True))
+        call.expanded = self._forced is not None and not self._inside
+        call.without_onednn = not torch._C._get_mkldnn_enabled()
+        if operator.name == "lift_fresh":
+            for found in self.found[seen:]:
+                found.literal = True
+        if self.replaced:
+            args, kwargs = self._substitute(args), self._substitute(kwargs)
+        if operator.name not in LAYOUT_ALONE:
+            call.writes = self._renew(operator, args, kwargs)
+        result = operator.run(args, kwargs)
+        self._note_result(call, result)
+        if self.overrides and self.calls and self.calls[-1] is call:
+            self._override(call, result)
+        return result
+
+    def _renew(
+        self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Version, Version], ...]:
+        """New versions of the storages that the operator will overwrite; the old ones copied."""
+        written = operator.writes_to(args, kwargs)
+        if not written:
+            return ()
+        renewed: dict[int, tuple[Version, Version]] = {}
+        for position, name in written:
+            target = args[position] if position < len(args) else kwargs.get(name)
+            for tensor in target if isinstance(target, _SEQUENCES) else [target]:
+                if isinstance(tensor, Tensor) and self._key(tensor) not in renewed:
+                    old = self._versions[self._key(tensor)]
+                    live = old.storage
+                    old.freeze()
+                    self._budget.spend(old.nbytes)
+                    new = Version(live, base=old)
+                    self._versions[self._key(tensor)] = new
+                    renewed[self._key(tensor)] = (old, new)
+        return tuple(renewed.values())
+
+    def _note_result(self, call: Call, result: Any) -> None:
+        """File a call and what it returned: new or rewritten numbers, mere views, a Python number.
+
+        Beside new numbers, a tensor that only shows old ones is no output: None stands for it.
+        """
+        if isinstance(result, _NUMBERS):
+            call.result = result
+            self.calls.append(call)
+            return
+        new = {made for _, made in call.writes}
+        returned: list[View | None] = []
+        for tensor in result if isinstance(result, _SEQUENCES) else (result,):
+            if not isinstance(tensor, Tensor):
+                returned.append(None)
+                continue
+            key = self._key(tensor)
+            version = self._versions.get(key)
+            if version is None:
+                version = self._versions[key] = Version(tensor.untyped_storage())
+                self._budget.spend(version.nbytes)
+                new.add(version)
+            returned.append(View.of(tensor, version))
+        if not new:
+            call.outputs = tuple([view for view in returned if view is not None])
+            self.views.append(call)
+            return
+        call.outputs = tuple(
+            [view if view is not None and view.version in new else None for view in returned]
+        )
+        if call.writes:
+            call.add_unreturned()
+        self.calls.append(call)
+
+    def _override(self, call: Call, result: Any) -> None:
+        """Apply an edit to the number just made."""
+        edit = self.overrides.get(call.number)
+        if edit is not None:
+            outputs = list(result) if isinstance(result, _SEQUENCES) else [result]
+            edit(call.operator.name, outputs)
+
+    def _views(self, values: Iterable[Any], origin: Origin) -> list[Any]:
+        """Arguments, each tensor as a view; a tensor seen for the first time is a constant."""
+        viewed: list[Any] = []
+        for value in values:
+            if type(value) in _PLAIN:
+                viewed.append(value)
+            elif isinstance(value, Tensor):
+                version = self._versions.get(self._key(value))
+                if version is not None:
+                    viewed.append(View.of(value, version))
+                    continue
+                viewed.append(self.adopt(value))
+                self.found.append(Found(viewed[-1], origin, literal=False))
+            elif isinstance(value, _SEQUENCES):
+                viewed.append(type(value)(self._views(value, origin)))
+            else:
+                viewed.append(value)
+        return viewed
+
+    def _substitute(self, value: Any) -> Any:
+        """The arguments with edited storages in the place of the user's."""
+        if isinstance(value, Tensor):
+            storage = self.replaced.get(self._key(value))
+            if storage is None:
+                return value
+            size, stride = value.size(), value.stride()
+            return torch.empty(0, dtype=value.dtype).set_(
+                storage, value.storage_offset(), size, stride
+            )
+        if isinstance(value, _SEQUENCES):
+            return type(value)(self._substitute(part) for part in value)
+        if isinstance(value, dict):
+            return {key: self._substitute(part) for key, part in value.items()}
+        return value
+
+    def _key(self, tensor: Tensor) -> int:
+        """The identity of a tensor's storage; of a replacement, that of what it stands for."""
+        if tensor.is_nested:
+            raise TraceError(
+                "a nested tensor has no shape that cells could be counted by: "
+                "use layout=torch.jagged, or pad it with .to_padded_tensor(0.0)"
+            )
+        try:
+            key: int = tensor.untyped_storage()._cdata
+        except NotImplementedError as error:
+            raise TraceError(
+                f"a tensor of layout {tensor.layout} has no plain storage: "
+                "convert it with .to_dense()"
+            ) from error
+        return self._stands_for.get(key, key) if self._stands_for else key
+
+    def _origin(self, frame: FrameType | None) -> Origin:
+        """Where the operator was called, and on behalf of which module."""
+        line, targets, depth, callee, output = find_origin(frame, self._stop)
+        last_callee, last_line = self._last
+        if callee is None or callee is not last_callee or line is not last_line:
+            self._visit += 1
+            self._last = (callee, line)
+        module = self.paths.at(0)
+        owner = module if self._inside else self.paths.at(depth)
+        return Origin(line, targets, owner, module, self._visit, output, self._forced)
+
+
+# --- recording ---
+# What a run leaves behind: the raw material of a trace, before names and cells.
+
+
+Labels = Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A tensor that was there before the run: a parameter, a buffer, an input."""
+
+    name: str
+    view: View
+    role: Role
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What was traced, so that it can be run again."""
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    max_bytes: int
+    reruns: bool = True
+    """Whether an edit may run it again (a training step would train)."""
+    differentiates: bool = False
+    """Whether it takes gradients itself, on its way: autograd is then on, and operators arrive in
+    the parts that autograd knows."""
+
+
+@dataclass(slots=True)
+class Recording:
+    """One run (or replay) of a program."""
+
+    program: Program
+    sources: list[Source]
+    found: list[Found]
+    calls: list[Call]
+    """The operators that made numbers, and the guards, in order."""
+    views: list[Call]
+    """The operators that made nothing but views."""
+    outputs: dict[str, View]
+    labels: Labels
+    notes: list[str] = field(default_factory=list)
+    pins: dict[tuple[int, int], Places] = field(default_factory=dict)
+    """The cells that an edit set, by call and output: their values follow from no operand."""
+    ran: frozenset[type[nn.Module]] = frozenset()
+    """The classes of the modules that ran."""
+
+    def emptied(self) -> Recording:
+        """What remains when its numbers are let go."""
+        return Recording(self.program, [], [], [], [], {}, {}, self.notes)
+
+
+def tensors_in(value: Any, path: str) -> Iterator[tuple[str, Tensor]]:
+    """The tensors in nested containers, by dotted paths; a lone one is called `output`."""
+    if isinstance(value, Tensor) and value.is_nested and value.layout == torch.jagged:
+        rows = {"values": value.values(), "offsets": value.offsets()}  # type: ignore[attr-defined]  # of its class
+        yield from tensors_in(rows, path or "output")
+    elif isinstance(value, Tensor):
+        yield path or "output", value
+    elif isinstance(value, Mapping):
+        for key, part in value.items():
+            yield from tensors_in(part, join(path, str(key)))
+    elif isinstance(value, tuple) and hasattr(value, "_fields"):
+        for key, part in zip(value._fields, value, strict=True):
+            yield from tensors_in(part, join(path, str(key)))
+    elif isinstance(value, list | tuple):
+        for place, part in enumerate(value):
+            yield from tensors_in(part, join(path or "output", str(place)))
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        for item in dataclasses.fields(value):
+            yield from tensors_in(getattr(value, item.name), join(path, item.name))

@@ -1,0 +1,398 @@
+"""Which line of source made a number, and which variable that line assigns it to.
+
+A walk over the frames, from the operator outwards to the first line that reads like a model's own;
+`syntax` says what that line does with the value.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from itertools import islice
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch.nn import functional
+
+# --- syntax ---
+# What the syntax tree says about an expression: assigned to a name, returned, or only a part.
+#
+# Python knows, for every instruction of a function, the exact span of source it came from. The tree
+# says what stands around that span: `scores = q @ k` assigns the product to `scores`; in
+# `x = norm(f(x) + x)` the sum is only a part.
+
+
+# Methods that lay a tensor out anew and leave its numbers alone: `c = (w @ v).transpose(1, 2)`
+# gives the name to the product.
+_LAYOUT = frozenset(
+    [
+        "contiguous",
+        "expand",
+        "expand_as",
+        "flatten",
+        "mT",
+        "permute",
+        "reshape",
+        "squeeze",
+        "swapaxes",
+        "T",
+        "to",
+        "transpose",
+        "unflatten",
+        "unsqueeze",
+        "view",
+        "view_as",
+        "clone",
+        "type_as",
+        "float",
+    ]
+)
+
+# Half of a tree is nodes that stand nowhere in the source: "read", "written", "plus".
+_MARKS = (ast.expr_context, ast.operator, ast.unaryop, ast.cmpop, ast.boolop)
+
+_FUNCTIONS_SYNTAX = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+
+Kind = Literal["assigned", "written", "returned", "part", "unknown"]
+"""`written`: put into a tensor that has the name already, `x[0] = …`."""
+
+Use = tuple[Kind, tuple[str | None, ...]]
+"""What becomes of a value, and the variables that it is assigned to."""
+
+_Span = tuple[int, int, int, int]
+
+
+def use_of(code: CodeType, span: _Span) -> Use:
+    """What becomes of the value that the source computes at that span of a function."""
+    around = _syntax(code).get(span)
+    if around is None:
+        return "unknown", ()
+    kind, targets = _use(around)
+    if kind == "returned" and code.co_name.startswith("<"):
+        kind = "part"  # a lambda or comprehension: its value goes who knows where
+    return kind, targets
+
+
+def is_looped(code: CodeType, span: _Span) -> bool:
+    """Whether the source at that span stands in one `for` loop of its function, and in no other."""
+    around = _syntax(code).get(span)
+    loops = 0
+    while around is not None and not isinstance(around.node, _FUNCTIONS_SYNTAX):
+        loops += isinstance(around.node, ast.For | ast.While)
+        around = around.parent
+    return loops == 1
+
+
+@dataclass(slots=True)
+class _Node:
+    """A syntax node that knows what stands around it."""
+
+    node: ast.AST
+    parent: _Node | None
+
+
+@cache
+def _syntax(code: CodeType) -> dict[_Span, _Node]:
+    """Every expression and assignment of a function, by its span; empty where there is no source.
+
+    Only the function's own lines are parsed: whole files of torch take seconds.
+    """
+    first = code.co_firstlineno
+    block = "".join(linecache.getlines(code.co_filename)[first - 1 : _last_line(code)])
+    indented = block[:1].isspace()
+    try:
+        spans = _spans(ast.parse(f"if True:\n{block}" if indented else block))
+    except SyntaxError:  # the lines of a lambda or comprehension may be half a statement
+        return _file_syntax(code.co_filename)
+    shift = first - 1 - indented
+    return {(line + shift, c, end + shift, e): node for (line, c, end, e), node in spans.items()}
+
+
+@lru_cache(maxsize=64)
+def _file_syntax(file: str) -> dict[_Span, _Node]:
+    try:
+        return _spans(ast.parse("".join(linecache.getlines(file))))
+    except SyntaxError:  # not Python: a notebook cell with magics, a template
+        return {}
+
+
+def _last_line(code: CodeType) -> int:
+    """The last line of a function, the functions inside it included."""
+    inner = (_last_line(part) for part in code.co_consts if isinstance(part, CodeType))
+    own = (end for _, end, _, _ in code.co_positions() if end is not None)
+    return max((code.co_firstlineno, *own, *inner))
+
+
+def _spans(tree: ast.AST) -> dict[_Span, _Node]:
+    spans: dict[_Span, _Node] = {}
+    stack = [_Node(tree, None)]
+    while stack:
+        around = stack.pop()
+        node = around.node
+        if isinstance(node, ast.expr | ast.stmt) and node.end_lineno is not None:
+            end_column = node.end_col_offset or 0
+            span = (node.lineno, node.col_offset, node.end_lineno, end_column)
+            # An expression statement has its expression's span: the outer one comes first.
+            if not (span in spans and isinstance(node, ast.stmt)):
+                spans[span] = around
+        stack.extend(
+            [
+                _Node(child, around)
+                for child in ast.iter_child_nodes(node)
+                if not isinstance(child, _MARKS)
+            ]
+        )
+    return spans
+
+
+def _use(around: _Node) -> Use:
+    """What becomes of the value of an expression."""
+    node = around.node
+    if isinstance(node, ast.AugAssign):
+        return "assigned", (_target_name(node.target),)
+    if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
+        return "written", (_target_name(node.value),)
+    if _is_layout(node) and _computes(_laid_out(node)):
+        return "part", ()
+    parent = around.parent
+    while parent is not None and _passes_through(parent.node, node):
+        node, parent = parent.node, parent.parent
+    match parent.node if parent is not None else None:
+        case ast.Assign(targets=[ast.Tuple(elts=names)]):
+            return "assigned", tuple(_target_name(name) for name in names)
+        case ast.Assign(targets=[ast.Subscript()]):
+            return "part", ()  # the write into the tensor takes the name, not what is written
+        case ast.Assign(targets=targets) if len(targets) == 1:
+            return "assigned", (_target_name(targets[0]),)
+        case ast.AnnAssign(target=target) | ast.NamedExpr(target=target):
+            return "assigned", (_target_name(target),)
+        case ast.Return():
+            return "returned", ()
+        case ast.Lambda():
+            return "returned", ()
+        case _:
+            return "part", ()
+
+
+def _target_name(target: ast.AST) -> str | None:
+    """The word for a target: `scores`, `cache` for `self.cache`, `x` for `x[0]`."""
+    match target:
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(attr=name):
+            return name
+        case ast.Subscript(value=value):
+            return _target_name(value)
+        case _:
+            return None
+
+
+def _is_layout(node: ast.AST, below: ast.AST | None = None) -> bool:
+    """Whether a node only lays out anew (the value of `below`, if given)."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr=name, value=value) as function):
+            return name in _LAYOUT and (below is None or below is value or below is function)
+        case ast.Attribute(attr=name, value=value):
+            return name in _LAYOUT and (below is None or below is value)
+        case _:
+            return False
+
+
+def _passes_through(node: ast.AST, below: ast.AST) -> bool:
+    """Whether the value of `below` is the value of the node around it, laid out anew at most."""
+    if isinstance(node, ast.IfExp):
+        return below is not node.test
+    return _is_layout(node, below)
+
+
+def _laid_out(node: ast.AST) -> ast.AST:
+    """The expression under a chain of layout methods."""
+    while _is_layout(node):
+        match node:
+            case ast.Call(func=ast.Attribute(value=value)) | ast.Attribute(value=value):
+                node = value
+    return node
+
+
+def _computes(node: ast.AST) -> bool:
+    """Whether an expression runs an operator that deserves the name."""
+    return isinstance(node, ast.Call | ast.BinOp | ast.UnaryOp)
+
+
+_TORCH = str(Path(torch.__file__).parent)
+_HERE = str(Path(__file__).parent)
+_CALL = torch.nn.Module._call_impl.__code__
+
+# Inside torch only these read like a model's own source; everywhere else in torch the caller's
+# line is the one to show.
+_READABLE_FILES = (str(Path(_TORCH, "nn", "modules", "transformer.py")),)
+_READABLE_CODE = frozenset(
+    function.__code__
+    for function in (
+        torch.nn.MultiheadAttention.forward,
+        functional.multi_head_attention_forward,
+        getattr(functional, "_in_projection"),  # noqa: B009 - private: mypy does not know it
+        getattr(functional, "_in_projection_packed"),  # noqa: B009 - likewise
+    )
+)
+_WRAPPERS = ("einops", "jaxtyping", "beartype", "typeguard", "functools", "contextlib")
+
+_VARIADIC = 0x04 | 0x08  # *args and **kwargs, as in code.co_flags
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What the source says about one instruction."""
+
+    file: str
+    number: int
+    kind: Kind
+    end: int = 0
+    """The last line of the expression."""
+    targets: tuple[str | None, ...] = ()
+    """The variables assigned; several for `values, indices = …`, None for what has no name."""
+    looped: bool = False
+    """Whether it stands in a loop of its function."""
+
+    @property
+    def text(self) -> str:
+        """The source itself, an expression of several lines on one; empty where there is none."""
+        lines = range(self.number, min(max(self.end, self.number), self.number + 5) + 1)
+        return " ".join(linecache.getline(self.file, line).strip() for line in lines).strip()
+
+
+def source_parts(line: Line | None) -> dict[str, Any] | None:
+    """File, number and text of a line, as data."""
+    if line is None:
+        return None
+    return {"file": from_package(line.file), "line": line.number, "text": line.text}
+
+
+@cache
+def from_package(file: str) -> str:
+    """A source file from its outermost package down, without the machine it lies on."""
+    path = Path(file)
+    if not path.is_absolute():  # <string>, <stdin>: no file, and in no package
+        return file
+    top = path.parent
+    while (top / "__init__.py").is_file() and top != top.parent:
+        top = top.parent
+    return path.relative_to(top).as_posix()
+
+
+@dataclass(slots=True)
+class Origin:
+    """Where an operator was called. (Not frozen: one is made for every operator.)"""
+
+    line: Line | None
+    """The line a reader is shown: the innermost one outside torch."""
+    targets: tuple[str | None, ...]
+    """The variables that the result was assigned to, directly or as a function's result."""
+    owner: str
+    """The module whose `forward` holds the assignment."""
+    module: str
+    """The innermost module running."""
+    visit: int
+    """Equal for the operators of one call from that line: only the last gives its result."""
+    output: bool = False
+    """Whether the result is what the traced function itself returns."""
+    forced: str | None = None
+    """A name that the trace gives (a fused operator written out)."""
+
+
+class Sighting(NamedTuple):
+    """What the walk over the frames found."""
+
+    line: Line | None
+    targets: tuple[str | None, ...]
+    depth: int
+    """Module calls between the operator and the frame that assigns."""
+    callee: FrameType | None
+    """The frame that the line called, None if the line called the operator itself."""
+    output: bool
+
+
+class _Function:
+    """What is known of a function: worked out once, since a loop over layers asks again."""
+
+    __slots__ = ("calls_module", "code", "is_shown", "lines", "passes_on")
+
+    def __init__(self, code: CodeType) -> None:
+        self.code = code
+        self.calls_module = code is _CALL
+        self.is_shown = _is_shown(code)
+        self.passes_on = _passes_on(code)
+        self.lines: dict[int, Line] = {}
+        """What the source says, by instruction."""
+
+    def line(self, instruction: int) -> Line:
+        """What the source says about one instruction."""
+        known = self.lines.get(instruction)
+        if known is None:
+            known = self.lines[instruction] = _line(self.code, instruction)
+        return known
+
+
+# By the identity of their code, which they keep alive: to hash code is to hash all its constants.
+_FUNCTIONS: dict[int, _Function] = {}
+
+
+def _is_shown(code: CodeType) -> bool:
+    """Whether a frame's source is a model's own."""
+    file = code.co_filename
+    if file.startswith(_TORCH):
+        return file in _READABLE_FILES or code in _READABLE_CODE
+    if file.startswith((_HERE, "<frozen")):
+        return False
+    return not any(part in _WRAPPERS for part in Path(file).with_suffix("").parts)
+
+
+def _passes_on(code: CodeType) -> bool:
+    """Whether a function is a decorator's wrapper: it takes anything and is nobody's forward."""
+    variadic = code.co_flags & _VARIADIC == _VARIADIC
+    return variadic and code.co_argcount <= 1 and code.co_name not in ("forward", "__call__")
+
+
+def find_origin(frame: FrameType | None, stop: CodeType) -> Sighting:
+    """Walk outwards to the line that called the operator, and on while lines only return it."""
+    shown: Line | None = None
+    depth = 0
+    assigned_depth = 0
+    callee: FrameType | None = None
+    inner: FrameType | None = None
+    while frame is not None:
+        code = frame.f_code
+        if code is stop:
+            return Sighting(shown, (), assigned_depth, callee, output=shown is not None)
+        function = _FUNCTIONS.get(id(code))
+        if function is None:
+            function = _FUNCTIONS[id(code)] = _Function(code)
+        if function.calls_module:
+            depth += 1
+        elif function.is_shown and not (shown is not None and function.passes_on):
+            line = function.line(frame.f_lasti)
+            if shown is None:
+                shown, callee, assigned_depth = line, inner, depth
+            if line.kind in ("assigned", "written"):
+                return Sighting(shown, line.targets, depth, callee, output=False)
+            if line.kind != "returned":
+                break
+        inner = frame
+        frame = frame.f_back
+    return Sighting(shown, (), assigned_depth, callee, output=False)
+
+
+def _line(code: CodeType, instruction: int) -> Line:
+    """What the source says about one instruction of a function."""
+    positions = next(islice(code.co_positions(), instruction // 2, None))
+    number, end, column, end_column = positions
+    if number is None or end is None or column is None or end_column is None:
+        return Line(code.co_filename, number or code.co_firstlineno, "unknown")
+    span = (number, column, end, end_column)
+    kind, targets = use_of(code, span)
+    last = number if kind == "unknown" else end
+    return Line(code.co_filename, number, kind, last, targets, is_looped(code, span))

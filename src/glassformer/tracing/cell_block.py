@@ -1,0 +1,233 @@
+"""Parts of a step: `t["scores"][0, 1, :, :]`, the places they take, and each of their cells."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from glassformer.errors import TraceError
+from glassformer.tracing.capture.memory import Index, View
+
+if TYPE_CHECKING:
+    from glassformer.tracing.cells import Cell
+    from glassformer.tracing.steps import AxisLabels, Step
+
+
+Flat = npt.NDArray[np.int64]
+"""Places in a tensor, counted row by row."""
+
+
+class Places(AbstractSet[Index]):
+    """A set of places in a tensor: sorted numbers, so that a million of them cost 8 MB."""
+
+    __slots__ = ("flat", "shape")
+
+    def __init__(self, shape: Index, flat: Flat) -> None:
+        self.shape = shape
+        self.flat: Flat = np.unique(flat)
+
+    def __contains__(self, index: object) -> bool:
+        place = np.ravel_multi_index(index, self.shape) if self.shape else 0  # type: ignore[call-overload]
+        at = int(np.searchsorted(self.flat, place))
+        return at < len(self.flat) and bool(self.flat[at] == place)
+
+    def __iter__(self) -> Iterator[Index]:
+        return (index_of(int(place), self.shape) for place in self.flat)
+
+    def __len__(self) -> int:
+        return len(self.flat)
+
+    def also(self, other: Places) -> Places:
+        """Both together."""
+        return Places(self.shape, np.concatenate([self.flat, other.flat]))
+
+
+def index_of(place: int, shape: Index) -> Index:
+    """The index of a place that is counted row by row."""
+    return tuple(map(int, np.unravel_index(place, shape))) if shape else ()
+
+
+def _places_of(shape: Index, index: tuple[Any, ...]) -> Flat:
+    """The places that an index of torch's kind selects, in the shape of the selection."""
+    if all(isinstance(part, int) for part in index) and len(index) == len(shape):
+        return np.asarray(np.ravel_multi_index(index, shape) if shape else 0, dtype=np.int64)
+    numel = int(np.prod(shape, dtype=np.int64))
+    found: Flat = torch.arange(numel).view(shape)[index].numpy()
+    return found
+
+
+def select(step: Step, index: object, *, prefix: bool = False) -> CellBlock:
+    """The part of a step that an index selects: slices, `...`, lists of places, masks.
+
+    `prefix`: an index that is too short names the first axes, and all of the others is meant.
+    """
+    given = list(index) if isinstance(index, tuple) else [index]
+    given = [part if isinstance(part, slice | Tensor) else _plain(part) for part in given]
+    n_masked = sum(
+        part.ndim - 1 for part in given if isinstance(part, Tensor) and part.dtype == torch.bool
+    )
+    missing = len(step.shape) - len(given) - n_masked
+    if Ellipsis in [part for part in given if not isinstance(part, Tensor)]:
+        missing = 0
+    elif missing > 0 and all(size == 1 for size in step.shape[:missing]):
+        given, missing = [0] * missing + given, 0
+    elif missing > 0 and prefix:
+        given, missing = [*given, Ellipsis], 0
+    try:
+        if missing or any(part is None or isinstance(part, bool) for part in given):
+            raise IndexError
+        places = _places_of(step.shape, tuple(given))
+    except (IndexError, TypeError, ValueError, RuntimeError):
+        raise TraceError(
+            f"{step.name} has no part [{_said(index)}]: its shape is {tuple(step.shape)}; a part "
+            "names every axis by a number, a slice or a list, ... stands for all between"
+        ) from None
+    return CellBlock(step, places, _kept_axes(step, given, places))
+
+
+def _plain(part: object) -> Any:
+    if part is Ellipsis or part is None or isinstance(part, bool):
+        return part
+    if isinstance(part, list | tuple | np.ndarray):
+        return torch.as_tensor(part)
+    try:
+        return operator.index(part)  # type: ignore[arg-type]
+    except TypeError:
+        return part
+
+
+def _said(index: object) -> str:
+    parts = index if isinstance(index, tuple) else (index,)
+    return ", ".join(_slice_said(p) if isinstance(p, slice) else str(p) for p in parts)
+
+
+def _slice_said(part: slice) -> str:
+    ends = ["" if end is None else str(end) for end in (part.start, part.stop)]
+    return ":".join(ends if part.step is None else [*ends, str(part.step)])
+
+
+def _kept_axes(step: Step, given: list[Any], places: Flat) -> tuple[tuple[int, slice] | None, ...]:
+    """For each axis of the part: which axis of the step it is, and which stretch of it."""
+    if any(isinstance(part, Tensor) or part is None or isinstance(part, bool) for part in given):
+        return (None,) * places.ndim
+    if Ellipsis in given:
+        at = given.index(Ellipsis)
+        given = [*given[:at], *[slice(None)] * (len(step.shape) - len(given) + 1), *given[at + 1 :]]
+    return tuple((axis, part) for axis, part in enumerate(given) if isinstance(part, slice))
+
+
+class CellBlock:
+    """A part of a step. `block[i, j]` is a cell, and so are the things it iterates over."""
+
+    __slots__ = ("_axes", "places", "step")
+
+    def __init__(
+        self, step: Step, places: Flat, axes: tuple[tuple[int, slice] | None, ...]
+    ) -> None:
+        self.step = step
+        self.places = places
+        """Which places of the step these are, counted row by row."""
+        self._axes = axes
+
+    def __repr__(self) -> str:
+        shape = "×".join(map(str, self.shape)) or "one number"
+        return f"<part of {self.step.name}: {shape}>"
+
+    @property
+    def shape(self) -> Index:
+        """Its sizes."""
+        return self.places.shape
+
+    @property
+    def value(self) -> Tensor:
+        """Its numbers: a copy."""
+        return values_at(self.step.view.tensor(), self.places)
+
+    @property
+    def labels(self) -> AxisLabels:
+        """For each axis the labels of its positions, or None."""
+        found = self.step.labels
+        labels = (None if kept is None else (found[kept[0]], kept[1]) for kept in self._axes)
+        return tuple(
+            None if kept is None or kept[0] is None else kept[0][kept[1]] for kept in labels
+        )
+
+    @overload
+    def __getitem__(self, index: int | tuple[int, ...]) -> Cell: ...
+
+    @overload
+    def __getitem__(self, index: Any) -> Cell | CellBlock: ...
+
+    def __getitem__(self, index: Any) -> Cell | CellBlock:
+        try:
+            found = self.places[index]
+        except (IndexError, TypeError, ValueError):
+            raise TraceError(f"{self!r} has nothing at [{_said(index)}]") from None
+        if found.ndim == 0:
+            return self._cell(int(found))
+        return CellBlock(self.step, found, (None,) * found.ndim)
+
+    def __len__(self) -> int:
+        return self.places.size
+
+    def __iter__(self) -> Iterator[Cell]:
+        return (self._cell(int(place)) for place in self.places.reshape(-1))
+
+    def _cell(self, place: int) -> Cell:
+        return self.step.trace.cell(self.step, index_of(place, self.step.shape))
+
+    def owners(self) -> Iterable[tuple[Step, Flat]]:
+        """The steps that wrote these cells, with the places there, in the order of our own.
+
+        A step owns its cells; those of a view belong to the steps that it shows.
+        """
+        if not self.step.is_view:
+            return [(self.step, self.places.reshape(-1))]
+        view, flat = self.step.view, self.places.reshape(-1)
+        first, _ = view.owner(index_of(int(flat[0]), view.shape)) if flat.size else (None, None)
+        if first is not None and first.view.version is view.version:
+            found = _shown(first.view, view, flat)
+            if (found >= 0).all():
+                return [(first, found)]
+        cells = [view.owner(index_of(int(place), view.shape)) for place in flat]
+        return [
+            (step, np.asarray(np.ravel_multi_index(index, step.shape) if index else 0).reshape(1))
+            for step, index in cells
+        ]
+
+
+def values_at(tensor: Tensor, places: Flat) -> Tensor:
+    """The numbers at some places of a tensor, in the shape of the places."""
+    if tensor.ndim == 0:
+        return tensor.expand(places.shape).clone()
+    where = tuple(torch.from_numpy(part) for part in np.unravel_index(places, tensor.shape))
+    return tensor[where]
+
+
+def set_at(tensor: Tensor, places: Flat, values: Tensor) -> None:
+    """Write numbers at some places of a tensor."""
+    if tensor.ndim == 0:
+        tensor.copy_(values.reshape(()))
+        return
+    where = tuple(torch.from_numpy(part) for part in np.unravel_index(places, tensor.shape))
+    tensor[where] = values
+
+
+def _shown(owner: View, view: View, flat: Flat) -> Flat:
+    """The places of an owner that a view shows at some of its own; -1 where it shows others."""
+    size = view.version.storage.nbytes() // view.dtype.itemsize
+    marks = torch.full((size,), -1, dtype=torch.int64)
+    numel = owner.numel
+    marks.as_strided(owner.shape, owner.strides, owner.offset).copy_(
+        torch.arange(numel).view(owner.shape)
+    )
+    window = marks.as_strided(view.shape, view.strides, view.offset)
+    found: Flat = values_at(window, flat).numpy()
+    return found

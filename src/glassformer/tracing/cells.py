@@ -1,0 +1,331 @@
+"""A cell: one number of a trace, and the arithmetic that made it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING, Any, TypeGuard, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from glassformer.errors import TraceError, expect_whole
+from glassformer.tracing.arithmetic.expressions import (
+    Axis,
+    Choose,
+    Entry,
+    Expression,
+    Lookup,
+    Operation,
+    Reduce,
+    Scalar,
+    fix,
+    walk,
+)
+from glassformer.tracing.arithmetic.float64_values import (
+    Evaluation,
+    Floats,
+    evaluate,
+    gathered,
+    relation,
+)
+from glassformer.tracing.capture.memory import Index, View
+from glassformer.tracing.formula import MOST_TERMS, number
+from glassformer.tracing.notebooks import Explanation, notebook_markdown
+
+if TYPE_CHECKING:
+    from glassformer.tracing.arithmetic.float64_values import Precisions
+    from glassformer.tracing.capture.source_lines import Line
+    from glassformer.tracing.explanation import Card
+    from glassformer.tracing.influence import Dependent
+    from glassformer.tracing.steps import Role, Step
+
+MOST_LISTED = 4096
+"""The terms that a cell's data lists, unless it is asked for more: the rows of most models."""
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One summand of a cell: its value, its arithmetic, and the cells it multiplies."""
+
+    value: float
+    body: Expression
+    places: dict[str, int]
+    """The values of the sum's letters for this term."""
+
+    @property
+    def expression(self) -> Expression:
+        """The term on its own."""
+        return fix(self.body, self.places) if self.places else self.body
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """The operands of this term."""
+        return tuple(leaves(self.expression))
+
+
+class Terms(Sequence[Term]):
+    """The summands of a cell. Thousands of them cost little: a term is made when it is asked for.
+
+    `values` holds the values of all of them.
+    """
+
+    def __init__(
+        self, expression: Expression | None = None, named: dict[int, Floats] | None = None
+    ) -> None:
+        """The summands of an expression; `named` as of `Evaluation`."""
+        self._sums = [] if expression is None else list(summands_of(expression))
+        values = [_values(part, named) for part in self._sums]
+        self.values = np.concatenate([np.empty(0), *values])
+        self._ends = np.cumsum([len(part) for part in values], dtype=np.int64)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @overload
+    def __getitem__(self, place: int) -> Term: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Term, ...]: ...
+
+    def __getitem__(self, place: int | slice) -> Term | tuple[Term, ...]:
+        if isinstance(place, slice):
+            return tuple(self[at] for at in range(*place.indices(len(self))))
+        at = range(len(self))[place]
+        which = int(np.searchsorted(self._ends, at, side="right"))
+        part, before = self._sums[which], int(self._ends[which - 1]) if which else 0
+        value = float(self.values[at])
+        if _is_sum(part):
+            return Term(value, part.body, part.places(at - before))
+        return Term(value, part, {})
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Cell:
+    """One number. Its operands are cells again, down to parameters and inputs."""
+
+    step: Step
+    index: Index
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Cell) and (self.step, self.index) == (other.step, other.index)
+
+    def __hash__(self) -> int:
+        return hash((id(self.step), self.index))
+
+    def __repr__(self) -> str:
+        return f"<cell {self.name} = {number(self.value)}>"
+
+    def _repr_markdown_(self) -> str:
+        """How a notebook shows it: the formula, and the same with numbers."""
+        return notebook_markdown(self)
+
+    @property
+    def name(self) -> str:
+        """Where it stands: `scores[0, 1]`."""
+        return (
+            f"{self.step.name}[{', '.join(map(str, self.index))}]" if self.index else self.step.name
+        )
+
+    @property
+    def value(self) -> Scalar:
+        """The number, as the run computed it."""
+        value: Scalar = self.step.view.array[self.index].item()
+        return value
+
+    @property
+    def is_unwritten(self) -> bool:
+        """Whether nothing has been written there yet: it shows what the memory held before.
+
+        A copy of such a cell is as unwritten as the cell.
+        """
+        step, index = self.step, self.index
+        while not step.is_unwritten:
+            if index in step.pinned:
+                return False
+            expression = step.expression(index)
+            if expression is None:
+                return step.rule is not None
+            if not isinstance(expression, Entry):
+                return False
+            step, index = expression.view.owner(_fixed(expression))
+        return index not in step.pinned
+
+    @property
+    def role(self) -> Role:
+        """parameter, input, activation or constant."""
+        return self.step.role
+
+    @property
+    def source(self) -> Line | None:
+        """The source line that made it."""
+        return self.step.line
+
+    @property
+    def expression(self) -> Expression | None:
+        """Its arithmetic as a tree; None for what is given, or made by an operator without rule."""
+        return self.step.expression(self.index)
+
+    def card(self, most: int = MOST_TERMS, digits: int = 4) -> Card:
+        """Its arithmetic worked out: as formulas in symbols and numbers, and what these give."""
+        from glassformer.tracing.explanation import Card
+
+        return Card(self, most, digits)
+
+    @property
+    def formula(self) -> str:
+        """Its arithmetic in symbols."""
+        if self.step.is_opaque:
+            return f"{self.step.op}(…)"
+        card = self.card()
+        return card.formula or card.name
+
+    @property
+    def numbers(self) -> str:
+        """Its arithmetic in numbers."""
+        return self.card().numbers or number(self.value)
+
+    @property
+    def definitions(self) -> dict[str, tuple[str, str, float]]:
+        """The symbols of the formula that stand for parts (μ, m): in symbols, numbers, value."""
+        found = self.card().definitions
+        return {part.symbol: (part.symbols, part.numbers, part.value) for part in found}
+
+    @property
+    def recomputed(self) -> float:
+        """Its value in float64 from the operands shown."""
+        expression = self.expression
+        return float(self.value) if expression is None else evaluate(expression)
+
+    @property
+    def difference(self) -> float:
+        """|value − recomputed|, relative to max(|value|, Σ|terms|, largest |operand|)."""
+        expression = self.expression
+        if expression is None:
+            return 0.0
+        return Evaluation(expression).relative_difference(float(self.value), self.step.dtype)
+
+    @property
+    def reproduced(self) -> bool:
+        """Whether its arithmetic gives the stored number, up to the rounding of its dtype."""
+        return relation(self.difference, self.step.dtype) == "="
+
+    @property
+    def operands(self) -> tuple[Cell, ...]:
+        """The cells it was made from, each once, in the order of the formula."""
+        expression = self.expression
+        if expression is not None:
+            return tuple(dict.fromkeys(leaves(expression)))
+        return ()
+
+    @property
+    def terms(self) -> Terms:
+        """The summands, if it is a sum; of another formula the whole, of a given number none."""
+        return Terms(self.expression)
+
+    def dependents(self) -> list[Dependent]:
+        """The cells that were made directly from this one, by step."""
+        from glassformer.tracing.influence import dependents
+
+        return dependents(self)
+
+    def path(self) -> list[Cell]:
+        """From this cell back along the largest contributions to a parameter or input."""
+        from glassformer.tracing.influence import path
+
+        return path(self)
+
+    def at_precisions(self, decimals: int = 2) -> Precisions:
+        """The cell in float32, in bfloat16, and from operands rounded to so many decimals."""
+        from glassformer.tracing.arithmetic.float64_values import at_precisions
+
+        return at_precisions(self, decimals)
+
+    def explain(self, depth: int = 1, terms: int = MOST_TERMS, digits: int = 4) -> Explanation:
+        """The arithmetic as plain text; `depth` levels of operands below it."""
+        from glassformer.tracing.explanation import explain
+
+        for name, value in (("depth", depth), ("terms", terms), ("digits", digits)):
+            expect_whole(value, name, error=TraceError)
+        return Explanation(explain(self, depth, terms, digits))
+
+    def to_dict(self, depth: int = 1, terms: int | None = MOST_LISTED) -> dict[str, Any]:
+        """Everything about the cell as data; of a sum with more terms, the largest. None: all."""
+        from glassformer.tracing.explanation import to_dict
+
+        expect_whole(depth, "depth", least=0, error=TraceError)
+        if terms is not None:
+            expect_whole(terms, "terms", error=TraceError)
+        return to_dict(self, depth, terms)
+
+
+def _fixed(entry: Entry) -> Index:
+    """The index of an entry that is one cell."""
+    return tuple(part.start if isinstance(part, Axis) else part for part in entry.index)
+
+
+def leaves(expression: Expression) -> Iterator[Cell]:
+    """The cells that an expression reads, in order; of a choice, the chosen side."""
+    match expression:
+        case Entry(view=view, index=index):
+            yield from _entry_cells(view, index)
+        case Lookup():
+            yield from _lookup_cells(expression)
+        case Choose(condition=condition, yes=yes, no=no):
+            yield from leaves(condition)
+            chosen = yes if evaluate(condition) else no
+            yield from leaves(chosen)
+        case Reduce(body=body, axes=axes) if _needs_unrolling(body):
+            for places in product(*(range(axis.size) for axis in axes)):
+                letters = [axis.letter for axis in axes]
+                yield from leaves(fix(body, dict(zip(letters, places, strict=True))))
+        case _:
+            for part in expression.parts:
+                yield from leaves(part)
+
+
+def _needs_unrolling(body: Expression) -> bool:
+    """Whether a reduction's body reads cells that depend on other cells."""
+    return any(isinstance(part, Lookup | Choose) for part in walk(body))
+
+
+def _entry_cells(view: View, index: tuple[int | Axis, ...]) -> Iterator[Cell]:
+    ranges = [
+        [part.at(place) for place in range(part.size)] if isinstance(part, Axis) else [part]
+        for part in index
+    ]
+    for place in product(*ranges):
+        yield Cell(*view.owner(place))
+
+
+def _lookup_cells(lookup: Lookup) -> Iterator[Cell]:
+    at: list[int] = []
+    for part, size in zip(lookup.index, lookup.view.shape, strict=True):
+        assert not isinstance(part, Axis), "a lookup is unrolled before its cells are read"
+        place = part if isinstance(part, int) else int(evaluate(part))
+        at.append(place + size if lookup.wrap and place < 0 else place)
+    yield Cell(*lookup.view.owner(tuple(at)))
+    for part in lookup.index:
+        if not isinstance(part, int | Axis):
+            yield from leaves(part)
+
+
+def _is_sum(expression: Expression) -> TypeGuard[Reduce]:
+    return isinstance(expression, Reduce) and expression.kind == "sum"
+
+
+def summands_of(expression: Expression) -> Iterator[Expression]:
+    """The parts of an expression that are added up; a Σ is one of them."""
+    match expression:
+        case Operation(operator="+", left=left, right=right):
+            yield from summands_of(left)
+            yield from summands_of(right)
+        case _:
+            yield expression
+
+
+def _values(part: Expression, named: dict[int, Floats] | None) -> npt.NDArray[np.float64]:
+    if _is_sum(part):
+        return gathered(part, named)
+    return np.array([Evaluation(part, named=named).value])

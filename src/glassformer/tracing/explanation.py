@@ -1,0 +1,498 @@
+"""One cell explained: worked out once, as a `Card`, for every form in which it is shown."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache, cached_property
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from glassformer.language import Language, spoken, words
+from glassformer.tracing.arithmetic import expressions as e
+from glassformer.tracing.arithmetic.float64_values import (
+    Evaluation,
+    Floats,
+    Relation,
+    evaluate,
+    gathered,
+    relation,
+)
+from glassformer.tracing.capture.source_lines import from_package, source_parts
+from glassformer.tracing.cells import Cell, Terms, leaves, summands_of
+from glassformer.tracing.formula import (
+    ENGLISH,
+    MOST_TERMS,
+    Formula,
+    Names,
+    Phrases,
+    Symbol,
+    SymbolWriter,
+    cell_text,
+    in_numbers,
+    leaf_of,
+    number,
+    to_text,
+)
+from glassformer.tracing.formula.notation import Leaf, Value
+from glassformer.tracing.formula.places import place_of, written_places
+from glassformer.tracing.largest_terms import largest_terms
+
+_MOST_FACTORS = 4_096
+say = words(__name__)
+_INSIDE = ("others", "choice", "otherwise")
+"""The phrases that stand inside formulas."""
+NOT_REPRODUCED = "this rule does not reproduce the stored number"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A summand of a cell: its value, how it is made, and its share of all summands' sizes."""
+
+    value: float
+    symbols: str
+    numbers: str
+    share: float
+    expression: e.Expression
+    number_tree: Formula
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """The operands of this summand; of a long sum's parts there may be thousands."""
+        return tuple(leaves(self.expression))
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A symbol of the formula that stands for a part (μ, m, Z)."""
+
+    symbol: str
+    symbols: str
+    numbers: str
+    value: float
+    expression: e.Expression
+    tree: Formula
+    number_tree: Formula
+
+
+class EquationChain(NamedTuple):
+    """What is explained, in symbols, in numbers, and what these give."""
+
+    left: Formula
+    symbols: Formula
+    numbers: Formula
+    value: Formula
+
+
+class Card:
+    """A cell, ready to be shown: its formula in symbols and in numbers, and what these give.
+
+    `most` terms of a long sum are written, numbers with so many `digits`; `phrases` are the words
+    inside formulas, `names` the symbols, unless they are the trace's own. Each part is worked out
+    when it is first asked for.
+    """
+
+    def __init__(
+        self,
+        cell: Cell,
+        most: int = MOST_TERMS,
+        digits: int = 4,
+        phrases: Phrases = ENGLISH,
+        names: Names | None = None,
+    ) -> None:
+        self.cell = cell
+        self.expression = cell.expression
+        """Its arithmetic; of a softmax the branch that was taken."""
+        if isinstance(self.expression, e.Choose) and "softmax" in cell.step.op:
+            taken = evaluate(self.expression.condition)
+            self.expression = self.expression.yes if taken else self.expression.no
+        self._most = most
+        self.digits = digits
+        self._phrases = phrases
+        self.sight = (names or cell.step.trace.naming).sight(cell.step)
+        self._writer = SymbolWriter(self.sight)
+        # μ is in every term of σ², and Z in several lines: once is enough.
+        self._named: dict[int, Floats] = {}
+
+    # --- the formula ---
+
+    @property
+    def name_tree(self) -> Formula:
+        """The cell by its symbol."""
+        return leaf_of(self.cell, self.sight)
+
+    @cached_property
+    def tree(self) -> Formula:
+        """The formula in symbols."""
+        return self.name_tree if self.expression is None else self.in_symbols(self.expression)
+
+    @cached_property
+    def number_tree(self) -> Formula:
+        """The formula in numbers."""
+        return in_numbers(self.expression or e.Number(self.cell.value), self._most, self._named)
+
+    def in_symbols(self, expression: e.Expression) -> Formula:
+        """A part of the arithmetic in the symbols of this card."""
+        return self._writer.build(expression)
+
+    def text(self, formula: Formula) -> str:
+        """A formula of this card as plain text."""
+        return to_text(formula, self.digits, self._phrases)
+
+    @property
+    def name(self) -> str:
+        """`Q[2, 1]`."""
+        return cell_text(self.cell, self.sight)
+
+    @property
+    def formula(self) -> str:
+        """The formula in symbols as text; empty where there is none."""
+        return "" if self.expression is None else self.text(self.tree)
+
+    @property
+    def numbers(self) -> str:
+        """The formula in numbers as text; empty where there is none."""
+        return "" if self.expression is None else self.text(self.number_tree)
+
+    @cached_property
+    def definitions(self) -> tuple[Definition, ...]:
+        """The symbols that stand for parts, each after those it needs."""
+        found = [] if self.expression is None else e.named_parts(self.expression)
+        return tuple(map(self._definition, found))
+
+    def _definition(self, part: e.Named) -> Definition:
+        tree = self.in_symbols(part.body)
+        numbers = in_numbers(part.body, self._most, self._named)
+        value = Evaluation(part, named=self._named).value
+        shown = self.text(tree), self.text(numbers)
+        return Definition(part.symbol, *shown, value, part.body, tree, numbers)
+
+    @property
+    def equations(self) -> tuple[EquationChain, ...]:
+        """The cell's own, then those of the symbols that stand for parts; none of what is given."""
+        if self.expression is None:
+            return ()
+        own = EquationChain(self.name_tree, self.tree, self.number_tree, Value(self.cell.value))
+        return (
+            own,
+            *(
+                EquationChain(Leaf(Symbol(d.symbol)), d.tree, d.number_tree, Value(d.value))
+                for d in self.definitions
+            ),
+        )
+
+    @property
+    def legend(self) -> dict[str, str]:
+        """The symbols of the formula with the steps' names, where these tell more."""
+        _, _ = self.tree, self.definitions  # what is written is what is explained
+        seen, name = self._writer.seen, self.sight.names.name
+        named = {str(sign): name(step, self.cell.step.module) for sign, step in seen.items()}
+        return {symbol: name for symbol, name in named.items() if symbol != name}
+
+    # --- what it gives ---
+
+    @property
+    def value(self) -> str:
+        """The stored number as text."""
+        return number(self.cell.value, self.digits)
+
+    @cached_property
+    def _again(self) -> Evaluation:
+        return Evaluation(self.expression or e.Number(self.cell.value), named=self._named)
+
+    @property
+    def recomputed(self) -> float:
+        """The value in float64 from the operands shown."""
+        return self._again.value
+
+    @cached_property
+    def difference(self) -> float:
+        """|value − recomputed|, relative to max(|value|, Σ|terms|, largest |operand|)."""
+        if self.expression is None:
+            return 0.0
+        return self._again.relative_difference(float(self.cell.value), self.cell.step.dtype)
+
+    @property
+    def relation(self) -> Relation:
+        """Between the arithmetic and the stored number; ≠ where the rule does not reproduce it."""
+        return relation(self.difference, self.cell.step.dtype)
+
+    # --- summands ---
+
+    @cached_property
+    def terms(self) -> Terms:
+        """Every summand; of another formula the whole."""
+        return Terms(self.expression, self._named)
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """The largest summands, in their own order; none if the cell is no sum."""
+        return tuple(map(self.part, self._shown)) if len(self.terms) > 1 else ()
+
+    @cached_property
+    def _shown(self) -> list[int]:
+        return largest_terms(self.terms.values, self._most)
+
+    @cached_property
+    def _whole(self) -> float:
+        values = self.terms.values
+        return float(np.abs(values[np.isfinite(values)]).sum()) or 1.0
+
+    def part(self, place: int) -> Part:
+        """The summand at a place."""
+        term = self.terms[place]
+        expression = term.expression
+        numbers = in_numbers(expression, self._most, self._named)
+        symbols = self.text(self.in_symbols(expression))
+        share = min(1.0, abs(term.value) / self._whole)
+        return Part(term.value, symbols, self.text(numbers), share, expression, numbers)
+
+    @property
+    def others(self) -> int:
+        """How many summands are not among the parts."""
+        return len(self.terms) - len(self.parts) if self.parts else 0
+
+    @property
+    def rest(self) -> float:
+        """What the others add up to."""
+        if not self.others:
+            return 0.0
+        with np.errstate(invalid="ignore"):
+            return float(np.delete(self.terms.values, self._shown).sum())
+
+    def factors(self) -> tuple[list[npt.NDArray[np.float64]], npt.NDArray[np.float64]]:
+        """The two rows of a dot product and their products; nothing where there is none."""
+        for part in [] if self.expression is None else summands_of(self.expression):
+            match part:
+                case e.Reduce(kind="sum", body=e.Operation(operator="*"), axes=axes) if (
+                    math.prod(axis.size for axis in axes) <= _MOST_FACTORS
+                ):
+                    rows = [gathered(e.Reduce("sum", side, axes)) for side in part.body.parts]
+                    return rows, gathered(part)
+        return [], np.empty(0)
+
+    # --- around it ---
+
+    @property
+    def is_given(self) -> bool:
+        """Whether nothing was computed: a parameter, an input, a constant."""
+        return self.expression is None and not self.cell.step.is_opaque
+
+    @property
+    def is_unwritten(self) -> bool:
+        """Whether nothing has been written there yet; arithmetic but for a copy's has a result."""
+        return (self.expression is None or self.is_copy) and self.cell.is_unwritten
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether the cell is another cell, moved."""
+        return isinstance(self.expression, e.Entry)
+
+    @property
+    def place(self) -> str:
+        """`package/module.py:12` of the line that made it, or nothing."""
+        line = self.cell.source
+        return "" if line is None else f"{from_package(line.file)}:{line.number}"
+
+    @property
+    def line(self) -> str:
+        """The source line that made it, or nothing."""
+        return self.cell.source.text if self.cell.source is not None else ""
+
+
+def explain(cell: Cell, depth: int, terms: int, digits: int) -> str:
+    """The cell's arithmetic, then that of the operands shown, `depth` levels down."""
+    card = Card(cell, terms, digits, _phrases(spoken()))
+    if card.is_unwritten:
+        return say("unwritten", cell=cell.name, op=cell.step.op)
+    lines = _lines(card, terms, digits)
+    if depth > 1:
+        for operand in _shown_operands(card, terms):
+            below = explain(operand, depth - 1, terms, digits)
+            lines.extend(f"    {line}" for line in below.splitlines())
+    return "\n".join(lines)
+
+
+def _lines(card: Card, most: int, digits: int) -> list[str]:
+    cell, step = card.cell, card.cell.step
+    what = step.op if card.expression is not None else say(f"role {step.role}")
+    if cell.index in step.pinned:
+        what = say("edited")
+    shown = number(cell.value, digits)
+    lines = [f"{cell.name} = {shown}  ({what}{say('expanded') if step.expanded else ''})"]
+    if card.expression is None:
+        if step.is_opaque and cell.index not in step.pinned:
+            operands = ", ".join(o.step.name if o.step else o.argument for o in step.operands)
+            lines.append(say("no rule", op=step.op, operands=operands))
+        return lines
+    sign, numbers = card.relation, card.numbers
+    has_symbol = str(card.sight.symbol(step)) != step.name
+    lines.append(f"  {f'{card.name} ' if has_symbol else ''}{sign} {card.formula}")
+    if legend := ", ".join(f"{symbol}: {name}" for symbol, name in card.legend.items()):
+        lines.append(say("with", legend=legend))
+    if sign == "≠":
+        lines.append(say("not reproduced", value=number(card.recomputed, digits)))
+    if card.is_copy:
+        return lines  # the operand says the rest
+    lines.append(f"  {sign} {numbers}")
+    values = card.terms.values
+    total = float(cell.value) if sign == "=" else card.recomputed
+    if len(values) > 1 and numbers != (sums := _sum_line(total, values, most, digits)):
+        lines.append(f"  {sign} {sums}")
+    for part in card.definitions:
+        value = number(part.value, digits)
+        lines.append(f"  {part.symbol} = {part.symbols} = {part.numbers} = {value}")
+    again = number(card.recomputed, 9)
+    lines.append(say("difference", value=again, difference=card.difference))
+    if cell.source is not None and cell.source.text:
+        file = Path(cell.source.file).name
+        lines.append(f"  {file}:{cell.source.number}: {cell.source.text}")
+    return lines
+
+
+@cache
+def _phrases(language: Language) -> Phrases:
+    others, choice, otherwise = (say[key].say(language) for key in _INSIDE)
+    return Phrases(others, choice, otherwise)
+
+
+def _sum_line(total: float, values: npt.NDArray[np.float64], most: int, digits: int) -> str:
+    """The summands multiplied out: `0 + 0 + 2 = 2`."""
+    if len(values) > most:
+        positive = float(values[values > 0].sum())
+        negative = float(values[values < 0].sum())
+        parts = f"{number(positive, digits)} − {number(-negative, digits)}"
+        return say("positive and negative", parts=parts)
+    parts = " + ".join(
+        f"({v})" if v.startswith("-") else v
+        for v in (number(value, digits) for value in values.tolist())
+    )
+    return f"{parts} = {number(total, digits)}"
+
+
+def _shown_operands(card: Card, most: int) -> list[Cell]:
+    """The operands of the terms that the text shows."""
+    if card.expression is None:
+        return []
+    terms = card.terms
+    if len(terms) <= most:
+        return list(islice(_each_once(leaves(card.expression)), 2 * most))
+    largest = np.argsort(-np.abs(terms.values), kind="stable")[:most].tolist()
+    return list(dict.fromkeys(operand for place in largest for operand in terms[place].cells))
+
+
+def to_dict(cell: Cell, depth: int, most: int | None) -> dict[str, Any]:
+    """The cell as data: plain dicts, lists, strings and numbers.
+
+    `depth` levels of arithmetic; at the last, operands are named with their values and roles. Of
+    more than `most` terms (None: all are listed) the largest are, the sum of the others under
+    `others`, and their operands; `complete` says whether every term and operand is there.
+    """
+    step = cell.step
+    data: dict[str, Any] = {
+        "cell": cell.name,
+        "step": step.name,
+        "index": list(cell.index),
+        "value": cell.value,
+        "role": step.role,
+    }
+    if depth < 1:
+        return data
+    data["dtype"] = str(step.dtype).removeprefix("torch.")
+    data["op"] = step.op
+    data["stage"] = step.stage
+    data["expanded"] = step.expanded
+    data["opaque"] = step.is_opaque
+    card = Card(cell)
+    data["unwritten"] = card.is_unwritten
+    if cell.source is not None:
+        data["source"] = source_parts(cell.source)
+    data["symbol"] = card.name
+    if card.expression is None:
+        return data
+    data["formula"] = card.formula
+    data["numbers"] = card.numbers
+    data["definitions"] = [
+        {"symbol": d.symbol, "formula": d.symbols, "numbers": d.numbers, "value": d.value}
+        for d in card.definitions
+    ]
+    data["legend"] = card.legend
+    data["recomputed"] = card.recomputed
+    data["difference"] = card.difference
+    data["reproduced"] = card.relation == "="
+    data["expression"] = expression_data(card.expression)
+    data.update(_listed(card.expression, card.terms, depth, most))
+    return data
+
+
+def _listed(expression: e.Expression, terms: Terms, depth: int, most: int | None) -> dict[str, Any]:
+    """The terms of a cell and its operands as data: all of them, or of many the largest."""
+    limit = None if most is None else 2 * most + 1  # a term is mostly a product of two cells
+    places = range(len(terms)) if most is None else largest_terms(terms.values, most)
+    shown = [terms[place] for place in places]
+    cells = [list(islice(leaves(term.expression), limit)) for term in shown]
+    whole = len(shown) == len(terms)
+    read = leaves(expression) if whole else chain.from_iterable(cells)
+    operands = list(islice(_each_once(read), limit))
+    full = any(len(part) == limit for part in (operands, *cells))
+    listed: dict[str, Any] = {"complete": whole and not full}
+    listed["terms"] = [
+        {"value": term.value, "cells": [operand.name for operand in below]}
+        for term, below in zip(shown, cells, strict=True)
+    ]
+    if not whole:
+        rest = np.delete(terms.values, places)
+        listed["others"] = {"count": len(rest), "value": float(rest.sum())}
+    listed["operands"] = [to_dict(operand, depth - 1, most) for operand in operands]
+    return listed
+
+
+def _each_once(cells: Iterable[Cell]) -> Iterator[Cell]:
+    """The cells without repeats, one by one: of thousands the first may be enough."""
+    seen: set[Cell] = set()
+    for cell in cells:
+        if cell not in seen:
+            seen.add(cell)
+            yield cell
+
+
+def expression_data(expression: e.Expression) -> dict[str, Any]:
+    """The tree as nested dicts: each kind with its fields; cells by the step that wrote them."""
+    kind = type(expression).__name__.lower()
+    if isinstance(expression, e.Entry):
+        return {"kind": kind, "cell": _address(expression)}
+    if isinstance(expression, e.Lookup):
+        owner, _ = expression.view.owner((0,) * expression.view.ndim)
+        return {"kind": kind, "step": owner.name, "index": _plain(expression.index)}
+    data: dict[str, Any] = {"kind": kind}
+    for name in expression.__match_args__:
+        data["reduction" if name == "kind" else name] = _plain(getattr(expression, name))
+    if isinstance(expression, e.Reduce):
+        data["axes"] = [{"letter": axis.letter, "size": axis.size} for axis in expression.axes]
+    return data
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, tuple):
+        return [_plain(part) for part in value]
+    if isinstance(value, e.Axis):
+        return value.letter
+    if isinstance(value, torch.dtype):
+        return str(value).removeprefix("torch.")
+    return expression_data(value)
+
+
+def _address(entry: e.Entry) -> str:
+    """`scores[0, k]`: the cells that an entry reads, every axis of the step that wrote them."""
+    owner, places = written_places(entry, lambda view, index: view.owner(index))
+    if places is None:
+        return f"view({owner.name})[{', '.join(str(place_of(part)) for part in entry.index)}]"
+    return f"{owner.name}[{', '.join(map(str, places))}]" if places else owner.name

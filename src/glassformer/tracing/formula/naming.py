@@ -1,0 +1,406 @@
+"""What a step is called: its name, its symbol, and which of its axes are written.
+
+    name     `encoder.blocks.0.attention.scores`, shorter as seen from a module
+    symbol   S, and Q, K, V, A, W_Q, b_1, γ, x, … where the structure tells the role: by the stages
+             of attention and of the residual stream, and by the names under which our modules,
+             `torch.nn` and Hugging Face keep their parameters; otherwise the variable's own name
+    axes     all but those of size 1: a batch of one is never written
+
+Every formula takes its symbols from here, whoever prints it. Within one formula no two steps share
+a symbol: states of the residual stream are told apart by their position (`x_mid = x + O`), anything
+else by a prime.
+
+A textbook (`textbook=True`, the lessons) has the same symbols but counts from 1, and shows a linear
+map's matrix with one column for each output, as in x · W; PyTorch stores it transposed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from glassformer.tracing.capture.memory import Index, View
+    from glassformer.tracing.steps import Step
+    from glassformer.tracing.trace import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """What stands for a step in a formula: `W_Q`, `hidden`, `∂x`, `Q′`."""
+
+    base: str
+    below: str = ""
+    lead: str = ""
+    """`∂` of a gradient, `new ` of an updated parameter."""
+    primes: int = 0
+
+    def __str__(self) -> str:
+        below = f"_{self.below}" if self.below else ""
+        return f"{self.lead}{self.base}{below}{'′' * self.primes}"
+
+
+class WrittenAxis(NamedTuple):
+    """An axis whose place is written, and the number that its first place has."""
+
+    axis: int
+    first: int
+
+
+_STAGES = {
+    "queries_rotated": Symbol("Q", "rot"), "keys_rotated": Symbol("K", "rot"),
+    "queries": Symbol("Q"), "keys": Symbol("K"), "values": Symbol("V"),
+    "scores": Symbol("S"), "scaled": Symbol("S", "scaled"), "masked": Symbol("S", "masked"),
+    "weights": Symbol("A"), "context": Symbol("C"),
+    "attn_out": Symbol("O"), "cross_out": Symbol("O"), "mlp_out": Symbol("F"),
+    **{
+        f"{side}_{part}": Symbol(letter, below)
+        for side, letter in (("queries", "Q"), ("keys", "K"))
+        for part, below in (("turned", "turned"), ("cosine_part", "cos"), ("sine_part", "sin"))
+    },
+}  # fmt: skip
+_PROJECTED = frozenset(["queries", "keys", "values"])
+_RESIDUAL = {"resid_mid": "mid", "resid_cross": "cross"}
+
+# The names under which modules keep the parameters of a role; where one name serves two roles,
+# with the module around it.
+_ROLES = {
+    word: role
+    for role, words in {
+        "Q": "to_queries q_proj query q_lin wq query_proj linear_q",
+        "K": "to_keys k_proj key k_lin wk key_proj linear_k",
+        "V": "to_values v_proj value v_lin wv value_proj linear_v",
+        "O": "to_output o_proj out_proj out_lin wo attn.c_proj attention.output.dense attn.proj "
+        "attention.dense",
+        "QKV": "c_attn in_proj qkv qkv_proj query_key_value Wqkv",
+        "1": "expand fc1 c_fc linear1 up_proj lin1 intermediate.dense dense_h_to_4h",
+        "2": "contract fc2 mlp.c_proj linear2 down_proj lin2 output.dense dense_4h_to_h",
+        "gate": "gate gate_proj",
+        "vocab": "to_vocabulary lm_head predictions.decoder",
+        "classes": "to_classes",
+    }.items()
+    for word in words.split()
+}
+_TABLES = {
+    word: symbol
+    for symbol, words in {
+        Symbol("E"): "embedding wte embed_tokens word_embeddings token_embedding tok_embeddings",
+        Symbol("P"): "wpe position_embeddings embed_positions position_embedding positions",
+        Symbol("E", "type"): "token_type_embeddings",
+    }.items()
+    for word in words.split()
+}
+_MADE_BY = {
+    "W_Q": Symbol("Q"), "W_K": Symbol("K"), "W_V": Symbol("V"), "W_O": Symbol("O"),
+    "W_QKV": Symbol("QKV"), "W_1": Symbol("H"), "W_2": Symbol("F"), "W_gate": Symbol("G"),
+    "W_vocab": Symbol("z"), "E": Symbol("e"), "P": Symbol("e", "pos"),
+    "E_type": Symbol("e", "type"), "γ": Symbol("N"), "β": Symbol("N"),
+}  # fmt: skip
+"""What comes out where a parameter goes in."""
+_WORDS = {
+    "logits": Symbol("z"),
+    "summed": Symbol("x"),
+    "looked_up": Symbol("e"),
+    "position_vectors": Symbol("e", "pos"),
+}
+_READ_AS = {
+    "projected_queries": "queries",
+    "projected_keys": "keys",
+    "projected_values": "values",
+    "looked_up": "embedded",
+    "position_vectors": "positions",
+}
+_COPIES = frozenset(
+    ["contiguous", "clone", "to", "_to_copy", "reshape", "copy", "view", "expand", "flatten",
+     "type_as", "transpose", "permute", "detach", "unsqueeze", "squeeze"]
+)  # fmt: skip
+_ACTIVATIONS = frozenset(["relu", "gelu", "silu", "tanh", "sigmoid"])
+_NORMS = frozenset(["layer_norm", "native_layer_norm", "rms_norm", "_fused_rms_norm"])
+_MATRIX_OPERATORS = frozenset(["linear", "addmm", "mm", "matmul", "bmm", "embedding"])
+# The axis, as stored, that may have a place for each word of the vocabulary: a textbook writes
+# the words' own ids there.
+_WORD_AXES = {"E": 0, "W_vocab": 0, "z": -1, "probabilities": -1}
+_PLAIN_WORDS = frozenset(["dense", "linear", "proj", "fc"])
+"""Names of layers that say nothing: what holds them does."""
+_PRIMES = 3
+
+
+class Names:
+    """The names, symbols and axes of a trace's steps.
+
+    `given` holds symbols for steps of these names, before any other rule.
+    """
+
+    def __init__(
+        self, trace: Trace, *, textbook: bool = False, given: Mapping[str, str] | None = None
+    ) -> None:
+        self._trace = trace
+        self.is_textbook = textbook
+        self._given = dict(given or {})
+        self._windows = trace.found_stages.windows
+        self._symbols: dict[int, Symbol] = {}
+        self._axes: dict[int, tuple[WrittenAxis, ...]] = {}
+        self._sights: dict[int, Sight] = {}
+        self._used: dict[str, frozenset[str]] = {}
+
+    def name(self, step: Step, seen_from: str = "") -> str:
+        """A step's name, without the path of the module that it is seen from; ∂ of a gradient."""
+        name = step.name.removeprefix("gradients.")
+        own = seen_from.removeprefix("gradients").removeprefix(".")
+        short = name.removeprefix(f"{own}.") if own else name
+        return f"∂{short}" if name != step.name else short
+
+    def symbol(self, step: Step) -> Symbol:
+        """What stands for a step in formulas."""
+        found = self._symbols.get(id(step))
+        if found is None:
+            found = self._symbols[id(step)] = self._find_symbol(step)
+        return found
+
+    def short(self, step: Step) -> str:
+        """Its name as seen from its module; a parameter's with the module that holds it."""
+        if step.role == "parameter":
+            return ".".join(step.name.split(".")[-2:])
+        return step.name.removeprefix(f"{step.module}.") if step.module else step.name
+
+    def word(self, step: Step) -> str:
+        """Its variable for readers: the last word of its name."""
+        word = _word(step.name)
+        return _READ_AS.get(word, word)
+
+    def axes(self, step: Step) -> tuple[WrittenAxis, ...]:
+        """The axes whose places are written, in the order in which they are."""
+        found = self._axes.get(id(step))
+        if found is None:
+            found = self._axes[id(step)] = self._find_axes(step)
+        return found
+
+    def sight(self, step: Step) -> Sight:
+        """The symbols in the formulas of a step's cells."""
+        found = self._sights.get(id(step))
+        if found is None:
+            found = self._sights[id(step)] = Sight(self, step)
+        return found
+
+    def find(self, view: View, index: Index) -> tuple[Step, Index]:
+        """The step under whose symbol a cell is written, and its index there.
+
+        That is the step that wrote it; of a packed projection (QKV) the part that it belongs to.
+        """
+        return self._in_window(view, index) or view.owner(index)
+
+    def has_parts(self, step: Step) -> bool:
+        """Whether cells of a step are written under the symbols of its parts."""
+        return id(step.view.version) in self._windows
+
+    def seat(self, step: Step, index: Index) -> tuple[Step, Index]:
+        """The same of a cell of the step that wrote it."""
+        return self._in_window(step.view, index) or (step, index)
+
+    def _in_window(self, view: View, index: Index) -> tuple[Step, Index] | None:
+        for part in self._windows.get(id(view.version), ()):
+            place = part.view.find(view.address(index), view.dtype)
+            if place is not None:
+                return part, place
+        return None
+
+    def is_turned(self, step: Step) -> bool:
+        """Whether a textbook shows a step transposed: a linear map's matrix, old, new or ∂.
+
+        A table that rows are looked up in stays as it is.
+        """
+        if not self.is_textbook or len(step.shape) != 2:
+            return False
+        name = step.name.removeprefix("gradients.")
+        if name.startswith("update."):
+            name = name.removeprefix("update.").removesuffix(".weight")
+        return name in self._weights_of("linear") - self._weights_of("embedding")
+
+    def _weights_of(self, op: str) -> frozenset[str]:
+        """The parameters that an operator takes as its `weight`."""
+        if op not in self._used:
+            operands = (o for step in self._trace if step.op == op for o in step.operands)
+            self._used[op] = frozenset(
+                o.step.name for o in operands if o.argument == "weight" and o.step is not None
+            )
+        return self._used[op]
+
+    # --- axes ---
+
+    def _find_axes(self, step: Step) -> tuple[WrittenAxis, ...]:
+        first = int(self.is_textbook)
+        words = self._word_axis(step)
+        found = tuple(
+            WrittenAxis(axis, 0 if axis == words else first)
+            for axis, size in enumerate(step.shape)
+            if size != 1
+        )
+        return found[::-1] if self.is_turned(step) else found
+
+    def _word_axis(self, step: Step) -> int | None:
+        """The axis of a textbook whose places are word ids, which keep their numbers."""
+        axis = _WORD_AXES.get(str(self.symbol(step))) if self.is_textbook else None
+        sizes = {self._trace[name].shape[0] for name in self._weights_of("embedding")}
+        if axis is None or not step.shape or step.shape[axis] not in sizes:
+            return None
+        return axis % len(step.shape)
+
+    # --- symbols ---
+
+    def _find_symbol(self, step: Step) -> Symbol:
+        if step.name in self._given:
+            return Symbol(self._given[step.name])
+        if step.name.startswith(("gradients.", "update.")):
+            return self._of_training(step)
+        if step.role == "parameter":
+            return self._of_parameter(step)
+        if step.role == "activation":
+            return self._of_stage(step) or self._of_structure(step) or Symbol(_word(step.name))
+        return Symbol(_word(step.name))
+
+    def _of_training(self, step: Step) -> Symbol:
+        kind, _, name = step.name.partition(".")
+        if kind == "update":
+            name, _, last = name.rpartition(".")
+            known = last == "weight" and name in self._trace
+            return replace(self._known(name), lead="new ") if known else Symbol(_word(step.name))
+        name, _, through = name.partition(".through.")
+        if name not in self._trace and name.rpartition(".")[0] in self._trace:
+            name = name.rpartition(".")[0]  # the last word is the operator that computed it
+        of = replace(self._known(name), lead="∂")
+        return replace(of, below=str(self._known(through))) if through else of
+
+    def _known(self, name: str) -> Symbol:
+        """The symbol of the step of a name; one that is not in the trace has its own word."""
+        return self.symbol(self._trace[name]) if name in self._trace else Symbol(_word(name))
+
+    def _of_parameter(self, step: Step) -> Symbol:
+        path = [part for part in step.name.split(".") if part]
+        letter, word = _matrix_or_bias(path)
+        if not letter:
+            return Symbol(word)
+        if "norm" in word.lower() or word.startswith("ln"):
+            return Symbol("γ" if letter == "W" else "β")
+        if letter == "W" and step.name in self._weights_of("embedding"):
+            return _TABLES.get(word) or Symbol("E", "" if word.isdigit() else word)
+        role = next((_ROLES[end] for end in _endings(path, word) if end in _ROLES), None)
+        if role is None and word in _PLAIN_WORDS and len(path) > 2:
+            word = path[-3]
+        return Symbol(letter, role or word)
+
+    def _of_stage(self, step: Step) -> Symbol | None:
+        """By what the structure of the whole run says."""
+        stages = self._trace.found_stages.every.get(id(step), ())
+        if any(stage.startswith("resid_") for stage in stages):
+            return Symbol("x")
+        if len(_PROJECTED.intersection(stages)) > 1:
+            return None  # one tensor in several parts: it keeps its own name
+        return next((symbol for stage, symbol in _STAGES.items() if stage in stages), None)
+
+    def _of_structure(self, step: Step) -> Symbol | None:
+        """By the parameter that goes in, or by the tensor that it copies."""
+        word = _word(step.name)
+        attends = step.expanded or "attention" in step.module or "attn" in step.module
+        if attends and (symbol := _STAGES.get(_READ_AS.get(word, word))) is not None:
+            return symbol
+        if step.op in _NORMS:
+            return Symbol("N")
+        operands = [operand.step for operand in step.operands if operand.step is not None]
+        if step.op in _MATRIX_OPERATORS or step.op in ("mul", "add"):
+            made = (self._made_by(p, step.op) for p in operands if p.role == "parameter")
+            if (symbol := next((found for found in made if found is not None), None)) is not None:
+                return symbol
+        if operands and (step.op in _COPIES or step.op in _ACTIVATIONS):
+            source = self.symbol(operands[0])
+            told = str(source) != _word(operands[0].name) or word == step.op.strip("_")
+            if (step.op in _COPIES and told) or source.base in ("H", "G"):
+                return source
+        return _WORDS.get(word)
+
+    def _made_by(self, parameter: Step, op: str) -> Symbol | None:
+        """What an operator makes with a parameter; a table that is multiplied gives logits."""
+        symbol = str(self.symbol(parameter))
+        if op in ("mul", "add"):
+            return _MADE_BY[symbol] if symbol in ("γ", "β") else None
+        if symbol == "E" and op != "embedding":
+            return Symbol("z")
+        return _MADE_BY.get(symbol)
+
+
+class Sight:
+    """The symbols in one formula: no two of its steps share one."""
+
+    def __init__(self, names: Names, step: Step) -> None:
+        self.names = names
+        self._target = step
+        operands: dict[int, Step] = {}
+        for operand in step.operands:
+            if operand.view.numel:
+                owner, _ = names.find(operand.view, (0,) * operand.view.ndim)
+                operands.setdefault(id(owner), owner)
+        operands.pop(id(step), None)
+        self._symbols = _told_apart([*operands.values(), step], names)
+
+    def symbol(self, step: Step) -> Symbol:
+        """What stands for a step here."""
+        found = self._symbols.get(id(step))
+        if found is None:  # a part of the result, or an operand that several steps wrote
+            found = self.names.symbol(step)
+            is_result = step.view.version is self._target.view.version
+            own = id(self._target) if is_result else 0
+            taken = {symbol for key, symbol in self._symbols.items() if key != own}
+            if found in taken:
+                found = _marked(found, taken)
+        return found
+
+
+def _told_apart(steps: Iterable[Step], names: Names) -> dict[int, Symbol]:
+    """The steps' symbols, the last one's that of the result; equal ones with a mark."""
+    steps = list(steps)
+    found = [names.symbol(step) for step in steps]
+    for place, step in enumerate(steps):
+        if found[place] == Symbol("x") and found.count(Symbol("x")) > 1:
+            found[place] = Symbol("x", _RESIDUAL.get(step.stage or "", ""))
+    told: dict[int, Symbol] = {}
+    taken: set[Symbol] = set()
+    for step, symbol in zip(steps, found, strict=True):
+        told[id(step)] = symbol if symbol not in taken else _marked(symbol, taken)
+        taken.add(told[id(step)])
+    return told
+
+
+def _marked(symbol: Symbol, taken: set[Symbol]) -> Symbol:
+    """A symbol that is free: with primes, or of many with a number."""
+    for primes in range(symbol.primes + 1, _PRIMES + 1):
+        if (found := replace(symbol, primes=primes)) not in taken:
+            return found
+    numbered = (replace(symbol, below=f"{symbol.below}{n}") for n in range(2, len(taken) + 3))
+    return next(found for found in numbered if found not in taken)
+
+
+def _word(name: str) -> str:
+    """The last word of a name; the number of a repeat is left out."""
+    parts = name.split(".")
+    if len(parts) > 1 and parts[-1].isdigit():
+        parts.pop()
+    return parts[-1]
+
+
+def _matrix_or_bias(path: list[str]) -> tuple[str, str]:
+    """W or b, and the word for what it belongs to; of any other parameter its own word."""
+    last = path[-1]
+    for letter, kind in (("W", "weight"), ("b", "bias")):
+        if last == kind:
+            return letter, path[-2] if len(path) > 1 else ""
+        if last.endswith(f"_{kind}"):
+            return letter, last.removesuffix(f"_{kind}")
+        if last.startswith(f"{kind}_"):
+            return letter, last.removeprefix(f"{kind}_")
+    return "", last
+
+
+def _endings(path: list[str], word: str) -> Iterable[str]:
+    """`attention.output.dense`, `output.dense`, `dense`: the longest first."""
+    around = path[:-1] if len(path) > 1 and path[-2] == word else [*path[:-1], word]
+    return (".".join(around[-length:]) for length in range(min(3, len(around)), 0, -1))

@@ -1,0 +1,169 @@
+"""Where an operand's cells stand on the axes of the step that wrote them.
+
+An operator that reads `x.flatten(1)[0, k]` reads x[0, k÷4, k mod 4]: the letters of a sum run over
+the operator's own window, and are followed from there to the axes of the writer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from glassformer.tracing.arithmetic.expressions import Axis, Entry
+from glassformer.tracing.capture.memory import Index, View
+
+if TYPE_CHECKING:
+    from glassformer.tracing.steps import Step
+
+Whole = npt.NDArray[np.int64]
+Find = Callable[[View, Index], tuple["Step", Index]]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A position on an axis: `2`, `k`, `3+2k`; or a digit of a letter, `k÷64 mod 12`."""
+
+    start: int
+    letters: tuple[tuple[str, int], ...] = ()
+    """Each letter with the factor by which it moves the position."""
+    repeats: int = 1
+    size: int = 0
+    """The letter is divided by `repeats`; with a size, what is left of that modulo the size."""
+
+    @property
+    def is_digit(self) -> bool:
+        """Whether a letter runs over several axes, and this is its digit on one of them."""
+        return self.repeats > 1 or self.size > 0
+
+    def counted_from(self, first: int) -> Place:
+        """The place where positions and letters count from another number."""
+        steps = sum(factor for _, factor in self.letters)
+        return Place(self.start + first - first * steps, self.letters) if first else self
+
+    def __str__(self) -> str:
+        if not self.letters:
+            return str(self.start)
+        if self.is_digit:
+            letter = self.letters[0][0]
+            whole = f"{letter}÷{self.repeats}" if self.repeats > 1 else letter
+            digit = f"{whole} mod {self.size}" if self.size else whole
+            return f"{self.start}+{digit}" if self.start else digit
+        text = str(self.start) if self.start > 0 else ""
+        for letter, factor in self.letters:
+            if factor:
+                sign = "−" if factor < 0 else "+" if text else ""
+                size = str(abs(factor)) if abs(factor) > 1 else ""
+                text = f"{text or ('0' if factor < 0 else '')}{sign}{size}{letter}"
+        return (text or "0") + (f"−{-self.start}" if self.start < 0 else "")
+
+
+def place_of(part: int | Axis) -> Place:
+    """A part of an index on its own axis."""
+    if isinstance(part, int):
+        return Place(part)
+    return Place(part.start, ((part.letter, part.step),))
+
+
+def written_places(entry: Entry, find: Find) -> tuple[Step, tuple[Place, ...] | None]:
+    """The step that wrote an operand's cells, and their places there; None where none are even.
+
+    `find` gives the step and the index of one cell of a view.
+    """
+    running = [part for part in entry.index if isinstance(part, Axis) and part.size > 1]
+    owner, base = find(entry.view, _at(entry, {}))
+    places = _one_axis_each(entry, running, owner, base, find)
+    return owner, places if places is not None else _several_axes(entry, running, owner)
+
+
+def _at(entry: Entry, places: dict[str, int]) -> Index:
+    return tuple([
+        part.at(places.get(part.letter, 0)) if isinstance(part, Axis) else part
+        for part in entry.index
+    ])  # fmt: skip
+
+
+def _one_axis_each(
+    entry: Entry, running: list[Axis], owner: Step, base: Index, find: Find
+) -> tuple[Place, ...] | None:
+    """Where each letter runs evenly along an axis of its own: the usual case."""
+    parts = [Place(place) for place in base]
+    taken: set[int] = set()
+    for axis in running:
+        other, moved = find(entry.view, _at(entry, {axis.letter: 1}))
+        far, end = find(entry.view, _at(entry, {axis.letter: axis.size - 1}))
+        changed = [a for a, (x, y) in enumerate(zip(base, moved, strict=False)) if x != y]
+        if other is not owner or far is not owner or len(changed) != 1 or changed[0] in taken:
+            return None
+        at = changed[0]
+        step = moved[at] - base[at]
+        if end[at] - base[at] != (axis.size - 1) * step:
+            return None
+        taken.add(at)
+        parts[at] = Place(base[at], ((axis.letter, step),))
+    return tuple(parts)
+
+
+def _several_axes(entry: Entry, running: list[Axis], owner: Step) -> tuple[Place, ...] | None:
+    """Where letters run over several axes of the writer, or several letters over one."""
+    version = entry.view.version
+    if version.base is not None or len(version.owners) != 1:
+        return None
+    positions = _positions(entry, running, owner)
+    if positions is None:
+        return None
+    parts = [_place(along, [axis.letter for axis in running]) for along in positions]
+    return None if None in parts else tuple(part for part in parts if part is not None)
+
+
+def _positions(entry: Entry, running: list[Axis], owner: Step) -> list[Whole] | None:
+    """For each axis of the writer the positions read, with an axis for each letter."""
+    view, own = entry.view, owner.view
+    if view.dtype.itemsize != own.dtype.itemsize:
+        return None
+    strides = {p.letter: s * p.step for p, s in zip(entry.index, view.strides, strict=True)
+               if isinstance(p, Axis)}  # fmt: skip
+    first = sum(p * s for p, s in zip(_at(entry, {}), view.strides, strict=True))
+    rest = np.asarray(first + view.offset - own.offset, dtype=np.int64)
+    for axis in running:
+        rest = rest[..., None] + strides[axis.letter] * np.arange(axis.size, dtype=np.int64)
+    if rest.size and rest.min() < 0:
+        return None
+    places = [np.zeros_like(rest) for _ in own.shape]
+    for axis_number in sorted(range(own.ndim), key=lambda a: -own.strides[a]):
+        if own.shape[axis_number] > 1 and own.strides[axis_number] > 0:
+            places[axis_number], rest = np.divmod(rest, own.strides[axis_number])
+            if (places[axis_number] >= own.shape[axis_number]).any():
+                return None
+    return None if rest.any() else places
+
+
+def _place(positions: Whole, letters: list[str]) -> Place | None:
+    """The positions along one axis as a formula of the letters, if there is a short one."""
+    start = int(positions.flat[0])
+    steps: list[tuple[str, int]] = []
+    even = np.asarray(start)
+    for axis, letter in enumerate(letters):
+        second = tuple(int(other == axis) for other in range(len(letters)))
+        steps.append((letter, int(positions[second]) - start))
+        even = even[..., None] + steps[-1][1] * np.arange(positions.shape[axis])
+    if (even == positions).all():
+        return Place(start, tuple(step for step in steps if step[1]))
+    moving = [a for a in range(len(letters)) if (positions != positions.take([0], a)).any()]
+    if len(moving) != 1:
+        return None
+    along = np.moveaxis(positions, moving[0], -1).reshape(-1, positions.shape[moving[0]])[0]
+    return _digit(along, letters[moving[0]])
+
+
+def _digit(positions: Whole, letter: str) -> Place | None:
+    """`k÷64`, `k mod 64` or `k÷64 mod 12`: a letter that runs over more than one axis."""
+    repeats = int(np.flatnonzero(positions != positions[0])[0])
+    slow = np.arange(len(positions)) // repeats
+    if (positions == positions[0] + slow).all():
+        return Place(int(positions[0]), ((letter, 1),), repeats)
+    size = int(positions.max()) + 1
+    return Place(0, ((letter, 1),), repeats, size) if (positions == slow % size).all() else None

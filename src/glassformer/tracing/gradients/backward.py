@@ -1,0 +1,353 @@
+"""The backward pass, written out: from the loss back through every recorded operator.
+
+Each operator of the forward pass is asked for the gradients of its operands, last operator first.
+A tensor that several operators read gets one contribution from each; they are added up when the
+operator that made the tensor is reached. All of it runs under the recorder, so a gradient is a
+step like any other, named after what it is the gradient of: `gradients.blocks.0.scores`.
+
+What an operator read may be a window on what another one made: heads are cut out of a projection
+by views, a mask is spread by `expand`, a row is selected. The gradient arrives in the shape of the
+window and is needed in that of the whole tensor.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import _disable_current_modes
+
+from glassformer.errors import TraceError
+from glassformer.tracing.arithmetic import rules
+from glassformer.tracing.capture.memory import Version, View, as_real
+from glassformer.tracing.capture.operator_calls import Call
+from glassformer.tracing.capture.recorder import Recording
+from glassformer.tracing.gradients import derivatives
+from glassformer.tracing.gradients.scribe import Scribe, TrainingRecorder
+from glassformer.tracing.steps import Step
+from glassformer.tracing.trace import Trace
+
+# --- what is known of the forward pass: its operators, names and tensors ---
+
+
+@dataclass(frozen=True, slots=True)
+class Title:
+    """What a tensor is called, and the module it belongs to."""
+
+    name: str
+    module: str
+
+    def gradient(self, suffix: str = "") -> tuple[str, str]:
+        """What its gradient is called, and the branch that it belongs to."""
+        return f"gradients.{self.name}{suffix}", f"gradients.{self.module}".rstrip(".")
+
+    def beside(self, other: Title) -> str:
+        """The name without the modules that it shares with another."""
+        own, known = self.name.split("."), other.name.split(".")
+        while len(own) > 1 and known and own[0] == known[0]:
+            own, known = own[1:], known[1:]
+        return ".".join(own)
+
+
+class ForwardPass:
+    """A finished forward pass."""
+
+    def __init__(self, recording: Recording, parameters: dict[str, View]) -> None:
+        self.calls: list[Call] = list(recording.calls)
+        self.parameters = parameters
+        """Those that require a gradient; one of several names for a tied one."""
+        self._titles: dict[int, Title] = {}
+        self._wholes: dict[int, View] = {}
+        self._views: list[tuple[Title, View]] = []
+        self._read_names(recording)
+
+    def title(self, version: Version) -> Title:
+        """What the tensor is called that filled a storage."""
+        return self._titles[id(version)]
+
+    def whole(self, version: Version) -> View:
+        """The tensor that a storage was made for; writing to parts of it leaves it the same."""
+        if version.base is not None:
+            return self.whole(version.base).on(version)
+        return self._wholes[id(version)]
+
+    def view_title(self, view: View) -> Title | None:
+        """The name that the source gave to just this view, if it gave one."""
+        for title, known in self._views:
+            if known.version is view.version and same(known, view):
+                return title
+        return None
+
+    def _read_names(self, recording: Recording) -> None:
+        """The names that a trace of the forward pass alone gives."""
+        trace = Trace(recording)
+        given = [*trace.parameters.values(), *trace.inputs.values(), *trace.constants.values()]
+        for step in [*given, *trace.steps]:
+            self._note(step)
+        for step in trace.views:
+            self._views.append((Title(step.name, step.module), step.view))
+        for step in [*given, *trace.steps]:  # the trace of the whole training step names them anew
+            step.view.version.owners.clear()
+
+    def _note(self, step: Step) -> None:
+        version = step.view.version
+        known = self._wholes.setdefault(id(version), step.view)
+        if not same(known, step.view) and step.role == "parameter":
+            raise TraceError(
+                f"{step.name} and {self._titles[id(version)].name} share memory without being "
+                "the same tensor: their gradients are not traced"
+            )
+        self._titles.setdefault(id(version), Title(step.name, step.module))
+
+
+# --- the pass ---
+
+
+@dataclass(frozen=True, slots=True)
+class _Contribution:
+    """A part of a tensor's gradient, and the step through which it came."""
+
+    gradient: Tensor
+    through: Title
+
+
+class Backward:
+    """One backward pass. After `run`, `gradients` holds those of the parameters."""
+
+    def __init__(self, recorder: TrainingRecorder, forward: ForwardPass, scribe: Scribe) -> None:
+        self._recorder = recorder
+        self._forward = forward
+        self._scribe = scribe
+        self._parts: dict[int, list[_Contribution]] = defaultdict(list)
+        self._claimed: set[str] = set()
+        self._active = _depends_on(forward.calls, forward.parameters.values())
+
+    def run(self, loss: View) -> dict[str, Tensor]:
+        """The gradient of each parameter that the loss depends on, by name."""
+        if id(loss.version) not in self._active:
+            raise TraceError(
+                "the loss does not depend on any parameter that requires a gradient"
+                + self._through_chance()
+            )
+        one = torch.ones_like(self._recorder.tensor_of(loss))
+        self._add(loss, one, self._forward.title(loss.version))
+        for call in reversed(self._forward.calls):
+            self._through(call)
+        return {
+            name: self._total(view.version)
+            for name, view in self._forward.parameters.items()
+            if id(view.version) in self._parts
+        }
+
+    def _through_chance(self) -> str:
+        """Operators that draw random numbers, and read what depends on parameters."""
+        names = {
+            call.operator.name
+            for call in self._forward.calls
+            if call.operator.random and any(id(v.version) in self._active for v in call.inputs())
+        }
+        if not names:
+            return ""
+        return (
+            f", or only through {', '.join(sorted(names))}, which draws random numbers: "
+            "what the trace takes as it comes is not differentiated"
+        )
+
+    def _through(self, call: Call) -> None:
+        """Hand the gradient of what a call made on to what it was made from."""
+        made = {
+            id(view.version): view.version
+            for view in call.outputs
+            if view is not None and id(view.version) in self._parts
+        }
+        if not made:
+            return
+        totals = {key: self._total(version) for key, version in made.items()}
+        title = self._forward.title(next(iter(made.values())))
+        with self._scribe.about(*title.gradient(), call.origin.line):
+            incoming = [
+                None
+                if view is None or id(view.version) not in totals
+                else view.given(
+                    cut(totals[id(view.version)], view, self._forward.whole(view.version))
+                )
+                for view in call.outputs
+            ]
+            self._keep_unwritten(call, totals, title)
+            arguments = dict(derivatives.tensor_arguments(call))
+            for argument, gradient in self._derived(call, title, incoming, arguments):
+                view = arguments[argument]
+                gradient = as_real(gradient.resolve_conj())
+                assert gradient.shape == view.shape, f"{call.operator.name}: {argument}"
+                self._add(view, gradient.to(view.dtype), title)
+
+    def _derived(
+        self, call: Call, title: Title, incoming: list[Tensor | None], arguments: dict[str, View]
+    ) -> Iterator[tuple[str, Tensor]]:
+        """The gradients of a call's operands."""
+        wanted = frozenset(
+            name for name, view in arguments.items()
+            if id(view.version) in self._active and view.dtype.is_floating_point
+        )  # fmt: skip
+        if not wanted or rules.is_given(call.operator):
+            return
+
+        def note(name: str, tensor: Tensor) -> Tensor:
+            return self._scribe.claim(tensor, f"{title.name}.{name}", title.module)
+
+        forward = derivatives.Forward(call, wanted, self._recorder.tensor_of, note)
+        own = derivatives.find(call.operator)
+        first, *others = incoming
+        alone = first is not None and not any(g is not None for g in others)
+        if own is not None and first is not None and alone and not call.is_complex:
+            yield from own(forward, first)
+        else:
+            yield from derivatives.by_autograd(forward, incoming)
+
+    def _keep_unwritten(self, call: Call, totals: dict[int, Tensor], title: Title) -> None:
+        """Of a tensor overwritten in part, the cells left alone keep their gradient."""
+        for old, new in call.writes:
+            view = next((v for v in call.outputs if v is not None and v.version is new), None)
+            if view is None or id(old) not in self._active:
+                continue
+            whole = self._forward.whole(new)
+            if not same(view, whole):
+                self._add(whole.on(old), without(totals[id(new)], view, whole), title)
+
+    def _add(self, view: View, gradient: Tensor, through: Title) -> None:
+        """Note a contribution to the gradient of what a view shows."""
+        whole = self._forward.whole(view.version)
+        if not same(view, whole):
+            seen = self._forward.view_title(view)
+            if seen is not None and seen.name not in self._claimed:
+                self._claim(gradient, seen, "")
+        part = spread(gradient, view, whole)
+        self._parts[id(view.version)].append(_Contribution(part, through))
+
+    def _total(self, version: Version) -> Tensor:
+        """The gradient of a tensor: its contributions, added in the order in which they came."""
+        parts, title = self._parts.pop(id(version)), self._forward.title(version)
+        if len(parts) == 1:
+            return self._claim(parts[0].gradient, title, "")
+        for part in parts:
+            self._claim(part.gradient, title, f".through.{part.through.beside(title)}")
+        total = parts[0].gradient
+        for part in parts[1:-1]:
+            total = self._claim(total + part.gradient, title, ".sum")
+        return self._claim(total + parts[-1].gradient, title, "")
+
+    def _claim(self, gradient: Tensor, title: Title, suffix: str) -> Tensor:
+        self._claimed.add(title.name)
+        return self._scribe.claim(gradient, *title.gradient(suffix))
+
+
+def _depends_on(calls: list[Call], parameters: Iterable[View]) -> set[int]:
+    """The versions that were computed from parameters (the parameters' own included)."""
+    active = {id(view.version) for view in parameters}
+    for call in calls:
+        inputs = any(
+            id(view.version) in active and view.dtype.is_floating_point for view in call.inputs()
+        )
+        if inputs and not rules.is_given(call.operator):
+            active |= {
+                id(view.version)
+                for view in call.outputs
+                if view is not None and view.dtype.is_floating_point
+            }
+        active |= {id(new) for old, new in call.writes if id(old) in active}
+    return active
+
+
+# --- windows ---
+
+
+def same(one: View, other: View) -> bool:
+    """Whether two windows show the same cells in the same places."""
+    return (one.shape, one.offset) == (other.shape, other.offset) and all(
+        a == b or size == 1
+        for a, b, size in zip(one.strides, other.strides, one.shape, strict=True)
+    )
+
+
+def spread(gradient: Tensor, window: View, whole: View) -> Tensor:
+    """The gradient of a window as a gradient of the whole tensor; 0 where it does not look."""
+    if same(window, whole):
+        return gradient
+    repeated = [
+        axis
+        for axis, (size, stride) in enumerate(zip(window.shape, window.strides, strict=True))
+        if stride == 0 and size > 1
+    ]
+    if repeated:
+        gradient = gradient.sum(repeated, keepdim=True)
+    sizes = [1 if axis in repeated else size for axis, size in enumerate(window.shape)]
+    order = sorted(range(window.ndim), key=lambda axis: -window.strides[axis])
+    place = window.offset - whole.offset
+    if not _are_distinct(window, sizes, order):
+        sums = gradient.new_zeros(_extent(whole))
+        sums = sums.index_add(0, _addresses(window, sizes, place), gradient.reshape(-1))
+        return sums.as_strided(whole.shape, whole.strides, 0)
+    if math.prod(sizes) == whole.numel and _is_dense(whole):
+        return _rearranged(gradient.permute(order), whole)
+    canvas = gradient.new_zeros(_extent(whole))
+    canvas.as_strided(sizes, window.strides, place).copy_(gradient)
+    return canvas.as_strided(whole.shape, whole.strides, 0)
+
+
+def cut(gradient: Tensor, window: View, whole: View) -> Tensor:
+    """The part of a whole tensor's gradient that a window shows."""
+    if same(window, whole):
+        return gradient
+    canvas = gradient.new_zeros(_extent(whole))
+    canvas.as_strided(whole.shape, whole.strides, 0).copy_(gradient)
+    return canvas.as_strided(window.shape, window.strides, window.offset - whole.offset)
+
+
+def without(gradient: Tensor, window: View, whole: View) -> Tensor:
+    """A whole tensor's gradient with 0 in the part that a window shows."""
+    canvas = gradient.new_zeros(_extent(whole))
+    canvas.as_strided(whole.shape, whole.strides, 0).copy_(gradient)
+    canvas.as_strided(window.shape, window.strides, window.offset - whole.offset).zero_()
+    return canvas.as_strided(whole.shape, whole.strides, 0)
+
+
+def _rearranged(in_memory_order: Tensor, whole: View) -> Tensor:
+    """From the order in which the cells lie in memory to the axes of the whole tensor."""
+    order = sorted(range(whole.ndim), key=lambda axis: -whole.strides[axis])
+    back = sorted(range(whole.ndim), key=lambda place: order[place])
+    rearranged = in_memory_order.reshape([whole.shape[axis] for axis in order]).permute(back)
+    # One copy here, so that a product over all positions finds them in a row, as in autograd.
+    return rearranged.contiguous()
+
+
+def _extent(view: View) -> int:
+    """The places in memory from a window's first cell to its last."""
+    return 1 + sum((size - 1) * s for size, s in zip(view.shape, view.strides, strict=True))
+
+
+def _is_dense(view: View) -> bool:
+    return _extent(view) == view.numel
+
+
+def _are_distinct(window: View, sizes: list[int], order: list[int]) -> bool:
+    """Whether a window shows each cell once: `unfold` and `as_strided` may show one in several."""
+    reach = 1
+    for axis in reversed(order):
+        if sizes[axis] > 1:
+            if window.strides[axis] < reach:
+                return False
+            reach = window.strides[axis] * sizes[axis]
+    return True
+
+
+def _addresses(window: View, sizes: list[int], start: int) -> Tensor:
+    """The place in memory of each cell of a window; no step of the trace."""
+    with _disable_current_modes():
+        addresses = torch.tensor(start)
+        for axis, size in enumerate(sizes):
+            addresses = addresses.unsqueeze(-1) + torch.arange(size) * window.strides[axis]
+        return addresses.reshape(-1)

@@ -1,0 +1,377 @@
+"""From an operator's incoming gradient to those of its operands.
+
+A derivative is given the operator as it ran and g = ∂L/∂output, and gives ∂L/∂operand in the
+operand's shape. It computes with ordinary operators, which are recorded as steps like those of the
+forward pass. Where autograd has a kernel or an order of summing, the same is used: the gradients
+then equal autograd's to the bit. An operator that has none here is left to autograd, which runs it
+once more, inside the recording, and then its backward pass, operator by operator; those without a
+rule are shown as opaque, not guessed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from glassformer.tracing.capture.memory import Index, View
+from glassformer.tracing.capture.operator_calls import Call, Operator
+from glassformer.tracing.capture.recorder import differentiable, without_onednn
+
+Gradients = Iterator[tuple[str, Tensor]]
+"""Gradients under their operands' argument names, of those that are wanted."""
+
+aten = torch.ops.aten
+
+
+class Forward:
+    """An operator of the forward pass, as its derivative sees it."""
+
+    def __init__(
+        self,
+        call: Call,
+        wanted: frozenset[str],
+        tensor_of: Callable[[View], Tensor],
+        note: Callable[[str, Tensor], Tensor],
+    ) -> None:
+        self.call = call
+        self.wanted = wanted
+        """The argument names (`tensors.0` in a list) whose gradients matter."""
+        self.tensor_of = tensor_of
+        self.note = note
+        """Gives a result on the way a name below that of the operator's output."""
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self.tensor_of(self.call.view(name))
+
+    def shape(self, name: str) -> Index:
+        """The sizes of a tensor argument."""
+        return self.call.view(name).shape
+
+    def operand(self, name: str) -> Any:
+        """A tensor, or the number that stands in its place."""
+        value = self.call.operand(name)
+        return self.tensor_of(value) if isinstance(value, View) else value
+
+    def number(self, name: str) -> Any:
+        """A number among the arguments."""
+        return self.call.number_of(name)
+
+    @property
+    def output(self) -> Tensor:
+        """What the operator made."""
+        view = self.call.outputs[0]
+        assert view is not None
+        return self.tensor_of(view)
+
+
+Derivative = Callable[[Forward, Tensor], Gradients]
+_DERIVATIVES: dict[str, Derivative] = {}
+
+
+def derivative(*operators: str) -> Callable[[Derivative], Derivative]:
+    """Register a generator as the derivative of these operators."""
+
+    def register(function: Derivative) -> Derivative:
+        for operator in operators:
+            assert operator not in _DERIVATIVES, f"two derivatives of {operator}"
+            _DERIVATIVES[operator] = function
+        return function
+
+    return register
+
+
+def find(operator: Operator) -> Derivative | None:
+    """The derivative of an operator, if there is one."""
+    return _DERIVATIVES.get(operator.full_name) or _DERIVATIVES.get(operator.name)
+
+
+def fold(gradient: Tensor, shape: Index) -> Tensor:
+    """Undo broadcasting: sum over the axes along which an operand was repeated."""
+    lead = gradient.ndim - len(shape)
+    axes = [*range(lead)]
+    axes += [a + lead for a, size in enumerate(shape) if size == 1 and gradient.size(a + lead) != 1]
+    if not axes:
+        return gradient
+    return gradient.sum(axes, keepdim=True).reshape(shape)
+
+
+# --- operators of one tensor ---
+
+
+def _spread(forward: Forward, g: Tensor) -> Tensor:
+    """The gradient of a reduction at each of the cells that it gathered."""
+    shape = forward.shape("self")
+    if not forward.call.flag("keepdim"):
+        for axis in forward.call.axes("dim", len(shape)):
+            g = g.unsqueeze(axis)
+    return g.expand(shape)
+
+
+def _mean(forward: Forward, g: Tensor) -> Tensor:
+    return _spread(forward, g / (forward.call.view("self").numel // max(1, g.numel())))
+
+
+_OF_ONE: dict[str, Callable[[Forward, Tensor], Tensor]] = {
+    "neg": lambda _, g: -g,
+    "relu": lambda f, g: aten.threshold_backward(g, f.output, 0),
+    "gelu": lambda f, g: aten.gelu_backward(g, f["self"], approximate=f.number("approximate")),
+    "silu": lambda f, g: aten.silu_backward(g, f["self"]),
+    "tanh": lambda f, g: aten.tanh_backward(g, f.output),
+    "sigmoid": lambda f, g: aten.sigmoid_backward(g, f.output),
+    # What was filled in does not depend on the cell: 0 there, g elsewhere.
+    "masked_fill.Scalar": lambda f, g: fold(g.masked_fill(f["mask"], 0), f.shape("self")),
+    # What raises one weight of a softmax lowers the others.
+    "softmax _softmax _safe_softmax": lambda f, g: aten._softmax_backward_data(
+        g, f.output, f.number("dim"), f.output.dtype
+    ),
+    "log_softmax _log_softmax": lambda f, g: aten._log_softmax_backward_data(
+        g, f.output, f.number("dim"), f.output.dtype
+    ),
+    "sum": _spread,
+    "mean": _mean,
+    "clone contiguous to _to_copy reshape flatten unflatten _unsafe_view _reshape_copy view_copy": (
+        lambda f, g: g.reshape(f.shape(f.call.operator.parameters[0]))
+    ),
+}
+
+
+def _of_one(gradient: Callable[[Forward, Tensor], Tensor]) -> Derivative:
+    def derive(forward: Forward, g: Tensor) -> Gradients:
+        yield forward.call.operator.parameters[0], gradient(forward, g)
+
+    return derive
+
+
+for _operators, _gradient in _OF_ONE.items():
+    derivative(*_operators.split())(_of_one(_gradient))
+
+
+# --- arithmetic ---
+
+
+@derivative("add", "sub")
+def add(forward: Forward, g: Tensor) -> Gradients:
+    """A sum hands its gradient on to both sides; a difference turns it round on the right."""
+    if "self" in forward.wanted:
+        yield "self", fold(g, forward.shape("self"))
+    if "other" in forward.wanted:
+        alpha = forward.call.bound.get("alpha", 1)
+        if forward.call.operator.name == "add":
+            g = g if alpha == 1 else g * alpha
+        else:
+            g = -g if alpha == 1 else g * -alpha
+        yield "other", fold(g, forward.shape("other"))
+
+
+@derivative("mul")
+def multiply(forward: Forward, g: Tensor) -> Gradients:
+    """g times the other factor."""
+    if "self" in forward.wanted:
+        yield "self", fold(g * forward.operand("other"), forward.shape("self"))
+    if "other" in forward.wanted:
+        yield "other", fold(g * forward["self"], forward.shape("other"))
+
+
+@derivative("div.Tensor", "div.Scalar")
+def divide(forward: Forward, g: Tensor) -> Gradients:
+    """g / b to the dividend, −g · (a / b) / b to the divisor."""
+    b = forward.operand("other")
+    if "self" in forward.wanted:
+        yield "self", fold(g / b, forward.shape("self"))
+    if "other" in forward.wanted:
+        yield "other", fold(-g * (forward["self"] / b / b), forward.shape("other"))
+
+
+@derivative("where.self", "where.ScalarOther", "where.ScalarSelf")
+def where(forward: Forward, g: Tensor) -> Gradients:
+    """g to the side that was chosen, 0 to the other."""
+    condition = forward["condition"]
+    if "self" in forward.wanted:
+        yield "self", fold(torch.where(condition, g, 0.0), forward.shape("self"))
+    if "other" in forward.wanted:
+        yield "other", fold(torch.where(condition, 0.0, g), forward.shape("other"))
+
+
+# --- linear layers and matrix products: the other factor times g, summed over all products ---
+
+
+@derivative("linear")
+def linear(forward: Forward, g: Tensor) -> Gradients:
+    """∂L/∂x = g · W;  ∂L/∂W[o, k] = Σ g[…, o] · x[…, k];  ∂L/∂b[o] = Σ g[…, o]."""
+    if "input" in forward.wanted:
+        yield "input", g @ forward["weight"]
+    if "weight" in forward.wanted:
+        yield "weight", _rows(g).mT @ _rows(forward["input"])
+    if "bias" in forward.wanted:
+        yield "bias", _rows(g).sum(0) if g.ndim > 1 else g
+
+
+def _rows(x: Tensor) -> Tensor:
+    """All positions below each other."""
+    return x.reshape(math.prod(x.shape[:-1]), x.size(-1))
+
+
+@derivative("matmul", "mm", "bmm", "mv", "dot")
+def matmul(forward: Forward, g: Tensor) -> Gradients:
+    """∂L/∂A = g · Bᵀ;  ∂L/∂B = Aᵀ · g."""
+    first, second = forward.call.operator.parameters[:2]
+    a, b = forward[first], forward[second]
+    g = g if b.ndim > 1 else g.unsqueeze(-1)
+    g = g if a.ndim > 1 else g.unsqueeze(-2)
+    left = a if a.ndim > 1 else a.unsqueeze(0)
+    right = b if b.ndim > 1 else b.unsqueeze(1)
+    if first in forward.wanted:
+        yield first, fold(g @ right.mT, left.shape).reshape(a.shape)
+    if second in forward.wanted:
+        if right.ndim == 2:
+            yield second, (_rows(left).mT @ _rows(g)).reshape(b.shape)
+        else:
+            yield second, fold(left.mT @ g, right.shape).reshape(b.shape)
+
+
+@derivative("addmm")
+def addmm(forward: Forward, g: Tensor) -> Gradients:
+    """As a product, and the added matrix: β · g."""
+    alpha, beta = forward.number("alpha"), forward.number("beta")
+    scaled = g if alpha == 1 else g * alpha
+    if "mat1" in forward.wanted:
+        yield "mat1", scaled @ forward["mat2"].mT
+    if "mat2" in forward.wanted:
+        yield "mat2", forward["mat1"].mT @ scaled
+    if "self" in forward.wanted:
+        yield "self", fold(g if beta == 1 else g * beta, forward.shape("self"))
+
+
+# --- norms, look-ups, joins ---
+
+
+@derivative("layer_norm")
+def layer_norm(forward: Forward, g: Tensor) -> Gradients:
+    """Through the mean and the deviation of the row as well as through the cell itself."""
+    shape = list(forward.call.bound["normalized_shape"])
+    x, gain, bias = forward["input"], forward.operand("weight"), forward.operand("bias")
+    # The mean and the deviation, which the forward operator kept to itself.
+    again, mean, scale = aten.native_layer_norm(x, shape, gain, bias, forward.number("eps"))
+    forward.note("again", again)
+    forward.note("mean", mean)
+    forward.note("reciprocal_deviation", scale)
+    names = ("input", "weight", "bias")
+    wanted = [name in forward.wanted for name in names]
+    made = aten.native_layer_norm_backward(g, x, shape, mean, scale, gain, bias, wanted)
+    yield from (pair for pair in zip(names, made, strict=True) if pair[0] in forward.wanted)
+
+
+@derivative("nll_loss_nd")
+def nll_loss(forward: Forward, g: Tensor) -> Gradients:
+    """−g / n to the log-probability of each target that counts, 0 to all others."""
+    x, target, weight = forward["self"], forward["target"], forward.operand("weight")
+    settings = (forward.number("reduction"), forward.number("ignore_index"))
+    plain = x.ndim < 3
+    run = aten.nll_loss_forward if plain else aten.nll_loss2d_forward
+    back = aten.nll_loss_backward if plain else aten.nll_loss2d_backward
+    if x.ndim > 2 and x.ndim != 4:  # the kernel wants two axes of positions
+        x, target = x.reshape(*x.shape[:2], 1, -1), target.reshape(len(target), 1, -1)
+        g = g.reshape(target.shape) if g.ndim else g
+    again, count = run(x, target, weight, *settings)
+    forward.note("again", again)
+    forward.note("count", count)
+    yield "self", back(g, x, target, weight, *settings, count).reshape(forward.shape("self"))
+
+
+@derivative("embedding")
+def embedding(forward: Forward, g: Tensor) -> Gradients:
+    """Each row of the table gathers the gradients of the positions that looked it up."""
+    rows = forward.shape("weight")[0]
+    padding, by_count = forward.number("padding_idx"), forward.call.flag("scale_grad_by_freq")
+    ids = forward["indices"]
+    yield "weight", aten.embedding_dense_backward(g, ids, rows, padding, by_count)
+
+
+@derivative("cat", "concat")
+def cat(forward: Forward, g: Tensor) -> Gradients:
+    """Each piece gets its part of g."""
+    axis, start = forward.call.axis("dim", g.ndim), 0
+    for place, piece in enumerate(forward.call.views("tensors")):
+        if piece.shape == (0,):
+            continue
+        if f"tensors.{place}" in forward.wanted:
+            yield f"tensors.{place}", g.narrow(axis, start, piece.shape[axis])
+        start += piece.shape[axis]
+
+
+@derivative("stack")
+def stack(forward: Forward, g: Tensor) -> Gradients:
+    """Each piece gets its part of g."""
+    axis = forward.call.axis("dim", g.ndim)
+    for place in range(g.size(axis)):
+        if f"tensors.{place}" in forward.wanted:
+            yield f"tensors.{place}", g.select(axis, place)
+
+
+# --- the rest: by autograd ---
+
+
+def tensor_arguments(call: Call) -> Iterator[tuple[str, View]]:
+    """The tensors that an operator was given, by argument name; in a list `tensors.0`, ….
+
+    The same in the order of the schema for every caller: positions, then keywords.
+    """
+    given = dict(zip(call.operator.parameters, call.args, strict=False)) | call.kwargs
+    for name, value in given.items():
+        if isinstance(value, View):
+            yield name, value
+        elif isinstance(value, list | tuple):
+            for place, part in enumerate(value):
+                if isinstance(part, View):
+                    yield f"{name}.{place}", part
+
+
+def by_autograd(forward: Forward, gradients: list[Tensor | None]) -> Iterator[tuple[str, Tensor]]:
+    """The gradients of the wanted operands, from those of the outputs (None where there is none).
+
+    Nothing is yielded for an operand that the outputs do not depend on smoothly.
+    """
+    call = forward.call
+    with differentiable(), without_onednn(call.without_onednn):
+        leaves = {
+            name: forward.tensor_of(view).detach().requires_grad_()
+            for name, view in tensor_arguments(call)
+            if name in forward.wanted
+        }
+        made = _run_again(forward, leaves)
+        pairs = [
+            (output, gradient)
+            for output, gradient in zip(made, gradients, strict=False)
+            if gradient is not None and isinstance(output, Tensor) and output.requires_grad
+        ]
+        if not pairs:
+            return
+        outputs, incoming = zip(*pairs, strict=True)
+        found = torch.autograd.grad(outputs, list(leaves.values()), incoming, allow_unused=True)
+    for name, gradient in zip(leaves, found, strict=True):
+        if gradient is not None:
+            yield name, gradient
+
+
+def _run_again(forward: Forward, leaves: dict[str, Tensor]) -> list[Any]:
+    """The operator on the same operands, the wanted ones replaced by leaves of a new graph."""
+    call = forward.call
+    written = {name for _, name in call.operator.writes_to(call.args, call.kwargs)}
+
+    def tensor(name: str, value: Any) -> Any:
+        if isinstance(value, View):
+            given = leaves[name] if name in leaves else forward.tensor_of(value)
+            return given.clone() if name in written else given
+        if isinstance(value, list | tuple):
+            return type(value)(tensor(f"{name}.{n}", part) for n, part in enumerate(value))
+        return value
+
+    names = call.operator.parameters
+    args = [tensor(name, value) for name, value in zip(names, call.args, strict=False)]
+    kwargs = {name: tensor(name, value) for name, value in call.kwargs.items()}
+    result = call.operator.func(*args, **kwargs)
+    return list(result) if isinstance(result, list | tuple) else [result]

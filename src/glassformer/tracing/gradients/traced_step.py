@@ -1,0 +1,385 @@
+"""`trace_training_step`: forward, backward and update of one training step, every number kept."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from glassformer.errors import TraceError
+from glassformer.tracing.capture.memory import DEFAULT_BYTES, Budget, Version, View
+from glassformer.tracing.capture.module_stack import ModulePaths
+from glassformer.tracing.capture.operator_calls import Call
+from glassformer.tracing.capture.record import (
+    call_inside,
+    sources_of,
+    twice_if_it_differentiates,
+    unwrapped,
+)
+from glassformer.tracing.capture.recorder import (
+    Labels,
+    Program,
+    Recording,
+    Source,
+    differentiable,
+    recording,
+)
+from glassformer.tracing.gradients.backward import Backward, ForwardPass
+from glassformer.tracing.gradients.optimisers import Updates
+from glassformer.tracing.gradients.scribe import Scribe, TrainingRecorder
+from glassformer.tracing.notes import Note
+from glassformer.tracing.steps import read_labels
+from glassformer.tracing.trace import Trace
+
+# --- agreement ---
+# Is the step that the trace shows the step that was made?
+#
+# The trace computes gradients and new weights by its own derivatives and its own update. Both are
+# held against what autograd and the optimiser made: equal to the bit as a rule, else to rounding;
+# anything beyond that is an error of the trace's, and no trace is given.
+
+
+# What rounding in another order may change, relative to the largest number of a float32 tensor.
+_GRADIENT = 1e-4
+# Weights are made from the same gradients by the same operators: a few roundings.
+_WEIGHT_ROUNDINGS = 8
+# From which share of a tensor's largest change on a difference of new weights is named.
+_NOTABLE = 1e-3
+_LISTED = 3
+
+
+class Agreement:
+    """The comparison of a recorded step with the one made. `notes` say what it found.
+
+    Each operator on the way rounds to its dtype. These errors are independent, so that over n
+    operators they grow to √n · ε: the measure for the shorter dtypes, where ε is large.
+    """
+
+    def __init__(
+        self, parameters: Mapping[str, nn.Parameter], optimiser: str, made: Sequence[Call]
+    ) -> None:
+        self._parameters = parameters
+        self._optimiser = optimiser
+        self._made = made
+        self._cancelled: float | None = None
+        self._before = {name: p.detach().clone() for name, p in parameters.items()}
+        self._largest = 0.0
+        self._doubtful: dict[str, Tensor] = {}
+        """The cells whose gradients have few digits in common, by parameter."""
+        self._same_gradients = True
+        self.notes: list[str] = []
+
+    def compare_gradients(self, shown: Mapping[str, Tensor]) -> None:
+        """The recorded gradients against those of autograd."""
+        made = {name: p.grad for name, p in self._parameters.items() if p.grad is not None}
+        self._largest = max(map(_largest, made.values()), default=0.0)
+        for name in made.keys() - shown.keys():
+            if made[name].any():
+                raise TraceError(f"the trace has no gradient of {name}, and autograd has")
+        worst, where = 0.0, ""
+        for name, gradient in shown.items():
+            # An unused parameter has no gradient at all, or one of zeros.
+            real = made.get(name, torch.zeros_like(gradient))
+            gaps, size = _gaps(gradient, real), _largest(real)
+            gap = _largest(gaps)
+            share = max(_GRADIENT, self._rounding_of(gradient.dtype))
+            if gap > share * size and gap > self._lost_by_cancelling(gradient.dtype):
+                raise TraceError(
+                    f"the recorded gradient of {name} differs from autograd's by {gap:.1e} (its "
+                    f"largest is {size:.1e}), more than rounding can: autograd's is not the "
+                    "derivative of what was recorded. That is so after detach or no_grad, in an "
+                    "autograd function of the model's own, and of ctc_loss without a log_softmax "
+                    "before it; such models are not traced in training"
+                )
+            self._same_gradients &= gap == 0
+            self._doubtful[name] = gaps > share * real.detach().abs()
+            if 0 < gap <= share * size:
+                worst, where = max((worst, where), (gap / size, name))
+        if self._same_gradients:
+            self.notes.append(Note("same gradients"))
+        elif worst:
+            self.notes.append(Note("close gradients", worst=f"{worst:.0e}", name=where))
+
+    def _rounding_of(self, dtype: torch.dtype) -> float:
+        return torch.finfo(dtype).eps * math.sqrt(len(self._made))
+
+    def _lost_by_cancelling(self, dtype: torch.dtype) -> float:
+        """What remains of a sum whose terms cancel (a bias before a batch norm): their rounding.
+
+        The terms are as large as the largest gradient on the way, and as many as its cells.
+        """
+        if self._cancelled is None:
+            made = [v for c in self._made for v in c.outputs if v is not None and v.numel]
+            views = [view for view in made if view.dtype.is_floating_point]
+            largest = max(
+                (_largest(view.tensor().nan_to_num(0, 0, 0)) for view in views), default=0
+            )
+            terms = max((view.numel for view in views), default=1)
+            self._cancelled = math.sqrt(terms) * largest
+        return self._rounding_of(dtype) * self._cancelled
+
+    def compare_weights(self, shown: Mapping[str, Tensor], rescales: bool) -> None:
+        """The recorded new weights against those that the optimiser made.
+
+        `rescales`: whether the optimiser's steps keep their size however small the gradient is.
+        """
+        worst, where, same = 0.0, "", True
+        rounding: dict[str, float] = {}
+        for name, weight in shown.items():
+            real, doubtful = self._parameters[name].detach(), self._doubtful[name]
+            gaps, change = _gaps(weight, real), _largest(_gaps(real, self._before[name]))
+            gap = _largest(gaps)
+            same &= gap == 0
+            if self._same_gradients and gap > _WEIGHT_ROUNDINGS * torch.finfo(real.dtype).eps * max(
+                _largest(real), change
+            ):
+                raise TraceError(
+                    f"the recorded update of {name} differs from the optimiser's by {gap:.1e}: "
+                    "was the optimiser changed by hooks?"
+                )
+            sound = _largest(gaps[~doubtful])
+            if sound:
+                worst, where = max((worst, where), (sound / max(change, sound), name))
+            if gap > _NOTABLE * change:
+                rounding[name] = gap
+        if same:
+            self.notes.append(Note("same weights"))
+        elif worst:
+            self.notes.append(Note("close weights", worst=f"{worst:.0e}", name=where))
+        if rounding:
+            self.notes.append(self._rounding(rounding, rescales))
+
+    def _rounding(self, gaps: dict[str, float], rescales: bool) -> Note:
+        """What to say of updates by gradients that lost digits to rounding."""
+        names = list(gaps)
+        made = {name: self._parameters[name].grad for name in names}
+        sizes = [_largest(g[self._doubtful[name]]) for name, g in made.items() if g is not None]
+        others = f", … ({len(names)})" if len(names) > _LISTED else ""
+        said = {
+            "names": ", ".join(names[:_LISTED]) + others,
+            "size": f"{max(sizes, default=0.0):.0e}",
+            "largest": f"{self._largest:.0e}",
+        }
+        if not rescales:
+            return Note("rounding", **said)
+        gap = f"{max(gaps.values()):.0e}"
+        return Note("rounding steps", **said, optimiser=self._optimiser, gap=gap)
+
+
+def _largest(tensor: Tensor) -> float:
+    """The largest number of a tensor, without its sign."""
+    return float(tensor.detach().abs().max()) if tensor.numel() else 0.0
+
+
+def _gaps(one: Tensor, other: Tensor) -> Tensor:
+    """The differences; cells that are NaN, or the same infinity, in both do not differ."""
+    with torch.no_grad():
+        gaps = (one.double() - other.double()).abs()
+        gaps[(one == other) | (one.isnan() & other.isnan())] = 0.0
+        return gaps.nan_to_num(nan=torch.inf)
+
+
+Loss = Callable[[Any], Tensor]
+
+
+def trace_training_step(
+    model: nn.Module,
+    /,
+    *args: Any,
+    loss: Loss,
+    optimiser: Optimizer,
+    axis_labels: Labels | None = None,
+    max_bytes: int = DEFAULT_BYTES,
+    **kwargs: Any,
+) -> Trace:
+    """Train a model by one step and record all of it: forward, backward, update.
+
+        t = trace_training_step(
+            model, ids,
+            loss=lambda logits: F.cross_entropy(logits.flatten(0, 1), targets.flatten()),
+            optimiser=torch.optim.AdamW(model.parameters(), lr=1e-3),
+        )
+        t["gradients.encoder.blocks.0.attention.to_queries.weight"][2, 5].explain()
+        t["update.encoder.blocks.0.attention.to_queries.weight.weight"][2, 5].explain(depth=3)
+
+    `loss` takes what the model returns and gives one number. The model runs in the mode it is in;
+    in training mode the dropout masks are kept as constants. Afterwards the model and the
+    optimiser are exactly as after `optimiser.zero_grad()`, `backward()` and `optimiser.step()`:
+    that ordinary step is made, too, with the same random numbers, and the trace is held against
+    it. The model and the loss therefore run twice.
+    """
+    module = unwrapped(model)
+    if not isinstance(module, nn.Module):
+        raise TraceError(f"expected a module to train, got {type(module).__name__}")
+    labels = read_labels(axis_labels)
+
+    def record(program: Program) -> _Step:
+        step = _Step(program, module, loss, optimiser, labels)
+        with _as_it_was(module):
+            step.record()
+        return step
+
+    program = Program(module, args, kwargs, max_bytes, reruns=False)
+    step = twice_if_it_differentiates(record, program)
+    step.make()
+    return step.trace()
+
+
+class _Step:
+    """One step: first recorded, then made."""
+
+    def __init__(
+        self,
+        program: Program,
+        module: nn.Module,
+        loss: Loss,
+        optimiser: Optimizer,
+        labels: Labels,
+    ) -> None:
+        self._program, self._module = program, module
+        self._loss, self._optimiser, self._labels = loss, optimiser, labels
+        budget = Budget(program.max_bytes)
+        self._recorder = TrainingRecorder(ModulePaths(module, budget), budget, call_inside.__code__)
+        self._names = _parameter_names(module, optimiser)
+        self._sources = list(sources_of(self._recorder, program))
+        self._sources += self._loss_inputs()
+        self._sources += self._other_parameters()
+        self._updates = Updates(self._recorder, optimiser, self._names)
+        self._sources += self._updates.sources
+        self._outputs: dict[str, View] = {}
+        self._gradients: dict[str, Tensor] = {}
+        self._backward_calls: list[Call] = []
+        self._weights: dict[str, Tensor] = {}
+        self._notes: list[str] = []
+
+    def record(self) -> None:
+        """Compute the step under the recorder; the model's weights stay as they are."""
+        with recording(self._recorder):
+            call_inside(self._run, (), {})
+        for source in self._sources:
+            if source.role != "input":  # the step about to be made overwrites these
+                source.view.version.freeze()
+        self._put_back()
+
+    def _put_back(self) -> None:
+        """Tensors that are no buffers, and were written to, as they were before the recording.
+
+        Running statistics may be plain attributes. The step about to be made moves them once more.
+        """
+        first = {id(found.view.version): found.view.version for found in self._recorder.found}
+        newest: dict[int, tuple[Version, Version]] = {}
+        for call in self._recorder.calls:
+            for old, new in call.writes:
+                root = first.get(id(old))
+                if root is not None:
+                    first[id(new)] = root
+                    newest[id(root)] = (root, new)
+        for root, new in newest.values():
+            live = new.storage
+            new.freeze()
+            live.copy_(root.storage)
+
+    def _run(self) -> None:
+        program = self._program
+        with differentiable(program.differentiates):
+            result = self._module(*program.args, **program.kwargs)
+            value = self._loss(result)
+        if not isinstance(value, Tensor) or value.numel() != 1:
+            shape = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
+            raise TraceError(f"the loss must be one number, got {shape}")
+        loss = self._outputs["loss"] = self._recorder.view_of(value)
+        for call in self._recorder.calls:
+            if any(view is not None and view.version is loss.version for view in call.outputs):
+                call.origin = replace(call.origin, targets=("loss",), owner="", visit=-1)
+        forward = ForwardPass(self._recording(), self._trainable())
+        scribe = Scribe(self._recorder)
+        start = len(self._recorder.calls)
+        self._gradients = Backward(self._recorder, forward, scribe).run(loss)
+        self._backward_calls = self._recorder.calls[start:]
+        self._weights = self._updates.run(scribe, self._gradients)
+        scribe.finish()
+
+    def make(self) -> None:
+        """The ordinary step, and whether the recorded one agrees with it."""
+        self._optimiser.zero_grad()
+        program = self._program
+        with torch.enable_grad():
+            self._loss(self._module(*program.args, **program.kwargs)).backward()
+        name = type(self._optimiser).__name__
+        agreement = Agreement(self._parameters(), name, self._backward_calls)
+        agreement.compare_gradients(self._gradients)
+        self._optimiser.step()
+        agreement.compare_weights(self._weights, self._updates.method.rescales)
+        self._notes += agreement.notes
+
+    def trace(self) -> Trace:
+        """The trace of the recorded step."""
+        return Trace(self._recording())
+
+    def _recording(self) -> Recording:
+        recorder = self._recorder
+        return Recording(
+            self._program, self._sources, recorder.found, recorder.calls, recorder.views,
+            dict(self._outputs), self._labels, list(self._notes),
+        )  # fmt: skip
+
+    def _parameters(self) -> dict[str, nn.Parameter]:
+        """The parameters by name, a tied one once."""
+        found: dict[str, nn.Parameter] = dict(self._module.named_parameters())
+        for group in self._optimiser.param_groups:
+            found.update({self._names[id(p)]: p for p in group["params"]})
+        return found
+
+    def _trainable(self) -> dict[str, View]:
+        return {
+            name: self._recorder.view_of(parameter)
+            for name, parameter in self._parameters().items()
+            if parameter.requires_grad
+        }
+
+    def _other_parameters(self) -> Iterator[Source]:
+        """Parameters that the optimiser has and the model has not: those of the loss."""
+        known = {id(parameter) for parameter in self._module.parameters()}
+        for name, parameter in self._parameters().items():
+            if id(parameter) not in known:
+                yield Source(name, self._recorder.adopt(parameter), "parameter")
+
+    def _loss_inputs(self) -> Iterator[Source]:
+        """The tensors that the loss brings along, by their names there: the targets."""
+        if not inspect.isfunction(self._loss):
+            return
+        around = inspect.getclosurevars(self._loss)
+        taken = {source.name for source in self._sources}
+        for name, value in {**around.globals, **around.nonlocals}.items():
+            if isinstance(value, Tensor) and name not in taken:
+                yield Source(name, self._recorder.adopt(value), "input")
+
+
+def _parameter_names(module: nn.Module, optimiser: Optimizer) -> dict[int, str]:
+    """The name of each parameter, by identity."""
+    names = {id(parameter): name for name, parameter in module.named_parameters()}
+    for number, group in enumerate(optimiser.param_groups):
+        for place, parameter in enumerate(group["params"]):
+            names.setdefault(id(parameter), f"optimiser.group_{number}.parameter_{place}")
+    return names
+
+
+@contextmanager
+def _as_it_was(module: nn.Module) -> Iterator[None]:
+    """Random numbers and buffers (running statistics) as they were, after the block."""
+    state = torch.get_rng_state()
+    buffers = [(buffer, buffer.clone()) for buffer in module.buffers()]
+    try:
+        yield
+    finally:
+        torch.set_rng_state(state)
+        for buffer, before in buffers:
+            if not torch.equal(buffer, before):
+                buffer.copy_(before)

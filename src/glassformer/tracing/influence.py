@@ -1,0 +1,353 @@
+"""Forwards and backwards from a cell: what it influenced, and where it mostly came from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from glassformer.errors import TraceError
+from glassformer.tracing.arithmetic.expressions import (
+    Choose,
+    Entry,
+    Expression,
+    Function,
+    Lookup,
+    Number,
+    Operation,
+    Reduce,
+)
+from glassformer.tracing.arithmetic.float64_values import evaluate, gathered
+from glassformer.tracing.capture.memory import Version, View, as_real
+from glassformer.tracing.capture.operator_calls import Call
+from glassformer.tracing.cells import Cell, leaves
+from glassformer.tracing.notebooks import ShownAsText
+from glassformer.tracing.steps import Step
+from glassformer.tracing.trace import Trace
+
+if TYPE_CHECKING:
+    from glassformer.tracing.steps import Step
+
+
+@dataclass(frozen=True, slots=True)
+class Dependent:
+    """The cells of one step that were made from a cell."""
+
+    step: Step
+    mask: Tensor
+    """True where the step's cell depends on it."""
+
+    @property
+    def count(self) -> int:
+        """How many cells."""
+        return int(self.mask.sum())
+
+    def cells(self) -> Iterator[Cell]:
+        """The cells themselves."""
+        for index in self.mask.nonzero().tolist():
+            yield Cell(self.step, tuple(index))
+
+
+def dependents(cell: Cell) -> list[Dependent]:
+    """The cells made directly from one, which another number in its place would change.
+
+    Each operator that read the cell is run again with the cell poisoned: a NaN (or other whole
+    numbers) shows in the outputs that use it, so no operator needs a rule for this direction.
+    """
+    found: list[Dependent] = []
+    address, dtype = cell.step.view.address(cell.index), cell.step.dtype
+    living = {id(version) for version in _lives_in(cell, address)}
+    for call in cell.step.trace.recording.calls:
+        if call.outputs and any(
+            id(view.version) in living and view.find(address, dtype) is not None
+            for view in call.inputs()
+        ):
+            found.extend(_reached(call, living, address, dtype))
+    return found
+
+
+def _lives_in(cell: Cell, address: int) -> Iterator[Version]:
+    """The versions of the storage in which the cell still stands: until it is overwritten."""
+    version = cell.step.view.version
+    yield version
+    for call in cell.step.trace.recording.calls:
+        for old, new in call.writes:
+            if old is version:
+                hit = any(s.view.find(address, cell.step.dtype) is not None for s in new.owners)
+                if hit:
+                    return
+                version = new
+                yield version
+
+
+def _reached(call: Call, living: set[int], address: int, dtype: torch.dtype) -> Iterator[Dependent]:
+    """The outputs of one call that change with the cell."""
+    masks: dict[int, Tensor] = {}
+    for poison in _poisons(dtype, call):
+        outputs = _run_poisoned(call, living, address, dtype, poison)
+        if outputs is None:
+            continue
+        for step in call.steps:
+            before, after = step.view.tensor(), as_real(outputs[step.output])
+            changed = _differs(before, after)
+            masks[step.output] = masks.get(step.output, torch.zeros_like(changed)) | changed
+    for step in call.steps:
+        if step.output in masks and bool(masks[step.output].any()):
+            yield Dependent(step, masks[step.output])
+
+
+def _differs(before: Tensor, after: Tensor) -> Tensor:
+    if before.shape != after.shape:  # a mask's count changed: everything may have moved
+        return torch.ones(before.shape, dtype=torch.bool)
+    same = before == after
+    if before.dtype.is_floating_point:
+        same |= before.isnan() & after.isnan()
+    return ~same
+
+
+def _poisons(dtype: torch.dtype, call: Call) -> list[Any]:
+    """What to put in the cell's place; comparisons and places need more than a NaN to move."""
+    if dtype == torch.bool:
+        return ["not"]
+    if not dtype.is_floating_point:
+        return [1, -1, 1_000_000, -1_000_000]
+    floats = all(view is None or view.dtype.is_floating_point for view in call.outputs)
+    return [math.nan] if floats else [math.nan, math.inf, -math.inf]
+
+
+def _run_poisoned(
+    call: Call, living: set[int], address: int, dtype: torch.dtype, poison: Any
+) -> list[Tensor] | None:
+    """The call's outputs with the cell replaced; None where the operator refuses the number."""
+
+    def given(value: Any) -> Any:
+        if isinstance(value, View):
+            tensor = value.tensor().clone()
+            at = value.find(address, dtype) if id(value.version) in living else None
+            if at is not None:
+                # Along an expanded axis the one cell stands at every position.
+                places = tuple(
+                    slice(None) if stride == 0 else place
+                    for place, stride in zip(at, value.strides, strict=True)
+                )
+                own = tensor[places]
+                tensor[places] = ~own if poison == "not" else _shifted(own, poison)
+            return value.given(tensor)
+        if isinstance(value, list | tuple):
+            return type(value)(given(part) for part in value)
+        return value
+
+    args, kwargs = given(call.args), {key: given(part) for key, part in call.kwargs.items()}
+    written = call.operator.writes_to(args, kwargs) if call.unreturned else ()
+    try:
+        with torch.no_grad():
+            result = call.operator.run(args, kwargs)
+    except (IndexError, RuntimeError):  # an id beyond the table: the other poison will do
+        return None
+    returned = list(result) if isinstance(result, list | tuple) else [result]
+    unreturned = [args[at] if at < len(args) else kwargs[name] for at, name in written]
+    return returned + unreturned if len(call.outputs) > len(call.unreturned) else unreturned
+
+
+def _shifted(own: Tensor, poison: float) -> Tensor:
+    return own + poison if isinstance(poison, int) else torch.full_like(own, poison)
+
+
+def path(cell: Cell) -> list[Cell]:
+    """The cell, its largest contribution, that one's largest contribution, … to a leaf."""
+    trail = [cell]
+    while (expression := trail[-1].expression) is not None:
+        below = _dominant(expression)
+        if below is None:
+            break
+        trail.append(below)
+    return trail
+
+
+_RANK = {"activation": 0, "input": 0, "parameter": 1, "constant": 2}
+
+
+def _dominant(expression: Expression) -> Cell | None:
+    """The operand that a value mostly comes from."""
+    match expression:
+        case Entry() | Lookup():
+            cells = list(leaves(expression))
+            # Of an embedding, the token that chose the row rather than the table.
+            tokens = (cell for cell in cells[1:] if path(cell)[-1].role == "input")
+            return next(tokens, cells[0])
+        case Number():
+            return None
+        case Choose(condition=condition, yes=yes, no=no):
+            return _dominant(yes if evaluate(condition) else no) or _dominant(condition)
+        case Reduce(kind=kind):
+            values = gathered(expression)
+            place = _extreme(values, kind)
+            return _dominant(expression.term(place))
+        case Operation(operator="+" | "-", left=left, right=right):
+            sides = sorted((left, right), key=lambda side: -_size(side))
+            return _best([_dominant(side) for side in sides], constants_last=True)
+        case Operation(operator="/" | "^", left=left, right=right):
+            return _dominant(left) or _dominant(right)
+        case Operation(left=left, right=right):
+            return _best([_dominant(left), _dominant(right)], constants_last=False)
+        case Function(name="max" | "min", arguments=arguments):
+            value = evaluate(expression)
+            chosen = [part for part in arguments if evaluate(part) == value]
+            found = [_dominant(part) for part in (*chosen, *arguments)]
+            return next((below for below in found if below is not None), None)
+        case _:
+            return _best([_dominant(part) for part in expression.parts], constants_last=False)
+
+
+def _extreme(values: np.ndarray[Any, np.dtype[np.float64]], kind: str) -> int:
+    if kind in ("min", "argmin", "smallest", "place smallest"):
+        return int(np.argmin(values))
+    sizes = values if kind in ("max", "argmax", "largest", "place largest") else np.abs(values)
+    return int(np.argmax(np.nan_to_num(sizes, nan=np.inf)))
+
+
+def _size(expression: Expression) -> float:
+    size = abs(evaluate(expression))
+    return math.inf if math.isnan(size) else size
+
+
+def _best(cells: list[Cell | None], constants_last: bool) -> Cell | None:
+    """Of several operands the one to follow: computed ones before parameters and constants.
+
+    Between summands (already in order of size) only constants give way. What was computed from
+    constants alone (a vector of sinusoids) counts as one.
+    """
+    found = [cell for cell in cells if cell is not None]
+    if not found:
+        return None
+
+    def rank(cell: Cell) -> int:
+        if cell.step.trace.is_fixed(cell.step):
+            return _RANK["constant"]
+        return 0 if constants_last else _RANK[cell.role]
+
+    return min(found, key=rank)
+
+
+def fixed_steps(steps: Iterable[Step]) -> set[int]:
+    """The steps, by identity, in which no parameter and no input has a part."""
+    fixed: set[int] = set()
+
+    def is_fixed(view: View) -> bool:
+        version: Version | None = view.version
+        while version is not None:
+            if any(id(owner) not in fixed for owner in version.owners):
+                return False
+            version = version.base
+        return True
+
+    for step in steps:
+        computed = step.call is not None and step.role == "activation"
+        inputs = step.call.inputs() if step.call is not None else []
+        if step.role == "constant" or (computed and all(map(is_fixed, inputs))):
+            fixed.add(id(step))
+    return fixed
+
+
+# --- difference ---
+# What changed between two traces.
+
+
+@dataclass(frozen=True, slots=True)
+class StepDifference:
+    """One step whose numbers differ."""
+
+    before: Step
+    after: Step
+    mask: torch.Tensor
+    """True where the numbers differ."""
+    largest: float
+    """The largest |after − before|; infinite where one is not finite and the other is."""
+    cell: Cell
+    """Where it is, in the second trace."""
+
+    @property
+    def name(self) -> str:
+        """The step's name."""
+        return self.after.name
+
+    @property
+    def changed(self) -> int:
+        """How many cells differ."""
+        return int(self.mask.sum())
+
+
+@dataclass(frozen=True, slots=True)
+class Difference(ShownAsText):
+    """The steps that differ, in order, and those that only one trace has (or has in that shape)."""
+
+    steps: list[StepDifference]
+    only_before: list[str]
+    only_after: list[str]
+
+    def __str__(self) -> str:
+        lines = [
+            f"{step.name}: {step.changed} of {step.mask.numel()} cells, "
+            f"largest {step.largest:.3g} at {step.cell.name}"
+            for step in self.steps
+        ]
+        lines += [f"only before: {name}" for name in self.only_before]
+        lines += [f"only after: {name}" for name in self.only_after]
+        return "\n".join(lines) or "no difference"
+
+
+def diff(before: Trace, after: Trace) -> Difference:
+    """Compare two traces step by step, by name: parameters, inputs and everything computed."""
+    for one in (before, after):
+        if not isinstance(one, Trace):
+            raise TraceError(f"two traces are compared, got {type(one).__name__}")
+    first, second = _tensors(before), _tensors(after)
+    shared = [n for n, step in second.items() if n in first and first[n].shape == step.shape]
+    known = set(shared)
+    steps = [_compare(first[name], second[name]) for name in shared]
+    return Difference(
+        steps=[step for step in steps if step is not None],
+        only_before=[name for name in first if name not in known],
+        only_after=[name for name in second if name not in known],
+    )
+
+
+def _tensors(trace: Trace) -> dict[str, Step]:
+    steps = [*trace.parameters.values(), *trace.inputs.values(), *trace.constants.values()]
+    return {step.name: step for step in [*steps, *trace.steps]}
+
+
+def _may_be_unwritten(step: Step) -> bool:
+    """Whether cells of a step may hold what was in the memory before: copies of `torch.empty`."""
+    if step.is_unwritten or step.call is None:
+        return step.is_unwritten
+    if step.op == "_grouped_mm":
+        return True
+    versions = [view.version for view in step.call.inputs()]
+    for version in versions:
+        base = version.base
+        if base is not None and all(known is not base for known in versions):
+            versions.append(base)
+    return any(owner.is_unwritten for version in versions for owner in version.owners)
+
+
+def _compare(before: Step, after: Step) -> StepDifference | None:
+    shared = before.view.version.storage._cdata == after.view.version.storage._cdata
+    if shared or before.view.numel == 0:
+        return None
+    old, new = before.view.tensor(), after.view.tensor()
+    mask = (old != new) & ((old == old) | (new == new))  # NaN equals NaN here
+    if _may_be_unwritten(after) or _may_be_unwritten(before):
+        for index in map(tuple, mask.nonzero().tolist()):
+            mask[index] = not (Cell(before, index).is_unwritten or Cell(after, index).is_unwritten)
+    if not bool(mask.any()):
+        return None
+    gap = (new.double() - old.double()).abs_().nan_to_num_(nan=torch.inf).masked_fill_(~mask, 0.0)
+    # Not torch.unravel_index: it imports sympy, which takes a second.
+    index = tuple(int(part) for part in np.unravel_index(int(gap.argmax()), gap.shape))
+    return StepDifference(before, after, mask, float(gap.max()), Cell(after, index))

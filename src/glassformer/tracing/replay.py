@@ -1,0 +1,426 @@
+"""What if: recompute a trace with some cells changed.
+
+Recorded operators are run again on the changed numbers, in order, and only those downstream of an
+edit. A number that left for Python (`if tensor.sum() > 0`) is a guard: when it changes, or a shape
+does, the recorded operators are no longer what the model would do, and the model itself is rerun.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from glassformer.cancelling import stop_if_cancelled
+from glassformer.errors import TraceError
+from glassformer.tracing.arithmetic import rules
+from glassformer.tracing.arithmetic.expressions import Scalar
+from glassformer.tracing.capture.memory import Version, View, as_real
+from glassformer.tracing.capture.operator_calls import Call
+from glassformer.tracing.capture.recorder import (
+    Found,
+    Recorder,
+    Recording,
+    Source,
+    collection_paused,
+    without_onednn,
+)
+from glassformer.tracing.cell_block import CellBlock, Flat, Places, select, set_at, values_at
+from glassformer.tracing.cells import Cell
+from glassformer.tracing.notes import Note
+
+if TYPE_CHECKING:
+    from glassformer.tracing.steps import Step
+    from glassformer.tracing.trace import Trace
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Edit:
+    """Cells of one step, and the numbers that they are set to."""
+
+    step: Step
+    places: Flat
+    values: Tensor
+
+    def without(self, others: list[_Edit]) -> _Edit | None:
+        """What remains where others set the same cells; None if nothing does."""
+        kept = np.ones(len(self.places), dtype=bool)
+        for other in others:
+            if other.step is self.step:
+                kept &= ~np.isin(self.places, other.places)
+        if not kept.any():
+            return None
+        return _Edit(self.step, self.places[kept], self.values[torch.from_numpy(kept)])
+
+    def write(self, version: Version) -> None:
+        """Set the cells in a version of the step's memory."""
+        set_at(self.step.view.on(version).tensor(), self.places, self.values)
+
+
+class _ControlFlowChangedError(Exception):
+    """The recorded operators are not what the model would now do."""
+
+    def __init__(self, note: Note) -> None:
+        super().__init__("{place}: {before} → {after}".format(**note.values))
+        self.note = note
+
+
+def edit(trace: Trace, edits: Mapping[Any, Any]) -> Trace:
+    """A new trace with these cells changed and everything downstream recomputed."""
+    from glassformer.tracing.trace import Trace
+
+    with collection_paused():
+        return Trace(_edited(trace, edits))
+
+
+def _edited(trace: Trace, edits: Mapping[Any, Any]) -> Recording:
+    """The recording of the edited run."""
+    if not isinstance(edits, Mapping):
+        raise TraceError(f"edit takes new values by cell, as in {{cell: 0.5}}, got {edits!r}")
+    wanted = [
+        item
+        for where, value in edits.items()
+        for block, new in _blocks(trace, where, value)
+        for item in _resolved(block, new)
+    ]
+    pins = [kept for pin in _pins(trace) if (kept := pin.without(wanted)) is not None]
+    try:
+        recording, recomputed = _Replay(trace.recording, wanted, pins).run()
+        notes = [Note("edited", count=recomputed, all=len(recording.calls))]
+    except _ControlFlowChangedError as change:
+        if not trace.recording.program.reruns:
+            raise TraceError(
+                f"the edit changes the model's own control flow ({change}), and a training step "
+                "is not run again: edit the model and trace another step"
+            ) from None
+        recording = _rerun(trace, [*pins, *wanted])
+        notes = [change.note]
+    recording.notes = [*trace.recording.notes, *notes]
+    for item in (*pins, *wanted):
+        if item.step.call is not None:
+            key = (item.step.call.number, item.step.output)
+            places = Places(item.step.shape, item.places)
+            recording.pins[key] = (
+                recording.pins[key].also(places) if key in recording.pins else places
+            )
+    return recording
+
+
+def _pins(trace: Trace) -> list[_Edit]:
+    """The cells that earlier edits set, with the values they hold."""
+    return [
+        _Edit(step, step.pinned.flat, values_at(step.view.tensor(), step.pinned.flat))
+        for step in trace.steps
+        if isinstance(step.pinned, Places)
+    ]
+
+
+def replay(trace: Trace) -> Trace:
+    """The same trace, every operator run again: equal bit for bit."""
+    from glassformer.tracing.trace import Trace
+
+    return Trace(_Replay(trace.recording, [], _pins(trace), everything=True).run()[0])
+
+
+def _blocks(trace: Trace, where: object, value: object) -> Iterator[tuple[CellBlock, object]]:
+    """What an item of an edit sets, in this trace, and to what."""
+    if isinstance(where, str) and isinstance(value, Mapping):
+        for index, new in value.items():
+            yield from _blocks(trace, (where, index), new)
+        return
+    if isinstance(where, Cell | CellBlock):
+        if where.step.trace.recording.program is not trace.recording.program:
+            name = where.name if isinstance(where, Cell) else repr(where)
+            raise TraceError(f"{name} is a cell of another trace: take it from the one edited")
+        step = where.step if where.step.trace is trace else trace[where.step.name]
+        block = select(step, where.index) if isinstance(where, Cell) else step.block(where.places)
+    elif isinstance(where, str):
+        block = select(trace[where], Ellipsis)
+    elif isinstance(where, tuple) and len(where) == 2 and isinstance(where[0], str):
+        block = select(trace[where[0]], where[1], prefix=True)
+    else:
+        raise TraceError(
+            "what is edited is a cell, a part t[name][0, :], the name of a step, or "
+            f"(name, index), got {where!r}"
+        )
+    yield block, value
+
+
+def _resolved(block: CellBlock, value: object) -> Iterator[_Edit]:
+    """The numbers of a block set to others, by the steps that wrote them."""
+    step = block.step
+    new = value(block.value) if callable(value) else value
+    if isinstance(new, np.ndarray | list | np.generic):
+        new = torch.as_tensor(new)
+    if isinstance(new, bool | Real):
+        new = torch.tensor(_fitting(step, new), dtype=step.dtype)
+    if not isinstance(new, Tensor):
+        raise TraceError(f"cells are set to a number, a tensor or a function of them, got {new!r}")
+    cast = _cast(step, new)
+    try:
+        values = cast.broadcast_to(block.shape).reshape(-1).clone()
+    except RuntimeError:
+        raise TraceError(
+            f"a part of shape {tuple(block.shape)} of {step.name} cannot be set to numbers of "
+            f"shape {tuple(new.shape)}"
+        ) from None
+    done = 0
+    for owner, places in block.owners():
+        yield _Edit(owner, places, values[done : done + len(places)])
+        done += len(places)
+
+
+def _fitting(step: Step, value: Any) -> Scalar:
+    """A number that the step's type can hold, or a refusal."""
+    if step.dtype.is_floating_point:
+        return float(value)  # torch takes no whole number beyond 64 bits
+    if value != value or value in (math.inf, -math.inf) or value != int(value):
+        raise TraceError(f"{step.name} is {step.dtype}: {value} is no whole number")
+    if not torch.iinfo(torch.int64).min <= value <= torch.iinfo(torch.int64).max:
+        raise TraceError(f"{step.name} is {step.dtype}, which cannot hold {float(value):.4g}")
+    return int(value)
+
+
+def _cast(step: Step, new: Tensor) -> Tensor:
+    """A tensor in the step's type; fractions are not cut off silently."""
+    if new.is_complex():
+        new = torch.view_as_real(new)
+    cast = new.detach().cpu().to(step.dtype)
+    if not step.dtype.is_floating_point and not torch.equal(cast.to(new.dtype), new.detach().cpu()):
+        raise TraceError(f"{step.name} is {step.dtype}: it cannot hold these numbers exactly")
+    return cast
+
+
+class _AsRecorded(TorchDispatchMode):
+    """Operators inside a dispatch mode, as the recorder runs them: torch chooses kernels by it.
+
+    (`linear` folds the axes of its input in another way outside.)
+    """
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # as for the recorder
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        return func(*args, **(kwargs or {}))
+
+
+class _Replay:
+    """One pass over the recorded calls."""
+
+    def __init__(
+        self,
+        recording: Recording,
+        edits: list[_Edit],
+        pins: list[_Edit],
+        everything: bool = False,
+    ) -> None:
+        self._recording = recording
+        self._everything = everything
+        self._versions: dict[int, Version] = {}
+        self._dirty: set[int] = set()
+        self._recomputed = 0
+        self._edits: dict[int, list[_Edit]] = defaultdict(list)
+        for item in edits:
+            self._edits[id(item.step.view.version)].append(item)
+        # Cells set earlier need care only where their step is computed anew.
+        self._pins: dict[int, list[_Edit]] = defaultdict(list)
+        for item in pins:
+            self._pins[id(item.step.view.version)].append(item)
+
+    def run(self) -> tuple[Recording, int]:
+        """The new recording, and how many calls were run again."""
+        old = self._recording
+        for source in old.sources:
+            self._version(source.view.version)
+        for found in old.found:
+            self._version(found.view.version)
+        with torch.no_grad():
+            calls = [self._call(call) for call in old.calls]
+        new = Recording(
+            program=old.program,
+            sources=[Source(s.name, self._view(s.view), s.role) for s in old.sources],
+            found=[Found(self._view(f.view), f.origin, f.literal) for f in old.found],
+            calls=calls,
+            views=[self._mapped(call) for call in old.views],
+            outputs={name: self._view(view) for name, view in old.outputs.items()},
+            labels=old.labels,
+        )
+        return new, self._recomputed
+
+    def _version(self, old: Version) -> Version:
+        """The new version for an old one: the same numbers, unless an edit is due."""
+        if id(old) not in self._versions:
+            new = Version(old.storage, self._version(old.base) if old.base is not None else None)
+            new.stamp = old.stamp
+            self._install(old, new)
+        return self._versions[id(old)]
+
+    def _install(self, old: Version, new: Version) -> None:
+        """Take a version into the new trace, with the edits that belong to it."""
+        self._versions[id(old)] = new
+        edits = self._edits.get(id(old), [])
+        if edits:
+            old_storage = new.storage
+            new.check()
+            new.storage, new.stamp = old_storage.clone(), None
+            for item in edits:
+                item.write(new)
+            self._dirty.add(id(old))
+
+    def _view(self, view: View) -> View:
+        return view.on(self._version(view.version))
+
+    def _map(self, value: Any, on: Callable[[View], Any]) -> Any:
+        if isinstance(value, View):
+            return on(value)
+        if isinstance(value, list | tuple):
+            return type(value)(self._map(part, on) for part in value)
+        return value
+
+    def _mapped(self, call: Call) -> Call:
+        """The call with every view on the new versions."""
+        return replace(
+            call,
+            args=self._map(call.args, self._view),
+            kwargs={key: self._map(part, self._view) for key, part in call.kwargs.items()},
+            outputs=self._map(call.outputs, self._view),
+            writes=tuple((self._version(old), self._version(new)) for old, new in call.writes),
+            steps=(),
+            _bound=None,
+        )
+
+    def _call(self, call: Call) -> Call:
+        stop_if_cancelled()
+        stale = any(id(view.version) in self._dirty for view in call.inputs())
+        if rules.is_given(call.operator):
+            if stale:
+                self._write_given(call)
+        elif stale or self._everything:
+            self._rerun(call)
+        return self._mapped(call)
+
+    def _write_given(self, call: Call) -> None:
+        """Random numbers stay what they were, in whatever the edits made of their surroundings."""
+        for old, new in call.writes:
+            version = Version(self._version(old).storage.clone(), self._version(old))
+            for view in call.outputs:
+                if view is not None and view.version is new:
+                    view.on(version).tensor().copy_(view.tensor())
+            self._renew(new, version)
+
+    def _rerun(self, call: Call) -> None:
+        """Run the operator on the new numbers and take in what it makes."""
+        self._recomputed += 1
+        targets = {id(old): (new, self._version(old).storage.clone()) for old, new in call.writes}
+
+        def tensor(view: View) -> Tensor:
+            version = targets.get(id(view.version))
+            new = self._view(view) if version is None else view.on(Version(version[1]))
+            # `matmul` folds its axes in another way where an operand is to be trained.
+            trained = view.needs_gradient and call.operator.name == "matmul"
+            return new.given().requires_grad_(trained)
+
+        args = self._map(call.args, tensor)
+        kwargs = {key: self._map(part, tensor) for key, part in call.kwargs.items()}
+        below = torch._C._AutoDispatchBelowAutograd()
+        with without_onednn(call.without_onednn), below, _AsRecorded():  # type: ignore[no-untyped-call]
+            result = call.operator.run(args, kwargs)
+        if call.result is not None:
+            _check_guard(call, result)
+            return
+        for old, (new, storage) in targets.items():
+            self._renew(new, Version(storage, self._versions[old]))
+        results = result if isinstance(result, list | tuple) else (result,)
+        for view, made in zip(call.outputs, results, strict=False):
+            if view is not None and id(view.version) not in self._versions:
+                _check_layout(call, view, made)
+                self._renew(view.version, Version(made.untyped_storage()))
+
+    def _renew(self, old: Version, new: Version) -> None:
+        self._dirty.add(id(old))
+        for item in self._pins.get(id(old), []):
+            item.write(new)
+        self._install(old, new)
+
+
+def _check_guard(call: Call, result: Any) -> None:
+    same = result == call.result or (result != result and call.result != call.result)
+    if not same:
+        said = {"place": _place(call), "before": call.result, "after": result}
+        raise _ControlFlowChangedError(Note("another number", **said))
+
+
+def _check_layout(call: Call, view: View, made: Tensor) -> None:
+    now = View.of(made, view.version)
+    if (now.shape, now.strides, now.offset, now.dtype) != (
+        view.shape, view.strides, view.offset, view.dtype
+    ):  # fmt: skip
+        said = {"place": _place(call), "before": view.shape, "after": now.shape}
+        raise _ControlFlowChangedError(Note("another shape", **said))
+
+
+def _place(call: Call) -> str:
+    line = call.origin.line
+    return line.text if line is not None and line.text else call.operator.name
+
+
+def _rerun(trace: Trace, edits: list[_Edit]) -> Recording:
+    """Run the model itself again with the edits in place; its own tensors are not touched."""
+    from glassformer.tracing.capture.record import run
+
+    old = trace.recording
+    applied: list[_Edit] = []
+
+    def prepare(recorder: Recorder, sources: list[Source]) -> None:
+        for before, source in zip(old.sources, sources, strict=True):
+            here = [e for e in edits if e.step.view.version is before.view.version]
+            version = source.view.version
+            # A version with a copy of its own was overwritten during the run: start from the copy.
+            if here or before.view.version.storage._cdata != version.storage._cdata:
+                if recorder.is_replaced(source.view):
+                    continue
+                before.view.version.check()
+                recorder.replace(source.view, before.view.version.storage.clone())
+                for item in here:
+                    item.write(version)
+                    applied.append(item)
+
+    overrides: dict[int, Callable[[str, list[Tensor]], None]] = {}
+    for item in edits:
+        if item.step.call is not None:
+            overrides[item.step.call.number] = _override(
+                [e for e in edits if e.step.call is item.step.call], applied
+            )
+    recording = run(old.program, old.labels, overrides, prepare)
+    missing = [item.step.name for item in edits if not any(item is done for done in applied)]
+    if missing:
+        raise TraceError(
+            f"with the edits the model takes another way and no longer makes {', '.join(missing)}"
+        )
+    return recording
+
+
+def _override(edits: list[_Edit], applied: list[_Edit]) -> Callable[[str, list[Tensor]], None]:
+    """Put edited values into an operator's outputs as soon as they are made."""
+
+    def apply(operator: str, outputs: list[Tensor]) -> None:
+        for item in edits:
+            if item.step.output >= len(outputs):  # written to, and not returned
+                continue
+            output = as_real(outputs[item.step.output])
+            if operator == item.step.op and tuple(output.shape) == item.step.shape:
+                set_at(output, item.places, item.values)
+                applied.append(item)
+
+    return apply

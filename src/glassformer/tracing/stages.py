@@ -1,0 +1,426 @@
+"""What a step is in any Transformer: `queries`, `scores`, `weights`, `resid_mid`, …
+
+Models name these tensors as they like (`attn_weights`, `hidden_states.7`); their structure is the
+same. A softmax between two products is an attention, if its scores come from two activations; a sum
+of a tensor with something computed from it, through a matrix, is a step of the residual stream. The
+stage says so, beside the name; where the model itself uses that name, its own step has the stage:
+
+    t["model.layers.1.hidden_states.2"].stage         # "resid_mid"
+    t["model.layers.1.resid_mid"]                     # the same step
+    t.stages                                          # every such name, with its step
+
+Attention: `queries`, `keys`, `values`, `scores`, `scaled`, `masked`, `weights`, `context`; where
+queries and keys are turned by their positions (rotary), `queries_turned`, `queries_cosine_part`,
+`queries_sine_part`, `queries_rotated`. A block: `resid_pre` (what enters it), `attn_out`,
+`resid_mid` (with self-attention added), `cross_out`, `resid_cross` (with cross-attention),
+`mlp_out`, `resid_post` (what leaves it). In a loop over positions, `t3.numerator`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from glassformer.tracing.capture.memory import Version, View
+from glassformer.tracing.capture.module_stack import UniqueNames, join
+from glassformer.tracing.steps import Step
+
+_SOFTMAX = frozenset(["softmax", "_softmax", "_safe_softmax"])
+_PRODUCTS = frozenset(["matmul", "bmm", "baddbmm", "mm", "einsum"])
+_MATRICES = _PRODUCTS | {"linear", "addmm", "convolution", "conv1d", "conv2d", "grouped_mm"}
+_COPIES = frozenset(["to", "_to_copy", "contiguous", "clone", "reshape", "copy"])
+_MASKS = frozenset(["add", "masked_fill", "where", "sub"])
+
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """The stages of a trace: by name, and for each step."""
+
+    by_name: dict[str, Step]
+    of_step: dict[int, str]
+    """The stage of a step, by its identity."""
+    every: dict[int, list[str]]
+    """All the stages that a step is at once: one tensor may be keys and values."""
+    windows: dict[int, list[Step]]
+    """The parts of packed projections (queries inside QKV), by the identity of their storage."""
+
+
+def find_stages(inputs: Iterable[Step], steps: Iterable[Step], known: Mapping[str, Step]) -> Stages:
+    """The stages that the structure of a run tells; `known` are all steps by their own names."""
+    forward = [step for step in steps if step.call is not None and step.call.origin.visit >= -1]
+    graph = _Graph([*inputs, *forward])
+    naming = _Naming(known)
+    attentions = list(_attentions(graph))
+    for attention in attentions:
+        module = attention.stages["scores"].module
+        for stage, step in attention.stages.items():
+            window = attention.factors.get(stage)
+            naming.give(join(module, stage), stage, step, window)
+            if window is not None:
+                naming.give_source(stage, step)
+    for block in _blocks(graph, attentions):
+        for stage, step in block.stages.items():
+            naming.give(join(block.path, stage), stage, step)
+    for step, stage in _turns(graph.steps):
+        naming.give(join(step.module, stage), stage, step)
+    return Stages(naming.by_name, naming.of_step, naming.every, naming.windows)
+
+
+class _Naming:
+    def __init__(self, known: Mapping[str, Step]) -> None:
+        self._known = known
+        self.by_name: dict[str, Step] = {}
+        self.of_step: dict[int, str] = {}
+        self.every: dict[int, list[str]] = defaultdict(list)
+        self.windows: dict[int, list[Step]] = defaultdict(list)
+        self._names = UniqueNames()
+
+    def give(self, name: str, stage: str, step: Step, window: View | None = None) -> None:
+        """A name for a step, or for the window of it that an operator saw: a part of a projection.
+
+        What leaves one block enters the next, and keeps its first stage. A name means one step: the
+        one that the model calls so, if there is one.
+        """
+        name = self._names.take(name)
+        own = self._known.get(name)
+        if own is not None and own.role == "parameter":
+            return
+        if own is not None:
+            step, window = own, None
+        if window is None or window.numel == step.view.numel:
+            self.by_name[name] = step
+            self.of_step.setdefault(id(step), stage)
+            self.every[id(step)].append(stage)
+            return
+        part = Step(step.trace, name, window, step.role, module=step.module, is_view=True)
+        part.line = step.line
+        self.by_name[name] = part
+        self.of_step[id(part)] = stage
+        self.every[id(part)].append(stage)
+        self.windows[id(window.version)].append(part)
+
+    def give_source(self, stage: str, step: Step) -> None:
+        """The part of a packed projection that a step only copies has the step's stage, too."""
+        while step.op in (*_COPIES, "cat") and len(read := _read(step)) == 1:
+            view, owner = read[0], _owner(read[0])
+            if view.numel < owner.view.numel and owner.op in _MATRICES:
+                part = Step(
+                    step.trace, step.name, view, step.role, module=step.module, is_view=True
+                )
+                self.every[id(part)].append(stage)
+                self.windows[id(view.version)].append(part)
+                return
+            step = owner
+
+
+class _Graph:
+    """Which step was made from which: sets of steps are whole numbers with a bit for each."""
+
+    def __init__(self, steps: list[Step]) -> None:
+        self.steps = steps
+        self.place = {id(step): place for place, step in enumerate(steps)}
+        self.readers: dict[int, list[Step]] = defaultdict(list)
+        self._before: list[int] = []
+        self.products = self._all(_PRODUCTS)
+        self.matrices = self._all(_MATRICES)
+        for step in steps:
+            before = 0
+            for parent in self._parents(step):
+                place = self.place.get(id(parent))
+                if place is not None and place < len(self._before):
+                    before |= self._before[place] | 1 << place
+                    self.readers[place].append(step)
+            self._before.append(before)
+
+    def _all(self, operators: frozenset[str]) -> int:
+        """The steps that these operators made."""
+        return sum(1 << place for place, step in enumerate(self.steps) if step.op in operators)
+
+    @staticmethod
+    def _parents(step: Step) -> Iterator[Step]:
+        for view in step.call.inputs() if step.call is not None else ():
+            version: Version | None = view.version
+            while version is not None:
+                yield from version.owners
+                version = version.base
+
+    def bit(self, step: Step) -> int:
+        """The set of that step alone; empty for parameters and inputs."""
+        place = self.place.get(id(step))
+        return 0 if place is None else 1 << place
+
+    def before(self, step: Step) -> int:
+        """Everything that a step was made from."""
+        place = self.place.get(id(step))
+        return 0 if place is None else self._before[place]
+
+    def up_to(self, step: Step) -> int:
+        """What a step was made from, and the step."""
+        return self.before(step) | self.bit(step)
+
+    def made_from(self, later: Step, earlier: Step) -> bool:
+        """Whether a step was made from another."""
+        return bool(self.before(later) & self.bit(earlier))
+
+
+@dataclass(frozen=True, slots=True)
+class _Attention:
+    stages: dict[str, Step]
+    factors: dict[str, View]
+    """The queries, keys and values as the products saw them."""
+
+
+def _attentions(graph: _Graph) -> Iterator[_Attention]:
+    """Every softmax whose rows weigh the rows of a product's second factor."""
+    for weights in graph.steps:
+        if weights.op not in _SOFTMAX:
+            continue
+        context = _context(graph, weights)
+        chain = _back_to_scores(graph, weights)
+        if context is None or chain is None or len(_read(chain[-1])) < 2:
+            continue
+        *between, scores = chain
+        found = {"scores": scores, "weights": weights, "context": context}
+        queries, keys = _factors(scores)
+        if _is_parameter(queries) or _is_parameter(keys):
+            continue  # a layer with a softmax between its two matrices
+        factors = {"queries": queries, "keys": keys, "values": _factors(context)[1]}
+        found |= {stage: _owner(view) for stage, view in factors.items()}
+        if scores.op != "einsum":
+            factors["keys"] = _transposed(keys)
+        if between and between[-1].op in ("mul", "div"):
+            found["scaled"] = between[-1]
+        if between and between[0].op in _MASKS:
+            found["masked"] = between[0]
+        for side in ("queries", "keys"):
+            found |= {f"{side}_{part}": step for part, step in _rotary(found[side])}
+        yield _Attention(found, factors)
+
+
+def _is_parameter(view: View) -> bool:
+    """Whether a factor is a parameter, or a mere copy of one."""
+    step = _owner(view)
+    while step.op in _COPIES and (read := _read(step)):
+        step = _owner(read[0])
+    return step.role == "parameter"
+
+
+def _context(graph: _Graph, weights: Step) -> Step | None:
+    """The product of the weights, dropped or cast on the way perhaps, with the values."""
+    waiting = [weights]
+    while waiting:
+        step = waiting.pop(0)
+        for reader in graph.readers[graph.place[id(step)]]:
+            if reader.op in _PRODUCTS and _owner(_factors(reader)[0]) is step:
+                return reader
+            if reader.op in (*_COPIES, "mul") and reader.view.numel == weights.view.numel:
+                waiting.append(reader)
+    return None
+
+
+def _back_to_scores(graph: _Graph, weights: Step) -> list[Step] | None:
+    """From a softmax back to the nearest product behind it: masks, scales, then the scores."""
+    waiting: list[list[Step]] = [[weights]]
+    seen = {id(weights)}
+    while waiting:
+        chain = waiting.pop(0)
+        for view in _read(chain[-1]):
+            parent = _owner(view)
+            if view.numel != weights.view.numel or id(parent) in seen:
+                continue
+            seen.add(id(parent))
+            if parent.op in _PRODUCTS:
+                return [*chain[1:], parent]
+            if graph.up_to(parent) & graph.products:
+                waiting.append([*chain, parent])
+    return None
+
+
+def _rotary(rotated: Step) -> Iterator[tuple[str, Step]]:
+    """x · cos + turned(x) · sin, where a half of x is negated and the halves change places."""
+    while rotated.op in _COPIES and _read(rotated):
+        rotated = _owner(_read(rotated)[0])
+    if rotated.op in ("cat", "stack"):  # only a part of each head is turned
+        parts = [_owner(view) for view in _read(rotated)]
+        rotated = next((part for part in parts if part.op == "add"), rotated)
+    if rotated.op != "add":
+        return
+    halves = [_owner(view) for view in _read(rotated)]
+    if len(halves) != 2 or any(half.op != "mul" for half in halves):
+        return
+    for half, other in (halves, halves[::-1]):
+        for turned in (_owner(view) for view in _read(half)):
+            near = {_owner(view).op for view in _read(turned)} if turned.op != "mul" else set()
+            if turned.op in ("cat", "stack", "reshape", "flatten") and "neg" in near:
+                yield "turned", turned
+                yield "sine_part", half
+                yield "cosine_part", other
+                yield "rotated", rotated
+                return
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    path: str
+    stages: dict[str, Step]
+
+
+@dataclass(frozen=True, slots=True)
+class _Addition:
+    """A sum of the residual stream and what a branch made of it."""
+
+    total: Step
+    stream: Step
+    branch: Step
+    kind: str
+    """`mid` after self-attention, `cross` after cross-attention, `post` after anything else; `both`
+    where attention and feed-forward run side by side; `first` of two without any attention."""
+
+
+def _blocks(graph: _Graph, attentions: list[_Attention]) -> Iterator[_Block]:
+    """The additions in groups that end with the one of the feed-forward part."""
+    waiting: list[_Addition] = []
+    additions = list(_additions(graph, attentions))
+    for place, addition in enumerate(additions):
+        follower = additions[place + 1] if place + 1 < len(additions) else None
+        if addition.kind == "post" and follower is not None and not waiting:
+            # Two additions in one module, and no softmax by which to tell the first (RWKV).
+            twin = follower.kind == "post" and follower.total.module == addition.total.module
+            if twin and addition.total.module:
+                addition = replace(addition, kind="first")
+        waiting.append(addition)
+        if addition.kind in ("post", "both") or follower is None:
+            yield _block(waiting)
+            waiting = []
+
+
+def _block(additions: list[_Addition]) -> _Block:
+    """The names of a block's steps. What a branch is called only attention can tell."""
+    stages = {"resid_pre": additions[0].stream}
+    attends = any(addition.kind in ("mid", "cross") for addition in additions)
+    for addition in additions:
+        stage, out = _WORDS[addition.kind]
+        if out is not None and attends:
+            stages[out] = addition.branch
+        stages[stage] = addition.total
+    return _Block(_common_path([addition.total.module for addition in additions]), stages)
+
+
+_WORDS = {
+    "mid": ("resid_mid", "attn_out"),
+    "cross": ("resid_cross", "cross_out"),
+    "post": ("resid_post", "mlp_out"),
+    "both": ("resid_post", None),
+    "first": ("resid_mid", None),
+}
+
+
+def _common_path(modules: list[str]) -> str:
+    """The module that holds them all; not a list of modules, but the one that has the list."""
+    paths = [module.split(".") for module in modules]
+    shared: list[str] = []
+    for parts in zip(*paths, strict=False):
+        if len(set(parts)) > 1:
+            if shared and not shared[-1].isdigit() and all(part.isdigit() for part in parts):
+                shared.pop()
+            break
+        shared.append(parts[0])
+    return ".".join(shared)
+
+
+def _additions(graph: _Graph, attentions: list[_Attention]) -> Iterator[_Addition]:
+    for total in graph.steps:
+        if total.op != "add" or total.view.ndim < 2:
+            continue
+        sides = [_owner(view) for view in _read(total) if view.shape == total.shape]
+        if len(sides) != 2:
+            continue
+        for stream, branch in (sides, sides[::-1]):
+            if not graph.made_from(branch, stream):
+                continue
+            inside = graph.up_to(branch) & ~graph.up_to(stream)
+            if inside & graph.matrices:
+                kind = _kind(graph, attentions, stream, branch, inside)
+                yield _Addition(total, stream, branch, kind)
+                break
+
+
+def _kind(
+    graph: _Graph, attentions: list[_Attention], stream: Step, branch: Step, inside: int
+) -> str:
+    """Which part of a block a branch is."""
+    here = [a.stages for a in attentions if inside & graph.bit(a.stages["weights"])]
+    if not here:
+        return "post"
+    if branch.op == "add":  # attention and feed-forward side by side
+        parts = [graph.up_to(_owner(view)) & inside for view in _read(branch)]
+        with_weights = [
+            any(part & graph.bit(stages["weights"]) for stages in here) for part in parts
+        ]
+        only_one = len(parts) == 2 and sum(with_weights) == 1
+        if only_one and parts[with_weights.index(False)] & graph.matrices:
+            return "both"
+    self_attending = any(graph.up_to(stages["keys"]) & graph.bit(stream) for stages in here)
+    return "mid" if self_attending else "cross"
+
+
+def _turns(steps: list[Step]) -> Iterator[tuple[Step, str]]:
+    """The steps of a loop over positions, by the turn of the loop: `t3.numerator`.
+
+    A loop over positions reads another row of one tensor at each turn; one over layers does not.
+    """
+    loops: dict[str, list[list[tuple[Step, int]]]] = defaultdict(list)
+    counts: dict[str, Counter[int]] = defaultdict(Counter)
+    running: dict[str, bool] = {}
+    for step in steps:
+        if step.line is None:
+            continue
+        if not step.line.looped:
+            running[step.module] = False
+            continue
+        if not running.get(step.module):  # the loop begins, perhaps once more
+            running[step.module] = True
+            counts[step.module].clear()
+            loops[step.module].append([])
+        turn = counts[step.module][id(step.line)]
+        counts[step.module][id(step.line)] += 1
+        loops[step.module][-1].append((step, turn))
+    for loop in (loop for found in loops.values() for loop in found):
+        if _moves_along(loop):
+            for step, turn in loop:
+                word = step.name.removeprefix(f"{step.module}.").partition(".")[0]
+                yield step, f"t{turn}.{word}"
+
+
+def _moves_along(loop: list[tuple[Step, int]]) -> bool:
+    """Whether a line of the loop reads rows of one tensor, one after the other."""
+    offsets: dict[tuple[int, int, int], list[int]] = defaultdict(list)
+    for step, _ in loop:
+        for argument, view in enumerate(_read(step)):
+            offsets[id(step.line), argument, id(view.version)].append(view.offset)
+    turns = 1 + max(turn for _, turn in loop)
+    return turns > 1 and any(len(set(read)) == turns for read in offsets.values())
+
+
+def _read(step: Step) -> list[View]:
+    """The tensors that a step was made from; an empty one (a cache at its start) holds nothing."""
+    return [view for view in step.call.inputs() if view.numel] if step.call is not None else []
+
+
+def _factors(product: Step) -> list[View]:
+    """The two factors of a product; baddbmm has a sum before them."""
+    return _read(product)[-2:]
+
+
+def _transposed(view: View) -> View:
+    """Its last two axes exchanged: the keys, of which the product took the transpose."""
+    *batch, rows, columns = range(view.ndim)
+    axes = (*batch, columns, rows)
+    shape, strides = (tuple(sizes[a] for a in axes) for sizes in (view.shape, view.strides))
+    return View(view.version, shape, strides, view.offset, view.dtype, view.pairs)
+
+
+def _owner(view: View) -> Step:
+    """The step that wrote a tensor."""
+    return view.owner((0,) * view.ndim)[0]

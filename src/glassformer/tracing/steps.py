@@ -1,0 +1,362 @@
+"""A step: one tensor of a trace, with its name and what made it."""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Self, SupportsIndex, overload
+
+import torch
+from torch import Tensor
+
+from glassformer.errors import TraceError, UnknownNameError
+from glassformer.tracing.arithmetic import rules
+from glassformer.tracing.arithmetic.expressions import Axis, Entry, Lookup, walk
+from glassformer.tracing.arithmetic.rules.rule_operands import held
+from glassformer.tracing.capture.memory import Index, View
+from glassformer.tracing.cell_block import CellBlock, Flat, select
+from glassformer.tracing.notebooks import notebook_markdown
+
+if TYPE_CHECKING:
+    from glassformer.tracing.arithmetic.expressions import Expression
+    from glassformer.tracing.capture.operator_calls import Call
+    from glassformer.tracing.capture.source_lines import Line
+    from glassformer.tracing.cells import Cell
+    from glassformer.tracing.trace import Trace
+
+
+Role = Literal["parameter", "input", "activation", "constant"]
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A tensor that a step was made from: the argument's name, the window, and who wrote it."""
+
+    argument: str
+    view: View
+    step: Step | None
+    """The step that wrote it; None where several did, or where it is empty."""
+
+    @property
+    def value(self) -> Tensor:
+        """The numbers, in the shape in which the operator saw them."""
+        return self.view.tensor().clone()
+
+
+class Step:
+    """One tensor of a trace: a parameter, an input, a constant, or an operator's output.
+
+    `step[i, j]` is one of its cells; a leading batch index of size 1 may be left out.
+    """
+
+    __slots__ = (
+        "call",
+        "is_view",
+        "line",
+        "module",
+        "name",
+        "number",
+        "output",
+        "pinned",
+        "role",
+        "trace",
+        "view",
+    )
+
+    def __init__(
+        self,
+        trace: Trace,
+        name: str,
+        view: View,
+        role: Role,
+        *,
+        module: str = "",
+        call: Call | None = None,
+        output: int = 0,
+        line: Line | None = None,
+        is_view: bool = False,
+        pinned: AbstractSet[Index] = frozenset(),
+    ) -> None:
+        self.trace = trace
+        self.name = name
+        self.view = view
+        self.role: Role = role
+        self.module = module
+        self.call = call
+        self.output = output
+        self.line = line
+        self.is_view = is_view
+        self.pinned = pinned
+        self.number = -1
+
+    def __repr__(self) -> str:
+        shape = "×".join(map(str, self.shape)) or "one number"
+        return f"<step {self.name}: {self.op}, {shape}, {self.role}>"
+
+    def _repr_markdown_(self) -> str:
+        """How a notebook shows it: its numbers as a table, with the formula."""
+        return notebook_markdown(self)
+
+    @property
+    def op(self) -> str:
+        """The operator that made it; for what no operator made, its role."""
+        return self.call.operator.name if self.call is not None else self.role
+
+    @property
+    def rule(self) -> str | None:
+        """The rule that explains its cells, None where there is none (`is_opaque`, or given)."""
+        rule = rules.of_call(self.call, self.output) if self.call is not None else None
+        return rule.name if rule is not None else None
+
+    @property
+    def is_opaque(self) -> bool:
+        """Whether it was computed from other tensors by an operator that has no rule."""
+        computed = self.call is not None and self.role == "activation"
+        return computed and self.rule is None and self.view.numel > 0
+
+    @property
+    def is_unwritten(self) -> bool:
+        """Whether it is memory that was only reserved (`torch.empty`): it holds no number yet."""
+        return self.call is not None and rules.is_unwritten(self.call.operator)
+
+    @property
+    def expanded(self) -> bool:
+        """Whether the trace wrote it out in the place of a fused operator."""
+        return self.call is not None and self.call.expanded
+
+    @property
+    def shape(self) -> Index:
+        """Its sizes."""
+        return self.view.shape
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type of its numbers."""
+        return self.view.dtype
+
+    @property
+    def value(self) -> Tensor:
+        """Its numbers: a copy, so that writing to it changes no trace."""
+        return self.view.tensor().clone()
+
+    @property
+    def stage(self) -> str | None:
+        """What it is in any Transformer (`scores`, `resid_mid`), where the structure tells."""
+        return self.trace.stage_of(self)
+
+    @property
+    def labels(self) -> AxisLabels:
+        """For each axis the labels of its positions (token texts, head numbers), or None."""
+        return self.trace.labels_of(self)
+
+    @property
+    def operands(self) -> tuple[Operand, ...]:
+        """The tensors it was made from, by the operator's argument names."""
+        if self.call is None:
+            return ()
+        found = []
+        for argument, value in self.call.bound.items():
+            parts = value if isinstance(value, list | tuple) else [value]
+            for place, part in enumerate(parts):
+                if isinstance(part, View):
+                    several = isinstance(value, list | tuple)
+                    name = f"{argument}.{place}" if several else argument
+                    found.append(Operand(name, part, _sole_owner(part)))
+        return tuple(found)
+
+    def expression(self, index: Index) -> Expression | None:
+        """The arithmetic of one cell; None if it is given, opaque, unwritten or set by an edit."""
+        return None if index in self.pinned else self.unedited_expression(index)
+
+    def unedited_expression(self, index: Index) -> Expression | None:
+        """The operator's arithmetic for a cell, even where an edit has set its value."""
+        rule = rules.of_call(self.call, self.output) if self.call is not None else None
+        if rule is None or self.call is None:
+            return None
+        built = rule.build(self.call, index)
+        return None if built is None else held(built, self.dtype)
+
+    @overload
+    def __getitem__(self, index: SupportsIndex | tuple[SupportsIndex, ...]) -> Cell: ...
+
+    @overload
+    def __getitem__(self, index: object) -> Cell | CellBlock: ...
+
+    def __getitem__(self, index: object) -> Cell | CellBlock:
+        if _positions(index) is None:
+            return select(self, index)
+        return self.trace.cell(self, self.full_index(index))
+
+    def block(self, places: Flat) -> CellBlock:
+        """Some of its cells, by their places counted row by row."""
+        return CellBlock(self, places, (None,) * places.ndim)
+
+    def full_index(self, index: object) -> Index:
+        """The index with leading axes of size 1 and negative positions filled in."""
+        given = _positions(index)
+        if given is None:
+            raise TraceError(
+                "a cell of {name} is one number: its index is one whole number per axis of "
+                "{shape}, got {index!r}; a part of the tensor is .value[…]",
+                name=self.name,
+                shape=tuple(self.shape),
+                index=index,
+            )
+        missing = len(self.shape) - len(given)
+        if missing > 0 and all(size == 1 for size in self.shape[:missing]):
+            given = (0,) * missing + given
+        fits = len(given) == len(self.shape) and all(
+            -size <= place < size for place, size in zip(given, self.shape, strict=True)
+        )
+        if not fits:
+            asked = ", ".join(map(str, index)) if isinstance(index, tuple) else index
+            raise TraceError(
+                "{name} has no cell [{asked}]: its shape is {shape}",
+                name=self.name,
+                asked=asked,
+                shape=tuple(self.shape),
+            )
+        return tuple(
+            place + size if place < 0 else place
+            for place, size in zip(given, self.shape, strict=True)
+        )
+
+
+def _positions(index: object) -> Index | None:
+    """An index as Python's own whole numbers (numpy's and torch's included), or None."""
+    parts = index if isinstance(index, tuple | list) else (index,)
+    if any(isinstance(part, bool) for part in parts):
+        return None
+    try:
+        return tuple(map(operator.index, parts))
+    except TypeError:
+        return None
+
+
+def _sole_owner(view: View) -> Step | None:
+    """The step that wrote all of a view, judged by its corners."""
+    if view.numel == 0:
+        return None
+    ends = itertools.product(*({0, size - 1} for size in view.shape))
+    owners = {id(step): step for step, _ in map(view.owner, ends)}
+    return next(iter(owners.values())) if len(owners) == 1 else None
+
+
+# --- labels ---
+# What the positions of an axis are called: the tokens of a text, the numbers of heads.
+#
+# Labels are given for inputs. They reach a step along the operands: if moving one place along an
+# axis of the output moves one place along an axis of an operand, the two axes share their labels.
+
+
+class Head(str):
+    """The label of a head: `head 2`. Its number is kept, for other languages."""
+
+    __slots__ = ("number",)
+
+    number: int
+
+    def __new__(cls, number: int) -> Self:
+        """The label in English, as text."""
+        label = super().__new__(cls, f"head {number}")
+        label.number = number
+        return label
+
+
+AxisLabels = tuple[tuple[str, ...] | None, ...]
+_ATTENTION = ("matmul", "softmax", "_safe_softmax")
+
+
+def read_labels(given: object) -> Mapping[str, Sequence[str]]:
+    """The labels that a caller gave; refuses anything but texts by the names of inputs."""
+    if given is None:
+        return {}
+    if isinstance(given, Mapping) and all(
+        isinstance(name, str)
+        and isinstance(texts, Sequence)
+        and all(isinstance(text, str) for text in texts)
+        for name, texts in given.items()
+    ):
+        return given
+    raise TraceError(
+        'axis_labels takes texts by the names of inputs, as in {"ids": ["I", "am"]}, '
+        f"got {given!r}"
+    )
+
+
+def check_labels(trace: Trace) -> None:
+    """Refuse labels for inputs that are not there, or as many as no axis has."""
+    for name, texts in trace.recording.labels.items():
+        if name not in trace.inputs:
+            raise UnknownNameError("input", name, trace.inputs)
+        shape = trace.inputs[name].shape
+        if len(texts) not in _labelled_sizes(shape):
+            raise TraceError(
+                f"{len(texts)} labels were given for input {name}, "
+                f"and no axis of its shape {shape} has that many positions"
+            )
+
+
+def _labelled_sizes(shape: Index) -> list[int]:
+    """The sizes that labels may have; a batch of one needs none, so one label is a slip."""
+    return [size for size in shape if size > 1] or list(shape)
+
+
+def find_labels(trace: Trace, step: Step, known: dict[int, AxisLabels]) -> AxisLabels:
+    """The labels of a step's axes, from those of the steps before it."""
+    given = trace.recording.labels.get(step.name) if step.role == "input" else None
+    if given is not None:
+        axis = max(a for a, size in enumerate(step.shape) if size == len(given))
+        return tuple(tuple(given) if a == axis else None for a in range(len(step.shape)))
+    found = [_along(step, axis, known) for axis in range(len(step.shape))]
+    if len(found) == 4 and found[1] is None and (step.expanded or step.op in _ATTENTION):
+        found[1] = tuple(Head(number) for number in range(step.shape[1]))
+    if step.view.pairs:
+        found[-1] = ("re", "im")
+    return tuple(found)
+
+
+def _along(step: Step, axis: int, known: dict[int, AxisLabels]) -> tuple[str, ...] | None:
+    """The labels that an operand gives to one axis of a step."""
+    size = step.shape[axis]
+    if size < 2 or 0 in step.shape:
+        return None
+    start = (0,) * len(step.shape)
+    moved = tuple(int(a == axis) for a in range(len(step.shape)))
+    for view, here, there in _moves(step, start, moved):
+        owner, first = view.owner(here)
+        other, second = view.owner(there)
+        changed = [a for a, (x, y) in enumerate(zip(first, second, strict=False)) if x != y]
+        if other is not owner or len(changed) != 1:
+            continue
+        labels = known.get(id(owner), ())
+        texts = labels[changed[0]] if labels else None
+        if texts is not None and len(texts) == size and second[changed[0]] == 1:
+            return texts
+    return None
+
+
+def _moves(step: Step, start: Index, moved: Index) -> Iterator[tuple[View, Index, Index]]:
+    """The operand cells that two neighbouring output cells read in the same place."""
+    if step.is_view:
+        yield step.view, start, moved
+        return
+    here, there = step.unedited_expression(start), step.unedited_expression(moved)
+    if here is None or there is None:
+        return
+    for one, other in zip(walk(here), walk(there), strict=False):
+        if not (isinstance(one, Entry | Lookup) and isinstance(other, Entry | Lookup)):
+            continue
+        if one.view is other.view and one.index != other.index:
+            yield one.view, _whole(one), _whole(other)
+
+
+def _whole(entry: Entry | Lookup) -> Index:
+    """An index in numbers; a running or looked-up position counts as 0."""
+    return tuple(
+        part if isinstance(part, int) else part.start if isinstance(part, Axis) else 0
+        for part in entry.index
+    )

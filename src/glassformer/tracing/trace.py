@@ -1,0 +1,386 @@
+"""A trace: the steps of one run, by name, and everything that can be asked of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any, Self
+
+from glassformer.errors import TraceError, UnknownNameError
+from glassformer.tracing.arithmetic import rules
+from glassformer.tracing.capture.memory import Index, View
+from glassformer.tracing.capture.module_stack import UniqueNames, join, name_calls
+from glassformer.tracing.capture.operator_calls import Call, Operator
+from glassformer.tracing.capture.recorder import Recording
+from glassformer.tracing.cells import Cell
+from glassformer.tracing.formula.naming import Names
+from glassformer.tracing.notebooks import notebook_markdown
+from glassformer.tracing.stages import Stages, find_stages
+from glassformer.tracing.steps import AxisLabels, Role, Step, check_labels, find_labels
+
+if TYPE_CHECKING:
+    from glassformer.tracing.verification import Report
+
+
+@dataclass(slots=True)
+class Branch:
+    """A module in the tree: its own steps, and the modules inside it."""
+
+    name: str
+    path: str
+    steps: list[Step] = field(default_factory=list)
+    branches: list[Branch] = field(default_factory=list)
+
+
+class Trace:
+    """The steps of one run. `trace[name]` is a step, `trace[name][i, j]` a cell."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.recording = recording
+        self.steps: list[Step] = []
+        """What operators computed, in order."""
+        self.views: list[Step] = []
+        """Other shapes of steps that the source gave a name to."""
+        self.parameters: dict[str, Step] = {}
+        self.inputs: dict[str, Step] = {}
+        self.constants: dict[str, Step] = {}
+        self.outputs: dict[str, Step] = {}
+        self._names = UniqueNames()
+        self._by_name: dict[str, Step] = {}
+        self._labels: dict[int, AxisLabels] = {}
+        self._fixed: set[int] | None = None
+        self._stages: Stages | None = None
+        self._naming: Names | None = None
+        self._add_sources()
+        self._add_steps()
+        self._add_found()
+        self._add_views()
+        self._add_outputs()
+        for number, step in enumerate(dict.fromkeys(self._by_name.values())):
+            step.number = number
+        check_labels(self)
+
+    # --- asking ---
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader should know about how this trace was made."""
+        return self.recording.notes
+
+    @property
+    def names(self) -> list[str]:
+        """Every name that `trace[name]` knows."""
+        return list(self._by_name)
+
+    @property
+    def stages(self) -> dict[str, Step]:
+        """Steps by what they are in any Transformer: `layers.1.resid_mid`, `….queries`.
+
+        Told by the structure; `trace[name]` knows these names, too.
+        """
+        return self.found_stages.by_name
+
+    def stage_of(self, step: Step) -> str | None:
+        """What a step is in any Transformer, where the structure tells."""
+        return self.found_stages.of_step.get(id(step))
+
+    @property
+    def found_stages(self) -> Stages:
+        """Everything that the structure tells about the steps; found when first asked for."""
+        if self._stages is None:
+            self._stages = find_stages(self.inputs.values(), self.steps, self._by_name)
+        return self._stages
+
+    @property
+    def naming(self) -> Names:
+        """The symbols of formulas."""
+        if self._naming is None:
+            self._naming = Names(self)
+        return self._naming
+
+    @cached_property
+    def has_unwritten_memory(self) -> bool:
+        """Whether any cell may be unwritten; asking each one walks through its expressions."""
+        return any(step.is_unwritten for step in self.steps)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._by_name or name in self.stages
+
+    def __iter__(self) -> Iterator[Step]:
+        return iter(self.steps)
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def __getitem__(self, name: str) -> Step:
+        if not self._by_name:
+            raise TraceError("{name!r} cannot be shown: this trace was closed", name=name)
+        if not isinstance(name, str):
+            raise TraceError(
+                "a step is asked for by its name, got {name!r}; by its place it is t.steps[0]",
+                name=name,
+            )
+        if name not in self._by_name:
+            if name in self.stages:
+                return self.stages[name]
+            longer = [known for known in self._by_name if known.endswith(f".{name}")]
+            raise UnknownNameError("step", name, longer or self._by_name)
+        return self._by_name[name]
+
+    def __repr__(self) -> str:
+        n_steps, n_parameters = len(self.steps), len(self.parameters)
+        steps = "1 step" if n_steps == 1 else f"{n_steps} steps"
+        parameters = "1 parameter" if n_parameters == 1 else f"{n_parameters} parameters"
+        return f"<trace of {steps}, {parameters}>"
+
+    def _repr_markdown_(self) -> str:
+        """How a notebook shows it: its notes, and a table of its steps."""
+        return notebook_markdown(self)
+
+    def cell(self, step: Step, index: Index) -> Cell:
+        """A cell; of a view, the cell that it shows."""
+        if step.is_view:
+            step, index = step.view.owner(index)
+        return Cell(step, index)
+
+    def tree(self) -> Branch:
+        """The steps by module."""
+        root = Branch("", "")
+        known = {"": root}
+        for step in self.steps:
+            path = ""
+            for name in step.module.split(".") if step.module else []:
+                outer, path = known[path], join(path, name)
+                if path not in known:
+                    known[path] = Branch(name, path)
+                    outer.branches.append(known[path])
+            known[path].steps.append(step)
+        return root
+
+    def labels_of(self, step: Step) -> AxisLabels:
+        """For each axis of a step the labels of its positions, or None."""
+        if not self._labels:  # in order, so that each finds its operands' labels known
+            found: dict[int, AxisLabels] = {}
+            for known in dict.fromkeys([*self._by_name.values()]):
+                found[id(known)] = find_labels(self, known, found)
+            self._labels = found
+        if id(step) not in self._labels:  # a part of a step, known by its stage alone
+            self._labels[id(step)] = find_labels(self, step, self._labels)
+        return self._labels[id(step)]
+
+    def is_fixed(self, step: Step) -> bool:
+        """Whether no parameter and no input has a part in a step: positions, causal masks."""
+        if self._fixed is None:
+            from glassformer.tracing.influence import fixed_steps
+
+            given = (*self.parameters.values(), *self.inputs.values(), *self.constants.values())
+            self._fixed = fixed_steps((*given, *self.steps))
+        return id(step) in self._fixed
+
+    def verify(self, sample: int | None = None, seed: int = 0) -> Report:
+        """Recompute cells in float64 from the operands shown; `sample` of them, or all."""
+        from glassformer.tracing.verification import verify
+
+        return verify(self, sample, seed)
+
+    def edit(self, edits: Mapping[Any, Any]) -> Trace:
+        """A new trace in which these cells have other values and all that follows is recomputed.
+
+        What is set: a cell, a part `t[name][0, :, 2]`, the name of a step (all of it), or
+        `(name, index)`, where a short index means all of the axes that it does not name. To what: a
+        number, a tensor that fits or broadcasts, or a function of the present numbers:
+        `t.edit({"weights": {(0, 1): lambda head: head.flip(-1)}})`.
+        """
+        from glassformer.tracing.replay import edit
+
+        return edit(self, edits)
+
+    def close(self) -> None:
+        """Take the trace apart, so that its memory is free as soon as nobody holds a step of it.
+
+        A trace and its steps refer to each other: dropped without this, they wait for Python's
+        garbage collection. A closed trace has no steps. What `edit` made of it lives on.
+        """
+        for step in self._by_name.values():
+            step.view.version.owners.clear()
+        for call in self.recording.calls:
+            call.steps = ()
+        for table in (self._by_name, self.parameters, self.inputs, self.constants, self.outputs):
+            table.clear()
+        for steps in (self.steps, self.views):
+            steps.clear()
+        self._labels.clear()
+        self._fixed = self._stages = self._naming = None
+        self.recording = self.recording.emptied()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # --- building ---
+
+    def _add(self, step: Step, table: dict[str, Step] | None = None) -> None:
+        self._by_name[step.name] = step
+        if table is not None:
+            table[step.name] = step
+
+    def _add_sources(self) -> None:
+        tables = {
+            "parameter": self.parameters, "input": self.inputs, "constant": self.constants
+        }  # fmt: skip
+        for source in self.recording.sources:
+            name = self._names.take(source.name)
+            tied = _same_window(source.view)
+            if tied is not None:
+                self._by_name[name] = tables[source.role][name] = tied
+                continue
+            step = Step(self, name, source.view, source.role, module=name.rpartition(".")[0])
+            source.view.version.owners.append(step)
+            self._add(step, tables[source.role])
+
+    def _add_found(self) -> None:
+        """Name the constants; `scale = torch.tensor(2.0)` by its variable."""
+        for found in self.recording.found:
+            origin = found.origin
+            assigned = origin.line is not None and origin.line.kind == "assigned"
+            named = found.literal and assigned and len(origin.targets) == 1
+            target = origin.targets[0] if named else None
+            name = self._names.take(join(origin.owner, target or "constant"))
+            step = Step(self, name, found.view, "constant", module=origin.owner, line=origin.line)
+            found.view.version.owners.append(step)
+            self._add(step, self.constants)
+
+    def _add_steps(self) -> None:
+        made = [call for call in self.recording.calls if call.outputs]
+        for call, (wanted, module) in zip(made, name_calls(made), strict=True):
+            steps = []
+            for output, view in enumerate(call.outputs):
+                if view is None:
+                    continue
+                name = self._names.take(wanted[min(output, len(wanted) - 1)])
+                step = Step(
+                    self,
+                    name,
+                    view,
+                    _role(call),
+                    module=module,
+                    call=call,
+                    output=output,
+                    line=call.origin.line,
+                    pinned=self.recording.pins.get((call.number, output), frozenset()),
+                )
+                view.version.owners.append(step)
+                self._add(step)
+                steps.append(step)
+            call.steps = tuple(steps)
+            self.steps.extend(steps)
+
+    def _add_views(self) -> None:
+        """Name the views that a source line assigned; of a chain of them, the last."""
+        chosen: dict[tuple[object, ...], tuple[str, Call, int]] = {}
+        for call in self.recording.views:
+            origin = call.origin
+            if len(origin.targets) != len(call.outputs) or origin.forced is not None:
+                continue
+            if origin.line is not None and origin.line.kind == "written":
+                continue
+            for output, target in enumerate(origin.targets):
+                view = call.outputs[output]
+                if target is None or view is None or view.numel == 0:
+                    continue
+                key = (id(_first_owner(view)), origin.owner, target, origin.line)
+                chosen[key] = (join(origin.owner, target), call, output)
+        for wanted, call, output in chosen.values():
+            view = call.outputs[output]
+            assert view is not None
+            self._add_view(wanted, view, call)
+
+    def _add_view(self, wanted: str, view: View, call: Call | None) -> Step:
+        owner = _first_owner(view)
+        step = Step(
+            self,
+            self._names.take(wanted),
+            view,
+            owner.role,
+            module=call.origin.owner if call is not None else owner.module,
+            line=call.origin.line if call is not None else owner.line,
+            is_view=True,
+        )
+        self._add(step)
+        self.views.append(step)
+        return step
+
+    def _add_outputs(self) -> None:
+        for name, view in self.recording.outputs.items():
+            step = _same_window(view)
+            if step is None:
+                step = self._add_view(name, view, None)
+            elif name not in self._by_name:
+                self._by_name[name] = step
+            self.outputs[name] = step
+
+
+def _role(call: Call) -> Role:
+    """Whether a call's numbers were computed from others, or stand for themselves."""
+    constant = _is_constant(call.operator) or not call.reads()
+    return "constant" if constant else "activation"
+
+
+@cache
+def _is_constant(operator: Operator) -> bool:
+    rule = rules.find(operator)
+    return rules.is_given(operator) or (rule is not None and rule.constant)
+
+
+def _first_owner(view: View) -> Step:
+    """The step that wrote a view's first cell; mostly there is but one that can have."""
+    version = view.version
+    while view.numel == 0 and not version.owners and version.base is not None:
+        version = version.base
+    if view.numel == 0 or (len(version.owners) == 1 and version.base is None):
+        return version.owners[0]  # of an empty one whichever comes first
+    return view.owner((0,) * view.ndim)[0]
+
+
+def _same_window(view: View) -> Step | None:
+    """The step that is exactly this view, if there is one."""
+    for step in reversed(view.version.owners):
+        own = step.view
+        if (own.shape, own.strides, own.offset, own.dtype) == (
+            view.shape, view.strides, view.offset, view.dtype
+        ):  # fmt: skip
+            return step
+    return None
+
+
+# --- address ---
+# A cell by what a person types: `encoder.blocks.0.attention.scores[0,1,2]`.
+
+
+_ADDRESS = re.compile(r"(?P<name>[^\[\]]+?)\s*(?:\[(?P<index>[^\[\]]*)\])?")
+
+
+def find_cell(trace: Trace, address: str) -> Cell:
+    """The cell at `step[i, j]`; a step of one number needs no index."""
+    found = _ADDRESS.fullmatch(address.strip())
+    if found is None:
+        raise TraceError(
+            "a cell is written as step[i, j], such as logits[0, 1]; got {address!r}",
+            address=address,
+        )
+    step = trace[found["name"].strip()]
+    parts = [part.strip() for part in (found["index"] or "").split(",") if part.strip()]
+    try:
+        index = tuple(int(part) for part in parts)
+    except ValueError:
+        raise TraceError(
+            "the indices of a cell are whole numbers, got [{found}]; {name} has shape {shape}",
+            found=found["index"],
+            name=step.name,
+            shape=tuple(step.shape),
+        ) from None
+    return step[index]

@@ -1,0 +1,212 @@
+"""What a training run consists of, as data: nested frozen dataclasses, complete and checked.
+
+A recipe returns one of these; `--section.key value` and TOML files change fields of it. The
+sentence under a field is its help text.
+"""
+
+import math
+from dataclasses import dataclass, field
+from typing import Literal
+
+from glassformer.errors import ConfigError
+from glassformer.nn import ModelConfig
+from glassformer.training.problems.problem_definitions import DataConfig, Kind, check_counts
+
+Switch = Literal["auto", "on", "off"]
+
+AttentionKernel = Literal["auto", "cudnn", "flash", "efficient"]
+
+_LEAST_BETWEEN = 20  # updates: after fewer, a score says little, and patience is soon at an end
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimiserConfig:
+    """How a gradient becomes a step."""
+
+    kind: Literal["adamw", "muon"] = "adamw"
+    """AdamW for everything, or Muon for the blocks' matrices and AdamW for the rest."""
+    lr: float = 1e-3
+    """Peak learning rate (of AdamW)."""
+    muon_lr: float = 0.02
+    """Peak learning rate of Muon."""
+    beta1: float = 0.9
+    """Memory of the gradient's mean."""
+    beta2: float = 0.98
+    """Memory of the gradient's square."""
+    eps: float = 1e-9
+    """Added to the root of the mean square."""
+    weight_decay: float = 0.0
+    """Decoupled decay of matrices; norms and biases have none."""
+    clip: float = 1.0
+    """Longest gradient; 0: not clipped."""
+    label_smoothing: float = 0.0
+    """Share of the probability that the target gives to all tokens alike."""
+    agreement: float = 0.0
+    """Weight of the disagreement between two passes with other dropout (R-Drop); 0: one pass."""
+
+    def __post_init__(self) -> None:
+        _check_finite(self, "optimiser")
+        for name in ("lr", "muon_lr", "eps"):
+            if getattr(self, name) <= 0:
+                raise ConfigError(
+                    "optimiser.{name} must be above 0, got {value}",
+                    name=name,
+                    value=getattr(self, name),
+                )
+        for name in ("beta1", "beta2", "label_smoothing"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ConfigError(
+                    "optimiser.{name} must be in [0, 1), got {value}",
+                    name=name,
+                    value=getattr(self, name),
+                )
+        for name in ("weight_decay", "clip", "agreement"):
+            if getattr(self, name) < 0:
+                raise ConfigError(
+                    "optimiser.{name} must not be negative, got {value}",
+                    name=name,
+                    value=getattr(self, name),
+                )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScheduleConfig:
+    """How the learning rate moves: a linear warm-up, then one of four curves."""
+
+    kind: Literal["constant", "linear", "cosine", "noam"] = "cosine"
+    """After the warm-up: level, a line, half a cosine, or 1/√step (Vaswani et al. 2017)."""
+    warmup: int = 100
+    """Updates until the peak; the first one already moves."""
+    floor: float = 0.0
+    """Share of the peak that the line and the cosine end at."""
+
+    def __post_init__(self) -> None:
+        _check_finite(self, "schedule")
+        if self.warmup < 0:
+            raise ConfigError(
+                "schedule.warmup must not be negative, got {warmup}", warmup=self.warmup
+            )
+        if not 0 <= self.floor <= 1:
+            raise ConfigError("schedule.floor must be from 0 to 1, got {floor}", floor=self.floor)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoopConfig:
+    """How long and on what; when to look and when to save."""
+
+    seed: int = 0
+    """Of parameters, order and dropout."""
+    epochs: float = 10.0
+    """Times that every example is seen; steps, where set, goes before."""
+    steps: int | None = None
+    """Updates."""
+    least_steps: int = 0
+    """Updates at least, however few the examples: epochs of a small file are soon over."""
+    accumulate: int = 1
+    """Batches an update is cut into, where it does not fit into memory."""
+    device: str = "auto"
+    """cpu, cuda, mps, or auto."""
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    """Of the computation; parameters are float32. auto: bfloat16 on CUDA."""
+    compile: Literal["auto", "on", "tuned", "off"] = "auto"
+    """Compile model and loss: auto: on CUDA, for long runs whose batches have one shape; tuned:
+    also try other settings of every kernel, which takes minutes."""
+    graphs: Switch = "auto"
+    """Record steps as CUDA graphs, one a batch shape; auto: on CUDA, where shapes are few."""
+    attention: AttentionKernel = "auto"
+    """The kernel that fused attention prefers on CUDA; auto: as torch chooses."""
+    sharding: Literal["none", "fsdp"] = "none"
+    """Of several processes: each has the whole model (DDP), or a share of it (FSDP2)."""
+    evaluate_every: int | None = None
+    """Updates between evaluations; none: an epoch, or 20 where that has fewer."""
+    select: Literal["best", "last"] = "best"
+    """Which weights are kept: the best by validation, or the last."""
+    patience: int | None = None
+    """Evaluations without a better score after which the run stops; none: never."""
+    average: float = 0.0
+    """Decay of a moving average of the weights, which is what is evaluated and kept; 0: none."""
+    save_every: int | None = None
+    """Updates between states to resume from; none: as evaluate_every."""
+    keep: int = 2
+    """States kept."""
+    log_every: int = 20
+    """Updates between lines of metrics.jsonl."""
+    watch: bool = False
+    """Keep the attention of a sample at each evaluation, for the explorer to show."""
+    beam: int = 4
+    """Beams of the final translation; validation is greedy."""
+    length_penalty: float = 1.0
+    """Of the beams: 0 ranks translations by their probability, 1 by its mean over the tokens."""
+
+    def __post_init__(self) -> None:
+        _check_finite(self, "loop")
+        check_counts(self, "loop", "steps", "accumulate", "evaluate_every", "patience")
+        check_counts(self, "loop", "save_every", "keep", "log_every", "beam")
+        if self.least_steps < 0:
+            raise ConfigError(
+                "loop.least_steps must not be negative, got {least_steps}",
+                least_steps=self.least_steps,
+            )
+        if self.epochs <= 0:
+            raise ConfigError("loop.epochs must be above 0, got {epochs}", epochs=self.epochs)
+        if not 0 <= self.average < 1:
+            raise ConfigError("loop.average must be in [0, 1), got {average}", average=self.average)
+        if self.length_penalty < 0:
+            raise ConfigError(
+                "loop.length_penalty must not be negative, got {length_penalty}",
+                length_penalty=self.length_penalty,
+            )
+        if not 0 <= self.seed < 2**63:  # torch takes a signed number of 64 bits
+            raise ConfigError("loop.seed must be from 0 to 2**63 - 1, got {seed}", seed=self.seed)
+
+    def updates(self, per_epoch: int) -> tuple[int, int]:
+        """How many there are, and how many lie between two evaluations."""
+        total = self.steps or max(1, self.least_steps, round(self.epochs * per_epoch))
+        return total, self.evaluate_every or max(per_epoch, _LEAST_BETWEEN)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """A complete run: nothing about its result is decided elsewhere."""
+
+    recipe: str
+    """The recipe that this came from."""
+    data: DataConfig
+    """What is learnt from."""
+    model: ModelConfig
+    """What learns; sizes that follow from the data are filled in."""
+    kind: Kind = "transformer"
+    """A Transformer, or, at the same sizes, one of those that it is compared with."""
+    optimiser: OptimiserConfig = field(default_factory=OptimiserConfig)
+    """How a gradient becomes a step."""
+    schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
+    """How the learning rate moves."""
+    loop: LoopConfig = field(default_factory=LoopConfig)
+    """How long and on what."""
+    first: "RunConfig | None" = None
+    """A run before this one: its tokenizer and the weights that both models have are kept."""
+
+    def __post_init__(self) -> None:
+        self.data.check_model(self.kind, self.model.architecture)
+        for name in ("agreement", "label_smoothing"):
+            if getattr(self.optimiser, name) and not self.data.predicts_probabilities:
+                raise ConfigError(
+                    "optimiser.{name} is for probabilities; ratings are numbers", name=name
+                )
+        if self.loop.sharding == "fsdp" and self.optimiser.kind == "muon":
+            raise ConfigError(
+                "muon works on whole matrices, and loop.sharding = fsdp cuts them: "
+                "set optimiser.kind to adamw"
+            )
+
+
+def _check_finite(config: object, section: str) -> None:
+    """Comparisons with nan are all false, so that it would pass for any number."""
+    for name, value in vars(config).items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ConfigError(
+                "{section}.{name} must be a finite number, got {value}",
+                section=section,
+                name=name,
+                value=value,
+            )

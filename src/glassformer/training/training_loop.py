@@ -1,0 +1,322 @@
+"""The training loop: updates, evaluation, checkpoints; and stops that lose nothing.
+
+`Trainer.run` is the loop. Everything that an update depends on goes into the checkpoint, so a run
+that was killed goes on as if it had not been. This module knows neither data sets nor which model
+it trains; what makes updates faster is plugged in as the learner (`training.fast`).
+"""
+
+import math
+import time
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.data import Loader, Update
+from glassformer.errors import Fragment, TrainingError
+from glassformer.training.ema import EMA
+from glassformer.training.evaluation import Evaluator, Scores, is_better
+from glassformer.training.fast.acceleration import choose_acceleration, make_learner
+from glassformer.training.fast.sharding import all_whole, cut_like, fill
+from glassformer.training.log import Reporter, say
+from glassformer.training.optimiser import Optimiser, learning_rate_share
+from glassformer.training.problems.prepared_problem import PreparedProblem
+from glassformer.training.processes import Interruption, Processes
+from glassformer.training.resume import (
+    Progress,
+    State,
+    capture_rng,
+    check_seed,
+    newest_state,
+    resume_rng,
+    save_state,
+)
+from glassformer.training.run_config import RunConfig
+from glassformer.training.run_folder import RunFolder
+from glassformer.training.snapshots import Watch
+
+
+@dataclass
+class Tally:
+    """What happened since the last report, on the device, so that no update waits for it."""
+
+    sums: Tensor
+    """Of loss, labels and gradient norms."""
+    n_tokens: int = 0
+    n_updates: int = 0
+    since: float = field(default_factory=time.perf_counter)
+
+    def add(self, update: Update, loss: Tensor, norm: Tensor) -> None:
+        """One more update."""
+        self.sums[0] += loss
+        self.sums[1] += sum(batch.n_scored for batch in update.batches)
+        self.sums[2] += norm
+        self.n_tokens += sum(batch.n_tokens for batch in update.batches)
+        self.n_updates += 1
+
+
+class Trainer:
+    """Trains one model; `run` returns when it is done, or raises with the last state saved."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        problem: PreparedProblem,
+        model: nn.Module,
+        *,
+        folder: RunFolder,
+        device: torch.device,
+        processes: Processes,
+        reporter: Reporter,
+    ) -> None:
+        self.config, self.problem, self.folder = config, problem, folder
+        self.device, self.processes, self.reporter = device, processes, reporter
+        self.model = model.to(device)
+        self.best: dict[str, Tensor] = {}
+        self.progress = Progress()
+        order = problem.order(config.data, config.loop.seed)
+        self.total, self.evaluate_every = config.loop.updates(order.n_batches)
+        self.save_every = config.loop.save_every or self.evaluate_every
+        acceleration = choose_acceleration(
+            config, device, n_shapes=order.n_shapes, n_updates=self.total, alone=processes.n == 1
+        )
+        self.learner = make_learner(
+            config, model, problem.measure, acceleration, device=device, processes=processes
+        )
+        self.optimiser = Optimiser(
+            model, config.optimiser, keeps_gradients=self.learner.keeps_gradients
+        )
+        self.ema = EMA(model, config.loop.average) if config.loop.average else None
+        self.loader = Loader(
+            problem.train,
+            order,
+            config.loop.accumulate,
+            processes.rank,
+            processes.n,
+            self.learner.fixed_shapes,
+        )
+        self.evaluator = Evaluator(
+            problem,
+            device,
+            processes,
+            self.learner.precision,
+            max_tokens=config.data.max_tokens or 16_384,
+        )
+        self.watch = (
+            Watch(folder.path, problem, config.recipe, self.total, writes=processes.is_first)
+            if config.loop.watch
+            else None
+        )
+
+    def run(self, interruption: Interruption) -> None:
+        """All updates from where the run is to its end, or to an interruption."""
+        progress, learner, optimiser = self.progress, self.learner, self.optimiser
+        self.model.train()
+        self._begin()
+        tally = self._new_tally()
+        for update in self.loader.updates(progress.step, self._end()):
+            scale = 1 / learner.count_labels(update)  # a mean over the labels of all batches
+            loss = torch.zeros((), device=self.device)
+            for batch in update.batches:  # more than one: gradient accumulation
+                is_last = batch is update.batches[-1]
+                loss += learner.forward_backward(batch.to(self.device), scale, is_last=is_last)
+            learner.exchange_gradients()
+            norm = optimiser.clip()
+            optimiser.step(learning_rate_share(self.config.schedule, progress.step, self.total))
+            optimiser.zero_grad()
+            progress.step += 1
+            if self.ema:
+                self.ema.update(progress.step)
+            tally.add(update, loss, norm)
+            if self.device.type == "cpu":  # elsewhere, to look at it would wait for the device
+                self._check_finite(tally)
+            self.reporter.tick(progress.step)
+
+            stop = self.processes.any(interruption.asked, self.device)
+            evaluates, saves = self._is_due(self.evaluate_every), self._is_due(self.save_every)
+            if evaluates or saves or stop or progress.step % self.config.loop.log_every == 0:
+                self._report(tally, update.epoch)
+                if evaluates:
+                    self._evaluate()
+                if saves or stop:
+                    self.save()
+                tally = self._new_tally()
+            if stop:
+                raise KeyboardInterrupt
+            if self._is_out_of_patience():
+                self.reporter.line(say("stopped", n=progress.n_worse))
+                if not saves:
+                    self.save()
+                break
+
+    @property
+    def kept_step(self) -> int:
+        """The update after which the weights were as they are kept."""
+        is_best = self.best and self.config.loop.select == "best"
+        return self.progress.best_step if is_best else self.progress.step
+
+    def final_model(self) -> nn.Module:
+        """With the weights to keep: the best by validation, or the last (their EMA, if set)."""
+        if self.best and self.config.loop.select == "best":
+            fill(self.model, self.best)
+        elif self.ema:
+            fill(self.model, self.ema.tensors())
+        return self.learner.whole_model()
+
+    def save(self) -> None:
+        """Write a checkpoint to resume from."""
+        sections: dict[str, dict[str, Tensor]] = {
+            "model": all_whole(dict(self.model.named_parameters())),
+            "optimiser": all_whole(self.optimiser.tensors()),
+            "average": all_whole(self.ema.tensors() if self.ema else {}),
+            "best": all_whole(self.best),
+        }
+        generators = self.processes.gather([capture_rng(self.device)])
+        if self.processes.is_first:
+            for rank, (captured, _) in enumerate(generators):
+                sections[f"random.{rank}"] = captured
+            tensors = {
+                f"{section}.{name}": tensor
+                for section, named in sections.items()
+                for name, tensor in named.items()
+            }
+            facts: dict[str, Any] = {
+                "position": vars(self.progress),
+                "random": [facts for _, facts in generators],
+                "data": self.problem.identity,
+                "config": asdict(self.config),
+            }
+            state = State(self.progress.step, tensors, facts)
+            save_state(self.folder.states, state, self.config.loop.keep)
+        self.processes.wait()
+
+    def resume(self) -> bool:
+        """Go on from the newest checkpoint that is whole; False where there is none."""
+        state = newest_state(self.folder.states, self.reporter.line)
+        if state is None:
+            self._rewind(0)
+            return False
+        self.problem.check_identity(state.facts.get("data", {}))
+        check_seed(state, self.config.loop.seed, self.folder.states)
+        fill(self.model, state.section("model"))
+        self.optimiser.load(state.section("optimiser"))
+        if self.ema:  # where averaging is new, it begins with the weights as they are
+            self.ema.load(state.section("average") or state.section("model"))
+        parameters = dict(self.model.named_parameters())
+        self.best = {
+            name: cut_like(tensor.to(self.device), parameters[name])
+            for name, tensor in state.section("best").items()
+        }
+        self.progress = Progress(**state.facts["position"])
+        if self.config.loop.select == "best" and not self.best:  # they were not kept until now
+            self.progress.forget_best()
+        resume_rng(state, self.config.loop.seed, self.processes, self.device, self.reporter.line)
+        self._rewind(state.step)
+        return True
+
+    def _begin(self) -> None:
+        if self.watch and self.progress.step == 0:  # the untrained model, to compare with
+            self.watch.take(self.learner.whole_model(), 0)
+        self.reporter.start(self.progress.step, self.total)
+
+    def _end(self) -> int:
+        """A resumed run may have been out of patience already: not one update more."""
+        return self.progress.step if self._is_out_of_patience() else self.total
+
+    def _is_due(self, every: int) -> bool:
+        return self.progress.step == self.total or self.progress.step % every == 0
+
+    def _is_out_of_patience(self) -> bool:
+        patience = self.config.loop.patience
+        return patience is not None and self.progress.n_worse >= patience
+
+    def _rewind(self, step: int) -> None:
+        """Forget what was written after a step: the run will write it again."""
+        if self.processes.is_first:
+            self.folder.rewind(step)
+            if self.watch:
+                self.watch.rewind(step)
+
+    def _new_tally(self) -> Tally:
+        return Tally(torch.zeros(3, device=self.device))
+
+    def _check_finite(self, tally: Tally) -> None:
+        nll, _, norm = tally.sums.tolist()
+        if not (math.isfinite(nll) and math.isfinite(norm)):
+            raise self._diverged("the loss or its gradient")
+
+    def _diverged(self, what: str) -> TrainingError:
+        states = self.folder.states
+        kept = (
+            Fragment.of("the last good state is kept in {states}", states=states)
+            if states.is_dir()
+            else Fragment.of("no state is kept")
+        )
+        return TrainingError(
+            "{what} is not a number at step {step}; {kept}. Try a lower optimiser.lr, a longer "
+            "schedule.warmup or optimiser.clip",
+            what=what,
+            step=self.progress.step,
+            kept=kept,
+        )
+
+    def _report(self, tally: Tally, epoch: int) -> None:
+        """Log what happened since the last report; the device is done with it first."""
+        self._check_finite(tally)
+        sums = self.processes.sum(tally.sums.clone()).tolist()
+        n_tokens = self.processes.sum(torch.tensor(float(tally.n_tokens), device=self.device))
+        seconds = time.perf_counter() - tally.since
+        progress = self.progress
+        progress.n_tokens += int(n_tokens)
+        progress.seconds += seconds
+        share = learning_rate_share(self.config.schedule, progress.step - 1, self.total)
+        record = {
+            "step": progress.step,
+            "epoch": epoch,
+            "loss": sums[0] / max(1.0, sums[1]),
+            "grad_norm": sums[2] / (tally.n_updates * self.processes.n),
+            "lr": self.config.optimiser.lr * share,
+            "tokens_per_s": float(n_tokens) / seconds,
+            "n_tokens": progress.n_tokens,
+            "train_seconds": progress.seconds,
+        }
+        if self.processes.is_first:
+            self.folder.log(record)
+            shown = {name: record[name] for name in ("loss", "tokens_per_s")}
+            if progress.best_score is not None:
+                shown["best"] = progress.best_score
+            self.reporter.step(progress.step, shown)
+
+    def _evaluate(self) -> None:
+        """Score on validation data, and keep the weights if they are the best so far."""
+        started = time.perf_counter()
+        with self.ema.in_place() if self.ema else nullcontext():
+            model = self.learner.whole_model()
+            if self.watch:
+                self.watch.take(model, self.progress.step)
+            if self.problem.valid is None:
+                return
+            scores = self.evaluator(model, self.problem.valid)
+            # The last update's loss was that of the weights before it.
+            if not math.isfinite(scores.value):
+                raise self._diverged(Fragment.of("the {name} on validation data", name=scores.main))
+            self._keep_if_best(scores)
+        if self.processes.is_first:
+            record = {f"valid_{name}": value for name, value in scores.values.items()}
+            seconds = time.perf_counter() - started
+            self.folder.log({"step": self.progress.step, **record, "evaluation_seconds": seconds})
+            numbers = "  ".join(f"{name} {value:.4f}" for name, value in scores.values.items())
+            step, seconds = self.progress.step, self.progress.seconds
+            self.reporter.line(say("validation", step=step, seconds=seconds, numbers=numbers))
+
+    def _keep_if_best(self, scores: Scores) -> None:
+        progress = self.progress
+        if is_better(scores, progress.best_score):
+            progress.best_score, progress.best_step = scores.value, progress.step
+            progress.n_worse = 0
+            if self.config.loop.select == "best":
+                self.best = {n: p.detach().clone() for n, p in self.model.named_parameters()}
+        else:
+            progress.n_worse += 1
