@@ -11,7 +11,7 @@ A linear map reads from the vectors whether a film has a genre; it is fitted to 
 films rated often and judged on the others, each fifth in turn. The figure is the share of pairs, a
 film of the genre and one that is not, in which the first gets the higher score (the area under the
 ROC curve): one half is guessing. The control is the same with the genres dealt out at random. The
-last line is what `src/glassformer/lessons/claims/stored.json` holds.
+last line is what `src/glassformer/claims/stored.json` holds.
 """
 
 import json

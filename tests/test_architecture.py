@@ -20,33 +20,33 @@ ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "cancelling": set(),
     "cpu": set(),
-    "cuda_graphs": set(),
     "files": set(),
     "language": set(),
     "lazy": set(),
     "modes": set(),
     "nn": set(),
     "text": set(),
-    "trace": {"modes"},
-    "experiments": {"trace"},
     "data": {"text"},
     "checkpoint": {"nn", "text"},
-    "decoding": {"cuda_graphs", "modes", "nn"},
+    "decoding": {"modes", "nn"},
+    "training": {"cpu", "modes", "nn", "text", "data", "decoding", "checkpoint"},
+    "tracing": {"modes"},
+    "experiments": {"tracing"},
     "tasks": {"checkpoint", "cpu", "text", "decoding", "modes", "nn"},
-    "passes": {"checkpoint", "text", "decoding", "nn"},
-    "training": {"cpu", "cuda_graphs", "modes", "nn", "text", "data", "decoding", "checkpoint"},
-    "documents": {"trace"},
-    "lessons": {"nn", "text", "trace", "tasks", "training", "documents"},
+    "documents": {"tracing", "experiments"},
+    "audit": {"documents", "text"},
+    "claims": {"nn", "text", "training", "documents", "experiments", "audit", "tracing", "tasks"},
+    "lessons": {"nn", "text", "tasks", "tracing", "documents", "audit", "claims", "training"},
     "export": {"nn", "text", "checkpoint", "decoding", "modes"},
     "explorer": {
-        "trace", "documents", "lessons", "tasks", "passes", "checkpoint", "decoding", "text",
+        "tracing", "documents", "lessons", "audit", "tasks", "checkpoint", "decoding", "text",
     },
     "cli": {
-        "nn", "text", "trace", "data", "checkpoint", "decoding", "tasks", "passes", "training",
-        "documents", "lessons", "export", "explorer",
+        "nn", "text", "tracing", "data", "checkpoint", "decoding", "tasks", "training",
+        "documents", "lessons", "audit", "claims", "export", "explorer",
     },
     "__main__": {"cli"},
-    "__init__": {"nn", "trace", "experiments", "tasks", "checkpoint", "training", "explorer"},
+    "__init__": {"nn", "tracing", "experiments", "tasks", "checkpoint", "training", "explorer"},
 }  # fmt: skip
 
 # What the library half may need beyond the standard library: it must run where nothing else can
@@ -55,20 +55,18 @@ LIGHT_ROOMS = {
     "errors",
     "cancelling",
     "cpu",
-    "cuda_graphs",
     "files",
     "language",
     "lazy",
     "modes",
     "nn",
     "text",
-    "trace",
+    "tracing",
     "experiments",
     "data",
     "checkpoint",
     "decoding",
     "tasks",
-    "passes",
     "training",
 }
 LIGHT = {"torch", "numpy", "safetensors", "tokenizers"}
@@ -155,7 +153,7 @@ def test_parts_without_arithmetic_do_not_import_torch() -> None:
     code = (
         "import sys, glassformer, glassformer.text, glassformer.cli, glassformer.nn.config\n"
         "import glassformer.training.recipes, glassformer.data.corpora\n"
-        "import glassformer.checkpoint.places, glassformer.language, glassformer.lessons.walks\n"
+        "import glassformer.checkpoint.places, glassformer.language, glassformer.lessons\n"
         "assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -163,10 +161,7 @@ def test_parts_without_arithmetic_do_not_import_torch() -> None:
 
 LAZY = [
     "glassformer",
-    *(
-        f"glassformer.{part}"
-        for part in ("nn", "data", "training", "checkpoint", "lessons", "lessons.walks")
-    ),
+    *(f"glassformer.{part}" for part in ("nn", "data", "training", "checkpoint", "lessons")),
 ]
 
 

@@ -8,20 +8,8 @@ from typing import TYPE_CHECKING
 from glassformer.lazy import on_first_use
 
 if TYPE_CHECKING:
-    from glassformer.checkpoint.model_folder import (
-        CONFIG,
-        SHIPPED,
-        TARGET_TOKENIZER,
-        TOKENIZER,
-        WEIGHTS,
-        Checkpoint,
-        find,
-        load,
-        load_foreign,
-        name_of,
-        save,
-        shipped,
-    )
+    from glassformer.checkpoint.places import CONFIG, SHIPPED, TARGET_TOKENIZER, TOKENIZER, WEIGHTS, find, name_of, shipped
+from glassformer.checkpoint.model_folder import Checkpoint, load, load_foreign, save
     from glassformer.checkpoint.single_file import load_llama2c, load_mingpt, load_nanogpt
 
 __all__ = [

@@ -1,6 +1,6 @@
 """Any number of any model, back to the arithmetic that made it.
 
-    from glassformer.trace import trace
+    from glassformer.tracing import trace
     t = trace(model, ids, axis_labels={"ids": ["I", "am"]})  # any nn.Module or function, on the CPU
     t.steps, t.parameters, t.inputs, t.constants, t.outputs, t.views, t.names, t.notes
     t.tree()                                             # Branch(name, path, steps, branches)

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from glassformer.audit.formulas import bounds, formula_operations
+from glassformer.audit.formulas import bounds
 from glassformer.audit.formulas.bounds import Array, Numbers, Value
 from glassformer.audit.formulas.terms import (
     Binary,
@@ -73,8 +73,8 @@ def _reduction(function: Callable[..., Numbers], meaning: str, *, sample: bool =
         def reduce(part: Numbers, at: int) -> Numbers:
             return function(part, at, missing) if sample else function(part, at)
 
-        result = formula_operations.pooled(reduce, x) if rows == 2 else reduce(x, axis)
-        return formula_operations.expand(result, axis) if keep else result
+        result = ops.pooled(reduce, x) if rows == 2 else reduce(x, axis)
+        return ops.expand(result, axis) if keep else result
 
     parameters: tuple[Parameter, ...] = (
         Parameter("x", "numbers"),
@@ -130,23 +130,21 @@ def _of(function: Callable[..., Value], meaning: str, *parameters: tuple[Any, ..
 _X, _N = ("x", "numbers"), ("n", "whole")
 
 REDUCTIONS: Mapping[str, Function] = {
-    "sum": _reduction(formula_operations.total, "the sum along an axis"),
-    "mean": _reduction(formula_operations.mean, "the arithmetic mean"),
-    "geometric_mean": _reduction(formula_operations.geometric_mean, "the n-th root of the product"),
-    "std": _reduction(
-        formula_operations.deviation, "the standard deviation; sample=1: n − 1", sample=True
-    ),
-    "var": _reduction(formula_operations.variance, "the variance; sample=1: n − 1", sample=True),
-    "max": _reduction(formula_operations.largest, "the greatest number"),
-    "min": _reduction(formula_operations.smallest, "the least number"),
+    "sum": _reduction(ops.total, "the sum along an axis"),
+    "mean": _reduction(ops.mean, "the arithmetic mean"),
+    "geometric_mean": _reduction(ops.geometric_mean, "the n-th root of the product"),
+    "std": _reduction(ops.deviation, "the standard deviation; sample=1: n − 1", sample=True),
+    "var": _reduction(ops.variance, "the variance; sample=1: n − 1", sample=True),
+    "max": _reduction(ops.largest, "the greatest number"),
+    "min": _reduction(ops.smallest, "the least number"),
 }
 
 FUNCTIONS: Mapping[str, Function] = {
     **REDUCTIONS,
-    "softmax": _along(formula_operations.softmax, "e^x divided by its sum along an axis"),
-    "log_softmax": _along(formula_operations.log_softmax, "the logarithm of the softmax"),
-    "proportion": _along(formula_operations.proportion, "x divided by its sum along an axis"),
-    "argmax": _along(formula_operations.argmax, "where the greatest number is, from 0"),
+    "softmax": _along(ops.softmax, "e^x divided by its sum along an axis"),
+    "log_softmax": _along(ops.log_softmax, "the logarithm of the softmax"),
+    "proportion": _along(ops.proportion, "x divided by its sum along an axis"),
+    "argmax": _along(ops.argmax, "where the greatest number is, from 0"),
     "exp": _rising(np.exp, "e to the power of x"),
     "log": _one(lambda x: bounds.rising_from_zero(np.log, x), "the natural logarithm"),
     "sqrt": _one(lambda x: bounds.rising_from_zero(np.sqrt, x), "the square root"),
@@ -161,44 +159,44 @@ FUNCTIONS: Mapping[str, Function] = {
     "cos": _one(bounds.cosine, "the cosine"),
     "round": _digits(round_half_up, "to so many decimals"),
     "truncate": _digits(_truncate, "cut off after so many decimals"),
-    "transpose": _of(formula_operations.transpose, "rows become columns", _X),
-    "flatten": _of(formula_operations.flatten, "all numbers in one row", _X),
+    "transpose": _of(ops.transpose, "rows become columns", _X),
+    "flatten": _of(ops.flatten, "all numbers in one row", _X),
     "concat": _of(
-        formula_operations.concat, "side by side, or below each other with axis=0",
+        ops.concat, "side by side, or below each other with axis=0",
         ("parts", "numbers", None, True), ("axis", "whole", -1),
     ),
-    "stack": _of(formula_operations.stack, "vectors as columns", ("parts", "numbers", None, True)),
-    "rows": _of(formula_operations.row_count, "how many rows", _X),
-    "columns": _of(formula_operations.column_count, "how many columns", _X),
+    "stack": _of(ops.stack, "vectors as columns", ("parts", "numbers", None, True)),
+    "rows": _of(ops.row_count, "how many rows", _X),
+    "columns": _of(ops.column_count, "how many columns", _X),
     "range": _of(
-        formula_operations.whole_numbers, "0, 1, … n − 1; or from a start", _N, ("stop", "whole", -1)
+        ops.whole_numbers, "0, 1, … n − 1; or from a start", _N, ("stop", "whole", -1)
     ),
-    "identity": _of(formula_operations.identity, "ones on the diagonal", _N),
-    "even": _of(formula_operations.even, "a mask: true at even numbers", _X),
-    "causal": _of(formula_operations.causal, "the mask that hides what comes later", _N),
-    "opposite": _of(formula_operations.opposite, "the mask turned round", ("allowed", "mask")),
+    "identity": _of(ops.identity, "ones on the diagonal", _N),
+    "even": _of(ops.even, "a mask: true at even numbers", _X),
+    "causal": _of(ops.causal, "the mask that hides what comes later", _N),
+    "opposite": _of(ops.opposite, "the mask turned round", ("allowed", "mask")),
     "where": _of(
-        formula_operations.where, "the first where the mask is true, else the second",
+        ops.where, "the first where the mask is true, else the second",
         ("allowed", "mask"), ("yes", "numbers"), ("no", "numbers"),
     ),
     "mask": _of(
-        formula_operations.mask, "−∞ wherever the mask is not true",
+        ops.mask, "−∞ wherever the mask is not true",
         ("scores", "numbers"), ("allowed", "mask"),
     ),
     "embedding": _of(
-        formula_operations.embedding, "the rows of a table", ("ids", "numbers"), ("table", "numbers")
+        ops.embedding, "the rows of a table", ("ids", "numbers"), ("table", "numbers")
     ),
-    "words": _of(formula_operations.words, "a text split into its words", ("text", "words")),
-    "split": _of(formula_operations.words, "the same as words", ("text", "words")),
-    "lower": _of(formula_operations.lower, "in small letters", ("items", "words")),
-    "set": _of(formula_operations.distinct, "each word once", ("items", "words")),
-    "count": _of(formula_operations.count, "how many words, or rows", ("items", "any")),
+    "words": _of(ops.words, "a text split into its words", ("text", "words")),
+    "split": _of(ops.words, "the same as words", ("text", "words")),
+    "lower": _of(ops.lower, "in small letters", ("items", "words")),
+    "set": _of(ops.distinct, "each word once", ("items", "words")),
+    "count": _of(ops.count, "how many words, or rows", ("items", "any")),
     "lookup": _of(
-        formula_operations.lookup, "the numbers that stand beside words",
+        ops.lookup, "the numbers that stand beside words",
         ("items", "words"), ("keys", "words"), ("numbers", "numbers"),
     ),
     "pick": _of(
-        formula_operations.pick, "the word at a place, from 0", ("items", "words"), ("at", "numbers")
+        ops.pick, "the word at a place, from 0", ("items", "words"), ("at", "numbers")
     ),
 }  # fmt: skip
 
