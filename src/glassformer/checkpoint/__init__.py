@@ -8,8 +8,17 @@ from typing import TYPE_CHECKING
 from glassformer.lazy import on_first_use
 
 if TYPE_CHECKING:
-    from glassformer.checkpoint.places import CONFIG, SHIPPED, TARGET_TOKENIZER, TOKENIZER, WEIGHTS, find, name_of, shipped
-from glassformer.checkpoint.model_folder import Checkpoint, load, load_foreign, save
+    from glassformer.checkpoint.model_folder import Checkpoint, load, load_foreign, save
+    from glassformer.checkpoint.places import (
+        CONFIG,
+        SHIPPED,
+        TARGET_TOKENIZER,
+        TOKENIZER,
+        WEIGHTS,
+        find,
+        name_of,
+        shipped,
+    )
     from glassformer.checkpoint.single_file import load_llama2c, load_mingpt, load_nanogpt
 
 __all__ = [
