@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from glassformer.audit.formulas import bounds
+from glassformer.audit.formulas import formula_operations as ops
 from glassformer.audit.formulas.bounds import Array, Numbers, Value
 from glassformer.audit.formulas.terms import (
     Binary,
