@@ -62,7 +62,7 @@ for heads in (1, 4):
 # words and a linear map make a classifier. This one learned twelve short reviews a moment ago.
 
 # %%
-from glassformer.lessons.classifier_lesson import REVIEWS, learn
+from glassformer.lessons.classifier import REVIEWS, learn
 
 learned = learn()
 print(f"{learned.right} of {len(REVIEWS)} reviews right")
