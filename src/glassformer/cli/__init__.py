@@ -40,19 +40,17 @@ app = App(
     help_format="plaintext",
     suppress_keyboard_interrupt=False,  # we say so in one line, and how to go on
 )
-# Which module has which commands. `run` is in a module of another name, since a module called run
-# would take the place of the function below.
+# Which module has which commands; a module is imported when one of them is run.
 for _module, _commands in {
-    "audit": ["audit"],
-    "claims": ["claims"],
-    "data": ["data"],
-    "explore": ["explore"],
-    "lesson": ["lesson"],
-    "models": ["describe", "evaluate", "export", "models"],
-    "recipes": ["recipes"],
-    "running": ["run"],
-    "trace": ["explain", "trace"],
-    "train": ["train"],
+    "audit_command": ["audit"],
+    "claims_command": ["claims"],
+    "data_command": ["data"],
+    "explore_command": ["explore"],
+    "lesson_command": ["lesson"],
+    "model_commands": ["describe", "evaluate", "export", "models"],
+    "run_command": ["run"],
+    "trace_command": ["explain", "trace"],
+    "train_command": ["recipes", "train"],
 }.items():
     for _name in _commands:  # its help is in help.toml; any text here keeps cyclopts from importing
         app.command(f"glassformer.cli.{_module}:{_name}", name=_name, help=_name)

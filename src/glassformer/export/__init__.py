@@ -28,7 +28,7 @@ __all__ = ["TARGETS", "Exported", "export"]
 
 TARGETS = {
     "ctranslate2": "ctranslate2",
-    "hf": "hugging_face",
+    "hf": "hugging_face_folder",
     "onnx": "onnx",
     "torch": "torch_program",
 }
