@@ -20,7 +20,9 @@ A message with placeholders is raised with its fields, `InputError("got {n} text
 a command can say it in Chinese: errors.toml has the sentence under its English template.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from difflib import get_close_matches
 from numbers import Real
 from operator import index
@@ -193,3 +195,34 @@ def expect_whole(
             value=_shown(number),
         )
     return number
+
+
+# --- cancelling --------------------------------------------------------------------------------
+# Work that nobody waits for any more can be stopped from another thread:
+#
+#     stop = threading.Event()
+#     with cancelled_by(stop.is_set):
+#         t = trace(model, ids)          # raises CancelledError soon after stop.set()
+#
+# Checked before each operator of a trace, an edit and a replay, before each step of a verification,
+# before each decoded token, and before each matrix or cell written to a file. An operator that is
+# already running is not interrupted.
+
+_ASK: ContextVar[Callable[[], bool] | None] = ContextVar("cancelled", default=None)
+
+
+@contextmanager
+def cancelled_by(asked: Callable[[], bool]) -> Iterator[None]:
+    """Stop what the block traces or writes as soon as `asked()` is true."""
+    token = _ASK.set(asked)
+    try:
+        yield
+    finally:
+        _ASK.reset(token)
+
+
+def stop_if_cancelled() -> None:
+    """Raise if the caller has asked to stop."""
+    asked = _ASK.get()
+    if asked is not None and asked():
+        raise CancelledError("the work was cancelled")

@@ -14,8 +14,12 @@ from torch import Tensor, nn
 
 from glassformer.decoding import Beam, Decoded, Greedy, Sampling, extend, translate
 from glassformer.decoding.fast import product_attention, stepper_for, workspace
-from glassformer.decoding.fast.graph_stepper import GraphStepper, can_be_recorded, rounded_up
-from glassformer.decoding.fast.product_attention import products_pay
+from glassformer.decoding.fast.graph_stepper import (
+    GraphStepper,
+    can_be_recorded,
+    products_pay,
+    rounded_up,
+)
 from glassformer.decoding.fast.shared_cache import SharedCacheStepper
 from glassformer.decoding.stepper import ModelStepper
 from glassformer.errors import InputError

@@ -10,9 +10,9 @@ import torch
 
 from glassformer.decoding import Beam, Decoded, translate
 from glassformer.decoding.fast import workspace
+from glassformer.decoding.fast.cuda_graphs import StepShape, release
 from glassformer.decoding.fast.graph_stepper import GraphStepper
 from glassformer.decoding.fast.shared_cache import SharedCacheStepper
-from glassformer.decoding.fast.workspace import StepShape, release
 from glassformer.nn import set_attention
 from tests.decoding.recording_again import RunAgain, same
 from tests.decoding.tiny import END, START, language_model, sources, translator

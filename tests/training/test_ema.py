@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from glassformer.training.ema import EMA
+from glassformer.training.optimiser import EMA
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from glassformer.data import IGNORED
 from glassformer.nn import build
 from glassformer.training.evaluation import Evaluator
-from glassformer.training.loss import cross_entropy, model_loss, symmetric_kl
+from glassformer.training.learner import cross_entropy, model_loss, symmetric_kl
 from glassformer.training.problems.problem_readers import prepare
 from glassformer.training.processes import Processes
 from tests.tolerances import of_a_sum

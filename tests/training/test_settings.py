@@ -10,7 +10,7 @@ import pytest
 from glassformer.errors import ConfigError, GlassformerError, UnknownNameError
 from glassformer.training import PROBLEMS, RECIPES, LoopConfig, OptimiserConfig, RunConfig, recipe
 from glassformer.training.command import configure
-from glassformer.training.problems.problem_definitions import LabelledTable
+from glassformer.training.problems import LabelledTable
 from glassformer.training.problems.problem_readers import READERS
 from glassformer.training.settings import (
     changed,

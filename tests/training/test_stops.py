@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from glassformer.errors import ConfigError, DataError, GlassformerError, TrainingError
 from glassformer.training import command, learner, processes, train
 from glassformer.training.command import main
-from glassformer.training.loss import Loss, model_loss
+from glassformer.training.learner import Loss, model_loss
 from glassformer.training.processes import Processes, choose_device, precision
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.settings import to_json

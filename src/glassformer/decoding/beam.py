@@ -24,7 +24,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from glassformer.cancelling import stop_if_cancelled
 from glassformer.decoding.hypotheses import (
     Candidate,
     Decoded,
@@ -35,7 +34,7 @@ from glassformer.decoding.hypotheses import (
     Stop,
 )
 from glassformer.decoding.stepper import MAX_BEAMS, Stepper
-from glassformer.errors import ConfigError, expect_number, expect_whole
+from glassformer.errors import ConfigError, expect_number, expect_whole, stop_if_cancelled
 from glassformer.nn.shapes import Float, Int, Tensor
 
 # --- beam history ---

@@ -10,9 +10,9 @@ from typing import NamedTuple, Protocol
 
 import torch
 
-from glassformer.cancelling import stop_if_cancelled
 from glassformer.decoding.hypotheses import Candidate, Decoded, Hypothesis, Ledger, LedgerStep, Stop
 from glassformer.decoding.stepper import Stepper
+from glassformer.errors import stop_if_cancelled
 from glassformer.nn.shapes import Bool, Float, Int, Tensor
 
 _SHOWN = 8  # candidates in a step of the ledger

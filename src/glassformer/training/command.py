@@ -14,8 +14,7 @@ from typing import Any
 
 from glassformer.errors import ConfigError, Fragment, GlassformerError, exit_code
 from glassformer.language import chosen_language, message_of, speak, words
-from glassformer.training.log import make_reporter
-from glassformer.training.plot import check_drawing, plot_run
+from glassformer.training.log import check_drawing, make_reporter, plot_run
 from glassformer.training.recipes import RECIPES, recipe
 from glassformer.training.run_config import RunConfig
 from glassformer.training.run_folder import RunFolder

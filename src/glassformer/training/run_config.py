@@ -10,7 +10,7 @@ from typing import Literal
 
 from glassformer.errors import ConfigError
 from glassformer.nn import ModelConfig
-from glassformer.training.problems.problem_definitions import DataConfig, Kind, check_counts
+from glassformer.training.problems import DataConfig, Kind, check_counts
 
 Switch = Literal["auto", "on", "off"]
 

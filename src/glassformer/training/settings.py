@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal, TypeVar, cast, get_args, get_origin, 
 
 from glassformer.errors import ConfigError, UnknownNameError
 from glassformer.files import read_bytes
-from glassformer.training.problems.problem_definitions import (
+from glassformer.training.problems import (
     DataConfig,
     foreign_default,
     problem_class,

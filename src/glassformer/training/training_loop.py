@@ -16,14 +16,12 @@ from torch import Tensor, nn
 
 from glassformer.data import Loader, Update
 from glassformer.errors import Fragment, TrainingError
-from glassformer.training.ema import EMA
 from glassformer.training.evaluation import Evaluator, Scores, is_better
 from glassformer.training.fast.acceleration import choose_acceleration, make_learner
-from glassformer.training.fast.sharding import all_whole, cut_like, fill
 from glassformer.training.log import Reporter, say
-from glassformer.training.optimiser import Optimiser, learning_rate_share
+from glassformer.training.optimiser import EMA, Optimiser, learning_rate_share
 from glassformer.training.problems.prepared_problem import PreparedProblem
-from glassformer.training.processes import Interruption, Processes
+from glassformer.training.processes import Interruption, Processes, all_whole, cut_like, fill
 from glassformer.training.resume import (
     Progress,
     State,

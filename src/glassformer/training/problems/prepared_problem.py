@@ -22,8 +22,8 @@ from glassformer.text import (
     load_tokenizer,
 )
 from glassformer.text.tokenizer import cut_ids
-from glassformer.training.loss import Measure, cross_entropy
-from glassformer.training.problems.problem_definitions import (
+from glassformer.training.learner import Measure, cross_entropy
+from glassformer.training.problems import (
     DataConfig,
     SingleTexts,
     Task,
