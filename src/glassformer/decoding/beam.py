@@ -37,13 +37,10 @@ from glassformer.decoding.stepper import MAX_BEAMS, Stepper
 from glassformer.errors import ConfigError, expect_number, expect_whole, stop_if_cancelled
 from glassformer.nn.shapes import Float, Int, Tensor
 
-# --- beam history ---
-# What a beam search remembers: which tokens led to each beam, and which sequences are complete.
-#
-# Both stay columns of numbers while the search runs: token lists are put together at its end, for
+# --- history: which tokens led to each beam, and which hypotheses are complete -----------------
+# Both stay columns of numbers while the search runs; token lists are put together at its end, for
 # the few hypotheses that are returned, instead of being copied at every step.
 # Dims: B sequences, R beams of each, N completed hypotheses.
-
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -67,11 +64,6 @@ class BackPointers:
     def keep(self, rows: Integers) -> None:
         """Continue with these sequences only, in this order."""
         self._firsts = self._firsts[rows]
-
-    @property
-    def n_steps(self) -> int:
-        """Steps so far."""
-        return len(self._tokens)
 
     def places(self, rows: Integers, beams: Integers) -> Integers:
         """Where beams stand after the last step, among all beams of all sequences."""
@@ -267,9 +259,7 @@ class _Search:
         self.is_done = np.zeros(n_sequences, dtype=np.bool_)
         self.history = BackPointers(n_sequences)
         self.completed: list[Completed] = []
-        self.best_scores = np.full(
-            (n_sequences, beam.n_best), -np.inf
-        )  # of all sequences, ascending
+        self.best_scores = np.full((n_sequences, beam.n_best), -np.inf)  # of all, ascending
         self.accounts: list[list[LedgerStep]] | None = (
             [[] for _ in range(n_sequences)] if ledger else None
         )
@@ -295,8 +285,10 @@ class _Search:
             return False
         if n_left < len(self.sequences) and self.stepper.worth_leaving(n_left):
             beams = self._leave(beams)
-        tokens, parents = self._follow(beams)
-        self.logits = self.stepper.step(tokens, parents)
+        device = self.logits.device
+        self.totals = torch.from_numpy(beams.totals).to(device, self.precision)
+        choices = torch.from_numpy(np.stack([beams.tokens, beams.parents]))
+        self.logits = self.stepper.step(*choices.to(device).unbind())
         return True
 
     def results(self) -> list[Decoded]:
@@ -331,24 +323,21 @@ class _Search:
         self.n_found += counts.sum(axis=1)
         totals = candidates.totals[:, : self.beam.size].astype(np.float64)
         scores = totals / self.beam.divisor(self.length)
-        self._rank(np.where(counts, scores, -np.inf))
+        known = self.best_scores[self.sequences]
+        ranked = np.concatenate([known, np.where(counts, scores, -np.inf)], axis=1)
+        ranked.sort(axis=1)
+        self.best_scores[self.sequences] = ranked[:, -self.beam.n_best :]
         rows, places = counts.nonzero()
         self.completed.append(
             Completed(
                 sequences=self.sequences[rows],
-                n_before=np.full(len(rows), self.history.n_steps),
+                n_before=np.full(len(rows), self.length - 1),
                 places=self.history.places(rows, candidates.parents[rows, places]),
                 tokens=candidates.tokens[rows, places],
                 totals=totals[rows, places],
                 scores=scores[rows, places],
             )
         )
-
-    def _rank(self, scores: NDArray[np.float64]) -> None:
-        """Put the scores of a step (B, R) among the n best of each sequence."""
-        ranked = np.concatenate([self.best_scores[self.sequences], scores], axis=1)
-        ranked.sort(axis=1)
-        self.best_scores[self.sequences] = ranked[:, -self.beam.n_best :]
 
     def _finish(self, best_open: Sums) -> None:
         """Mark the sequences that are done."""
@@ -378,14 +367,6 @@ class _Search:
         self.n_found, self.is_done = self.n_found[rows], self.is_done[rows]
         self.best_ended = self.best_ended[rows]
         return beams.at(rows)
-
-    def _follow(self, beams: _Shortlist) -> tuple[Int[Tensor, "B R"], Int[Tensor, "B R"]]:
-        """Send the beams of the next step to the device; returns their tokens and parents."""
-        device = self.logits.device
-        self.totals = torch.from_numpy(beams.totals).to(device, self.precision)
-        choices = torch.from_numpy(np.stack([beams.tokens, beams.parents]))
-        tokens, parents = choices.to(device).unbind()
-        return tokens, parents
 
     def _account(
         self,

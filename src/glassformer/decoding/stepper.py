@@ -12,7 +12,7 @@ from typing import Protocol
 import torch
 
 from glassformer.errors import ConfigError, InputError
-from glassformer.nn import DecodingCache, LanguageModel, Seq2Seq
+from glassformer.nn import LanguageModel, Seq2Seq
 from glassformer.nn.baselines import Translator
 from glassformer.nn.shapes import Bool, Float, Int, Tensor
 
@@ -52,7 +52,7 @@ class ModelStepper:
         _check(prefixes, "prefix")
         device = model.to_vocabulary.weight.device
         self.model = model
-        self.cache = self._start_cache()
+        self.cache = model.decoder.start_cache()
         self.memory: Tensor | None = None
         self.memory_is_token: Tensor | None = None
         if isinstance(model, Seq2Seq):
@@ -107,9 +107,6 @@ class ModelStepper:
         config = self.model.config
         return config.positions.kind == "learned" and self._longest >= config.max_len
 
-    def _start_cache(self) -> DecodingCache:
-        return self.model.start_cache()
-
     def _select_rows(self, rows: Int[Tensor, " N"]) -> None:
         self.cache.select(rows)
         if self.memory is not None:
@@ -121,15 +118,13 @@ class ModelStepper:
         self, ids: Int[Tensor, "N T"], is_token: Bool[Tensor, "N T"] | None = None
     ) -> Float[Tensor, "N T D"]:
         vectors: Tensor = self.model.decoder(
-            ids, is_token=is_token, cache=self.cache, **self._source()
+            ids,
+            is_token=is_token,
+            cache=self.cache,
+            memory=self.memory,
+            memory_is_token=self.memory_is_token,
         )
         return vectors
-
-    def _source(self) -> dict[str, Tensor | None]:
-        """The encoder's output, for the decoder of an encoder-decoder."""
-        if self.memory is None:
-            return {}
-        return {"memory": self.memory, "memory_is_token": self.memory_is_token}
 
 
 class PrefixStepper:
