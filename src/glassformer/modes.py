@@ -20,7 +20,7 @@ assert float((ones @ ones)[0, 0]) == 64
 def evaluating(modules: Iterable[nn.Module]) -> Iterator[bool]:
     """Evaluation mode inside, each module's own mode afterwards; yields whether any was training.
 
-    A model may be in two modes: whoever trains it around a frozen part keeps that in evaluation.
+    A model may be in both modes at once: a frozen part stays in evaluation while the rest trains.
     """
     training = [module for module in modules if module.training]
     for module in training:

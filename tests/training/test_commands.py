@@ -138,12 +138,12 @@ def test_a_table_that_was_changed_is_not_evaluated_on(
     Path("c.json").write_text(to_json(tiny("csv")), encoding="utf-8")
     assert run(["train", "csv", "--csv", "t.csv", "--config", "c.json"]) == 0
     assert run(["evaluate", "runs/csv/model"]) == 2
-    assert "no test part; ask for --split validation" in capsys.readouterr().err
+    assert "no test split; use --split validation" in capsys.readouterr().err
     assert run(["evaluate", "runs/csv/model", "--split", "validation"]) == 0
     Path("t.csv").write_text(f"text,label\nanother,A\n{rows}", encoding="utf-8")
     capsys.readouterr()
     assert run(["evaluate", "runs/csv/model", "--split", "validation"]) == 1
-    assert "t.csv: not the data that this model was trained on" in capsys.readouterr().err
+    assert "t.csv: not the files that this model was trained on" in capsys.readouterr().err
 
 
 def test_a_trained_model_reads_long_texts_as_it_was_trained_to(tmp_path: Path) -> None:

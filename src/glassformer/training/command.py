@@ -127,9 +127,9 @@ def main(arguments: Sequence[str]) -> int:
 
 def _how_to_resume(recipe: str, folder: RunFolder) -> str:
     if folder.never_began():
-        return Fragment.of("interrupted before the first update; the same command starts again")
+        return Fragment.of("interrupted before the first step; run the same command to start again")
     return Fragment.of(
-        "interrupted; to go on: glassformer train {recipe} --out {out} --resume",
+        "interrupted; to resume: glassformer train {recipe} --out {out} --resume",
         recipe=recipe,
         out=shlex.quote(str(folder.path)),
     )

@@ -124,7 +124,7 @@ class Learner:
         self.precision = precision(config.loop.precision, device)
         self._loss = loss or model_loss
         self._kernels = kernels
-        self._how = (config.optimiser.label_smoothing, measure, config.optimiser.agreement)
+        self._how = (config.optimiser.label_smoothing, measure, config.optimiser.r_drop)
 
     def count_labels(self, update: Update) -> int:
         """The labels of a whole update, over all its batches and processes."""

@@ -191,7 +191,7 @@ def plot_run(folder: Path) -> Path:
     metrics = folder / "metrics.jsonl"
     records = [record.data for record in records_in(read_metrics(metrics))]
     if not records:
-        raise DataError("{metrics} is empty: there is nothing to draw", metrics=metrics)
+        raise DataError("{metrics} is empty: there is nothing to plot", metrics=metrics)
     present = {
         title: [name for name in names if any(name in record for record in records)]
         for title, names in _PANELS.items()

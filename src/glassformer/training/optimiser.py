@@ -133,7 +133,7 @@ class Optimiser:
             part.load_state_dict({"state": state, "param_groups": groups})
             if tensors and len(state) != len(names):
                 raise TrainingError(
-                    "the saved state has {n_state} parameters for {kind}, expected {n_names}; it "
+                    "the checkpoint has {n_state} parameters for {kind}, expected {n_names}; it "
                     "belongs to another model or optimiser",
                     n_state=len(state),
                     kind=kind,

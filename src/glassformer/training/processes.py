@@ -236,6 +236,6 @@ def fill(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
     if parameters.keys() != tensors.keys() or any(
         parameters[name].shape != tensor.shape for name, tensor in tensors.items()
     ):
-        raise TrainingError("the saved state belongs to another model; start in another folder")
+        raise TrainingError("the checkpoint belongs to another model; start in another folder")
     for name, parameter in parameters.items():
         parameter.copy_(cut_like(tensors[name], parameter))

@@ -114,8 +114,8 @@ def _explained_lack_of_memory(device: torch.device) -> Iterator[None]:
             raise
         raise TrainingError(
             "{type} has too little memory for this run: raise loop.accumulate, or lower "
-            "data.batch_size (data.max_tokens), data.max_len or the model's sizes; states "
-            "that were saved are whole",
+            "data.batch_size (data.max_tokens), data.max_len or the model's sizes; saved "
+            "checkpoints are intact",
             type=device.type,
         ) from error
 
@@ -163,7 +163,9 @@ def _make_trainer(
     seed_rng(config.loop.seed + processes.rank)  # dropout differs between processes
     if resume:
         found = trainer.resume()
-        log.line(_where_it_goes_on(trainer) if found else say("no state", folder=folder.states))
+        log.line(
+            _where_it_resumes(trainer) if found else say("no checkpoint", folder=folder.states)
+        )
     if processes.is_first and goes_on:
         # Not before: settings that the run cannot go on with must not replace its own.
         folder.begin(config)
@@ -180,7 +182,7 @@ def _pretrained(
     if inside.model.is_dir():
         check_unchanged(config.first, inside)
     else:
-        log.line(say("first", recipe=config.first.recipe, folder=inside.path))
+        log.line(say("pretraining", recipe=config.first.recipe, folder=inside.path))
         train(config.first, inside.path, resume=resume, reporter=log)
         processes.wait()
     return checkpoint.load(inside.model)
@@ -194,18 +196,18 @@ def _log_start(trainer: Trainer, about: dict[str, Any]) -> None:
             examples=len(trainer.problem.train),
             parameters=about["parameters"],
             device=trainer.device.type,
-            updates=trainer.total,
+            steps=trainer.total,
         )
     )
     if trainer.processes.is_first:
         trainer.folder.write_about(about)
 
 
-def _where_it_goes_on(trainer: Trainer) -> str:
+def _where_it_resumes(trainer: Trainer) -> str:
     step, total = trainer.progress.step, trainer.total
     if step < total:
-        return say("goes on", step=step, total=total)
-    return say("nothing left", step=step, total=total)
+        return say("resumes", step=step, total=total)
+    return say("complete", step=step, total=total)
 
 
 def _final_beam(config: RunConfig) -> Beam:
@@ -334,8 +336,8 @@ def check_unchanged(config: RunConfig, folder: RunFolder) -> None:
     for name, value in wanted.items():
         if value != there.get(name):
             raise ConfigError(
-                "the run {recipe} in {path} is done, with first.{name} {value}, not {new}; "
-                "leave it as it was, or start in another folder",
+                "the pretraining run {recipe} in {path} is complete, with first.{name} {value},"
+                " not {new}; leave the setting unchanged, or start in another folder",
                 recipe=config.recipe,
                 path=folder.path,
                 name=name,
@@ -350,12 +352,12 @@ def start_from(model: nn.Module, earlier: nn.Module) -> None:
     known = dict(earlier.named_parameters())
     common = {name: p for name, p in model.named_parameters() if name in known}
     if not common:
-        raise TrainingError("the model has no parameter in common with the one it starts from")
+        raise TrainingError("the model shares no parameter with the pretrained one")
     for name, parameter in common.items():
         if parameter.shape != known[name].shape:
             raise TrainingError(
-                "the parameter {name} has shape {shape}, the model it starts from {other}; "
-                "give both the same sizes",
+                "parameter {name} has shape {shape}, but {other} in the pretrained model; give "
+                "both the same sizes",
                 name=name,
                 shape=tuple(parameter.shape),
                 other=tuple(known[name].shape),

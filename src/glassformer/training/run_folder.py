@@ -14,9 +14,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from glassformer.data.token_store import hold
 from glassformer.errors import ConfigError, GlassformerError, TrainingError
-from glassformer.files import read_object, remove_half_written, write_whole
+from glassformer.files import read_object, remove_half_written, try_lock, write_whole
 from glassformer.training.log import read_metrics, records_in
 from glassformer.training.run_config import RunConfig
 from glassformer.training.settings import restored, to_json
@@ -72,11 +71,11 @@ class RunFolder:
                 reason=error.strerror,
             ) from error
         with lock:
-            holder = hold(lock)
+            holder = try_lock(lock)
             if holder == "another":
                 raise ConfigError(
-                    "another process is training in {path}; wait for its end, or choose another "
-                    "folder",
+                    "another process is training in {path}; wait for it to finish, or choose "
+                    "another folder",
                     path=self.path,
                 )
             if holder == "us":
@@ -119,7 +118,7 @@ class RunFolder:
                 opened.write(json.dumps(record, ensure_ascii=False) + "\n")
         except OSError as error:
             raise TrainingError(
-                "cannot write {metrics}: {reason}; the states saved before are whole",
+                "cannot write {metrics}: {reason}; earlier checkpoints are intact",
                 metrics=self.metrics,
                 reason=error.strerror,
             ) from error
@@ -142,7 +141,8 @@ class RunFolder:
             raise TrainingError("{path} is a file; a run needs a folder", path=self.path)
         if self.path.is_dir() and any(self.path.iterdir()) and not self.never_began():
             raise TrainingError(
-                "{path} is not empty; go on with --resume, or choose another folder", path=self.path
+                "{path} is not empty; continue with --resume, or choose another folder",
+                path=self.path,
             )
 
     def check_ours(self) -> None:
@@ -153,7 +153,7 @@ class RunFolder:
         foreign = sorted(name for name in names - {"watch", _LOCK} if not name.endswith(".tmp"))
         if foreign:
             raise TrainingError(
-                "{path} holds {foreign!r} and no run to go on with; choose another folder",
+                "{path} holds {foreign!r} and no run to resume; choose another folder",
                 path=self.path,
                 foreign=foreign[0],
             )

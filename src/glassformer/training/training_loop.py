@@ -86,7 +86,7 @@ class Trainer:
         self.optimiser = Optimiser(
             model, config.optimiser, keeps_gradients=self.learner.keeps_gradients
         )
-        self.ema = EMA(model, config.loop.average) if config.loop.average else None
+        self.ema = EMA(model, config.loop.ema) if config.loop.ema else None
         self.loader = Loader(
             problem.train,
             order,
@@ -248,9 +248,9 @@ class Trainer:
     def _diverged(self, what: str) -> TrainingError:
         states = self.folder.states
         kept = (
-            Fragment.of("the last good state is kept in {states}", states=states)
+            Fragment.of("the last good checkpoint is in {states}", states=states)
             if states.is_dir()
-            else Fragment.of("no state is kept")
+            else Fragment.of("no checkpoint was saved")
         )
         return TrainingError(
             "{what} is not a number at step {step}; {kept}. Try a lower optimiser.lr, a longer "

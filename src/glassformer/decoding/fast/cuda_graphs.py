@@ -229,7 +229,7 @@ class Workspace:
         except RuntimeError as error:
             reason = str(error).partition("\n")[0]
             warnings.warn(
-                f"a decoding step cannot be recorded as a CUDA graph ({reason}); going on "
+                f"a decoding step cannot be recorded as a CUDA graph ({reason}); continuing "
                 "without, which is slower",
                 RuntimeWarning,
                 stacklevel=2,

@@ -173,9 +173,13 @@ def _check_graphs(device: torch.device, config: RunConfig, recordable: bool) -> 
             "loop.graphs = on needs an NVIDIA GPU, this run is on {type}", type=device.type
         )
     if not recordable:
-        raise ConfigError("loop.graphs = on is not for models of kind {kind}", kind=config.kind)
+        raise ConfigError(
+            "loop.graphs = on does not work with models of kind {kind}", kind=config.kind
+        )
     if config.loop.sharding == "fsdp":
-        raise ConfigError("loop.graphs = on does not go with loop.sharding = fsdp: set one to off")
+        raise ConfigError(
+            "loop.graphs = on cannot be combined with loop.sharding = fsdp; turn one of them off"
+        )
 
 
 class JoinedAttention(MultiHeadAttention):

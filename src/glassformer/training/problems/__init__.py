@@ -11,7 +11,7 @@ The sentence under a field is its help text; a field that is given a new default
 from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any, ClassVar, Literal, Self
 
-from glassformer.errors import ConfigError, UnknownNameError
+from glassformer.errors import ConfigError, UnknownNameError, shown
 from glassformer.nn.config import Architecture
 from glassformer.text.tokenizer import Cut
 
@@ -333,7 +333,7 @@ PROBLEMS: dict[str, type[DataConfig]] = {
 def problem_class(name: object) -> type[DataConfig]:
     """The class of the problem of this name."""
     if not isinstance(name, str) or name not in PROBLEMS:
-        raise UnknownNameError("problem", str(name), PROBLEMS)
+        raise UnknownNameError("problem", name if isinstance(name, str) else shown(name), PROBLEMS)
     return PROBLEMS[name]
 
 

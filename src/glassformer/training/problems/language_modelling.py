@@ -66,7 +66,7 @@ def continue_file(
         raise ConfigError("name your text file with --text or --data.file")
     if not data.validation:
         raise ConfigError(
-            "data.validation must be above 0: the end of a text is what it is held to"
+            "data.validation must be above 0: the end of the text is held out for validation"
         )
     path = Path(data.file)
     if not path.is_file():
