@@ -15,7 +15,7 @@ def train(
     *recipe: Annotated[str, Parameter(allow_leading_hyphen=True)],
 ) -> None:
     """Train a model by a recipe; the result is one JSON object."""
-    from glassformer.cli.explore_command import watch
+    from glassformer.explorer.training_watch import watch
     from glassformer.training.command import execute
 
     execute(recipe, watch)
