@@ -71,7 +71,7 @@ def asked_for() -> tuple[set[str], list[re.Pattern[str]]]:
 
 
 def test_there_are_files() -> None:
-    assert {"help.toml", "errors.toml", "films.toml", "trace_words.toml"} <= {f.name for f in FILES}
+    assert {"help.toml", "errors.toml", "films.toml", "messages.toml"} <= {f.name for f in FILES}
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(PACKAGE)))
@@ -153,7 +153,7 @@ def test_every_word_of_the_renderers_is_there() -> None:
     asked = {
         node.slice.value
         for file, tree in trees().items()
-        if file.relative_to(PACKAGE).parts[0] in ("documents", "trace", "explorer")
+        if file.relative_to(PACKAGE).parts[0] in ("documents", "tracing", "explorer")
         for node in ast.walk(tree)
         if isinstance(node, ast.Subscript)
         and ast.unparse(node.value).split(".")[-1] == "words"

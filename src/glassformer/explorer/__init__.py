@@ -34,3 +34,15 @@ then what is answered: `describing` with `tree`, `attention`, `symbols` and `sca
 `following`, `editing`, `thumbnails`, `exports`, `snapshot` (the page and a trace in one file),
 `decoding`, `lessons`, `watching`. `embedding` is `glassformer.explore`.
 """
+
+from __future__ import annotations
+
+from glassformer.errors import ConfigError
+
+
+def not_installed(error: ModuleNotFoundError) -> ConfigError:
+    """Stands here because every other module of the package needs what may be missing."""
+    return ConfigError(
+        f"the explorer needs {error.name}, which is not installed: "
+        "pip install 'glassformer[explorer]'"
+    )

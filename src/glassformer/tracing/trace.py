@@ -212,6 +212,8 @@ class Trace:
         for steps in (self.steps, self.views):
             steps.clear()
         self._labels.clear()
+        if self._naming is not None:
+            self._naming.forget()
         self._fixed = self._stages = self._naming = None
         self.recording = self.recording.emptied()
 
