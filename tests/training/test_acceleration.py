@@ -61,9 +61,9 @@ def recorded_trainer(config: RunConfig, folder: Path) -> Trainer:
     return trainer
 
 
-def after_updates(trainer: Trainer, n_updates: int = 6) -> dict[str, Tensor]:
+def after_updates(trainer: Trainer, n_steps: int = 6) -> dict[str, Tensor]:
     """The parameters, and what was logged."""
-    records = run_updates(trainer, list(trainer.loader.updates(0, n_updates)))
+    records = run_updates(trainer, list(trainer.loader.updates(0, n_steps)))
     logged = [[record[key] for key in ("loss", "grad_norm", "n_tokens")] for record in records]
     return {
         "the log": torch.tensor(logged),
@@ -146,7 +146,7 @@ def test_a_step_that_cannot_be_recorded_says_what_to_do(tmp_path: Path) -> None:
 
 def choice(config: RunConfig, device: torch.device = CUDA, **facts: Any) -> Acceleration:
     return choose_acceleration(
-        config, device, **{"n_shapes": 8, "n_updates": 1000, "alone": True, **facts}
+        config, device, **{"n_shapes": 8, "n_steps": 1000, "alone": True, **facts}
     )
 
 
@@ -155,8 +155,8 @@ def test_auto_records_on_a_gpu_and_compiles_long_runs_of_one_shape() -> None:
     assert choice(config) == Acceleration(graphs=True, n_shapes=8)
     assert choice(config, CPU) == Acceleration(n_shapes=8)
     assert choice(config, n_shapes=500) == Acceleration(n_shapes=500)
-    assert choice(config, n_shapes=1, n_updates=50_000) == Acceleration(compiled=True, graphs=True)
-    several = choice(config, n_shapes=1, n_updates=50_000, alone=False)
+    assert choice(config, n_shapes=1, n_steps=50_000) == Acceleration(compiled=True, graphs=True)
+    several = choice(config, n_shapes=1, n_steps=50_000, alone=False)
     assert several == Acceleration(graphs=True)
     assert choice(tiny("imdb-lstm")) == Acceleration(n_shapes=8)
 

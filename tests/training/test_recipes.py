@@ -12,7 +12,7 @@ from glassformer import checkpoint
 from glassformer.errors import UnknownNameError
 from glassformer.training import RECIPES, recipe, recipes, train
 from glassformer.training.problems import TokenisedData
-from glassformer.training.problems.prepared_problem import learn_tokenizer, teachable_vocab_size
+from glassformer.training.problems.prepared_problem import learn_tokenizer, suitable_vocab_size
 from glassformer.training.problems.problem_readers import prepare
 from glassformer.training.settings import changed, restored, to_json
 from tests.training.made import tiny
@@ -110,10 +110,10 @@ def test_the_classifier_starts_from_the_masked_words(tmp_path: Path) -> None:
 
 def test_a_small_text_is_given_few_tokens() -> None:
     """One for every 200 bytes, and those letters that are several bytes and come again."""
-    assert teachable_vocab_size(["to be or not to be\n"] * 20) == 300
-    assert teachable_vocab_size(["x" * 99_999, "y"]) == 500
-    assert teachable_vocab_size(["x" * 100_000, "天地玄黄", "天地"]) == 500 + 2
-    assert teachable_vocab_size(["x" * 10_000_000]) == 4000
+    assert suitable_vocab_size(["to be or not to be\n"] * 20) == 300
+    assert suitable_vocab_size(["x" * 99_999, "y"]) == 500
+    assert suitable_vocab_size(["x" * 100_000, "天地玄黄", "天地"]) == 500 + 2
+    assert suitable_vocab_size(["x" * 10_000_000]) == 4000
 
 
 def test_few_pairs_are_not_read_by_whole_phrases(tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ def test_an_offset_from_before_a_rewind_is_told_to_begin_anew(tmp_path: Path) ->
 
 
 def test_old_pictures_are_thinned_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_MOST_PICTURES", 6)
+    monkeypatch.setattr(module, "_MOST_SNAPSHOTS", 6)
     trainer = make_trainer(tiny("shakespeare", loop__watch=True), tmp_path)
     assert trainer.watch is not None
     for step in range(1, 41):

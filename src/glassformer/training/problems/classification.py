@@ -37,7 +37,7 @@ Labelled = tuple[str, int]
 
 @dataclass(frozen=True)
 class _Parts:
-    """Texts with the number of their class, by part."""
+    """Texts with the numbers of their classes, by split."""
 
     train: list[Labelled]
     valid: list[Labelled]
@@ -47,7 +47,7 @@ class _Parts:
 def classify_imdb(
     data: ImdbReviews, model: ModelConfig, tokenizer: Tokenizer | None = None
 ) -> PreparedProblem:
-    """Whether a review is positive: trained on the official training half, tested on the other."""
+    """Whether a review is positive: the official training and test halves."""
     found = find("imdb", data.folder)
 
     def read() -> _Parts:
@@ -63,7 +63,7 @@ def classify_imdb(
 def classify_csv(
     data: LabelledTable, model: ModelConfig, tokenizer: Tokenizer | None = None
 ) -> PreparedProblem:
-    """The classes of a user's own table; a part of it is held out, and there is no test part."""
+    """A user's own table; part of it is held out for validation, and there is no test split."""
     if not data.file:
         raise ConfigError("name your CSV file with --csv or --data.file")
     path = Path(data.file)
@@ -152,7 +152,7 @@ def _classify(
 def _write(
     folder: Path, parts: _Parts, data: ClassifiedTexts, key: str, tokenizer: Tokenizer | None
 ) -> None:
-    """Tokenise every part; the tokenizer sees the training part alone."""
+    """Tokenise every split; the tokenizer is trained on the training split only."""
     train = share_of(parts.train, data.share)
     used = tokenizer or learn_tokenizer((text for text, _ in train), data)
     store_tokenizer(folder, used)
