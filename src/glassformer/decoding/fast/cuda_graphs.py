@@ -60,9 +60,9 @@ class CudaRecorder:
                 self._pool = torch.cuda.graph_pool_handle()
             self._warm_up(work)
             # The warm-up left cuBLAS a workspace in ordinary memory. A graph would keep its
-            # address, but not the memory: `torch.compile` clears all workspaces before it records its own
-            # graphs, and the next replay would overwrite whatever is there by then. Cleared here,
-            # the workspace is allocated again during the capture, from the graph's own pool.
+            # address, but not the memory: `torch.compile` clears all workspaces before it records
+            # its own graphs, and the next replay would overwrite whatever is there by then. Cleared
+            # here, the workspace is allocated again during the capture, from the graph's own pool.
             torch._C._cuda_clearCublasWorkspaces()
             graph = torch.cuda.CUDAGraph()
             # Errors of this thread only: another may be preparing batches meanwhile.
