@@ -11,13 +11,21 @@ import pytest
 import torch
 
 from glassformer.errors import TrainingError
-from glassformer.training.resume import State, capture_rng, newest_state, restore_rng, save_state
+from glassformer.training.resume import (
+    TrainingState,
+    capture_rng,
+    newest_state,
+    restore_rng,
+    save_state,
+)
 
 CPU = torch.device("cpu")
 
 
-def state(step: int) -> State:
-    return State(step, {"model.w": torch.full((3,), float(step))}, {"position": {"step": step}})
+def state(step: int) -> TrainingState:
+    return TrainingState(
+        step, {"model.w": torch.full((3,), float(step))}, {"position": {"step": step}}
+    )
 
 
 def steps(folder: Path) -> list[str]:
@@ -71,7 +79,7 @@ def test_a_damaged_newest_checkpoint_is_reported_and_the_one_before_used(
 def test_only_damaged_checkpoints_are_an_error_not_a_fresh_start(tmp_path: Path) -> None:
     save_state(tmp_path, state(1), keep=2)
     (tmp_path / "00000001.safetensors").write_bytes(b"")
-    with pytest.raises(TrainingError, match="all 1 states"):
+    with pytest.raises(TrainingError, match="all 1 checkpoints"):
         newest_state(tmp_path, lambda _: None)
 
 

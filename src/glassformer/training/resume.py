@@ -49,7 +49,7 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class State:
+class TrainingState:
     """A checkpoint: everything that a run needs to resume."""
 
     step: int
@@ -74,7 +74,7 @@ def _clear(*places: Path) -> None:
             place.unlink()
 
 
-def save_state(folder: Path, state: State, keep: int) -> None:
+def save_state(folder: Path, state: TrainingState, keep: int) -> None:
     """Write a checkpoint, then remove all but the newest `keep`.
 
     Checkpoints of later steps go too: the run found them damaged and went back to an earlier one.
@@ -109,7 +109,7 @@ def save_state(folder: Path, state: State, keep: int) -> None:
             old.with_suffix(".safetensors").unlink()
 
 
-def newest_state(folder: Path, report: Callable[[str], None]) -> State | None:
+def newest_state(folder: Path, report: Callable[[str], None]) -> TrainingState | None:
     """The newest undamaged checkpoint, or None; damaged ones are reported."""
     damaged = 0
     for path in state_files(folder):
@@ -169,7 +169,7 @@ def restore_rng(tensors: dict[str, Tensor], facts: dict[str, Any], device: torch
 
 
 def resume_rng(
-    state: State,
+    state: TrainingState,
     seed: int,
     processes: Processes,
     device: torch.device,
@@ -186,7 +186,7 @@ def resume_rng(
         report(say("processes", before=before, now=now))
 
 
-def check_seed(state: State, seed: int, folder: Path) -> None:
+def check_seed(state: TrainingState, seed: int, folder: Path) -> None:
     """Refuse a checkpoint of another seed: the data order would change."""
     began = state.facts.get("config", {}).get("loop", {}).get("seed", seed)
     if began != seed:
@@ -209,10 +209,10 @@ def _hash(data: bytes, step: int, facts: dict[str, Any]) -> str:
     return hashlib.sha256(data + said).hexdigest()
 
 
-def _read(path: Path) -> State:
+def _read(path: Path) -> TrainingState:
     facts = read_object(path, error=TrainingError, what="a state")
     with open_regular(path.with_suffix(".safetensors")) as opened:
         data = opened.read()
     if _hash(data, facts["step"], facts["facts"]) != facts["sha256"]:
         raise ValueError("its hash does not match")
-    return State(facts["step"], load(data), facts["facts"])
+    return TrainingState(facts["step"], load(data), facts["facts"])

@@ -61,7 +61,7 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Watched:
+class RunStatus:
     """The current state of a run."""
 
     sample: Sample | None
@@ -132,7 +132,7 @@ def announced(folder: Path, *, writes: bool) -> Iterator[None]:
     write("finished")
 
 
-def read_watch(folder: Path, offset: int = 0) -> Watched:
+def read_watch(folder: Path, offset: int = 0) -> RunStatus:
     """A run's metrics from `offset` (bytes, at a line start) on, and its snapshots."""
     data = read_metrics(folder / "metrics.jsonl")
     begin, end = offset, data.rfind(b"\n") + 1  # the last line may be half written
@@ -140,7 +140,7 @@ def read_watch(folder: Path, offset: int = 0) -> Watched:
         # The run was rewound since: return everything, and a smaller offset, which says so.
         begin, end = 0, data.rfind(b"\n", 0, offset - 1) + 1
     watch = folder / "watch"
-    return Watched(
+    return RunStatus(
         sample=_read_sample(watch / "sample.json"),
         state=_read_state(watch / "state.json"),
         metrics=[record.data for record in records_in(data[begin:end])],

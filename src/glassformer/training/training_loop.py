@@ -24,7 +24,7 @@ from glassformer.training.problems.prepared_problem import PreparedProblem
 from glassformer.training.processes import Interruption, Processes, fill, gather_all, shard_like
 from glassformer.training.resume import (
     Progress,
-    State,
+    TrainingState,
     capture_rng,
     check_seed,
     newest_state,
@@ -185,7 +185,7 @@ class Trainer:
                 "data": self.problem.identity,
                 "config": asdict(self.config),
             }
-            state = State(self.progress.step, tensors, facts)
+            state = TrainingState(self.progress.step, tensors, facts)
             save_state(self.folder.states, state, self.config.loop.keep)
         self.processes.wait()
 

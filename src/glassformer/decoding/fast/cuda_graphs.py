@@ -35,7 +35,7 @@ _MOST_RECORDINGS = 32  # each keeps the logits of its shape
 _recording = Lock()  # torch records one graph at a time in a process
 
 
-class Recorder(Protocol):
+class GraphRecorder(Protocol):
     """Records work on fixed tensors; returns its (fixed) result and a function that replays it."""
 
     def __call__(self, work: Callable[[], Result], /) -> tuple[Result, Callable[[], Any]]:
@@ -167,7 +167,7 @@ class Buffers:
 
 
 @dataclass(frozen=True)
-class _Recording:
+class _RecordedStep:
     inputs: StepInputs
     outputs: StepOutputs
     replay: Callable[[], Any]
@@ -178,7 +178,7 @@ class Workspace:
 
     def __init__(
         self,
-        make_recorder: Callable[[], Recorder],
+        make_recorder: Callable[[], GraphRecorder],
         fingerprint: object,
         size: StepShape,
         like: DecodingCache,
@@ -200,7 +200,7 @@ class Workspace:
         self._forget()
 
     def _forget(self) -> None:
-        self.recordings: dict[StepShape, _Recording] = {}
+        self.recordings: dict[StepShape, _RecordedStep] = {}
         self._n_steps: Counter[StepShape] = Counter()
         self._recorder = self._make_recorder()
 
@@ -235,7 +235,7 @@ class Workspace:
             )
             self._is_refused = True
             return False
-        self.recordings[shape] = _Recording(kept, outputs, replay)
+        self.recordings[shape] = _RecordedStep(kept, outputs, replay)
         return True
 
     def fill(self, cache: DecodingCache, is_token: Bool[Tensor, "B S"] | None) -> None:
@@ -297,7 +297,10 @@ _changing = RLock()
 
 
 def take(
-    model: nn.Module, size: StepShape, like: DecodingCache, make_recorder: Callable[[], Recorder]
+    model: nn.Module,
+    size: StepShape,
+    like: DecodingCache,
+    make_recorder: Callable[[], GraphRecorder],
 ) -> Workspace:
     """The idle workspace of a model, or a new one if it is in use, too small or out of date."""
     with _changing:

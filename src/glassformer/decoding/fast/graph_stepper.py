@@ -20,7 +20,7 @@ import torch.nn.functional as F
 
 from glassformer.decoding.fast.cuda_graphs import (
     CudaRecorder,
-    Recorder,
+    GraphRecorder,
     StepInputs,
     StepOutputs,
     StepShape,
@@ -64,7 +64,7 @@ class GraphStepper(SharedCacheStepper):
         model: LanguageModel | Seq2Seq,
         prefixes: Sequence[Sequence[int]],
         sources: Sequence[Sequence[int]] | None = None,
-        make_recorder: Callable[[torch.device], Recorder] = CudaRecorder,
+        make_recorder: Callable[[torch.device], GraphRecorder] = CudaRecorder,
     ) -> None:
         super().__init__(model, prefixes, sources)
         self._make_recorder = make_recorder

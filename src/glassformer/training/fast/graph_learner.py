@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.data import Batch
-from glassformer.decoding.fast.cuda_graphs import Recorder
+from glassformer.decoding.fast.cuda_graphs import GraphRecorder
 from glassformer.errors import TrainingError
 from glassformer.training.learner import Learner
 
@@ -25,7 +25,7 @@ Work = Callable[[Batch, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
-class _Recording:
+class _RecordedBatch:
     """The graph of one shape and the tensors that it reads."""
 
     batch: Batch
@@ -37,11 +37,13 @@ class _Recording:
 class RecordedWork:
     """Work recorded as a CUDA graph for each batch shape; called like the work itself."""
 
-    def __init__(self, work: Work, parameters: Sequence[nn.Parameter], recorder: Recorder) -> None:
+    def __init__(
+        self, work: Work, parameters: Sequence[nn.Parameter], recorder: GraphRecorder
+    ) -> None:
         self._work = work
         self._parameters = parameters
         self._recorder = recorder
-        self.recordings: dict[tuple[object, ...], _Recording] = {}
+        self.recordings: dict[tuple[object, ...], _RecordedBatch] = {}
 
     def __call__(self, batch: Batch, factor: Tensor) -> Tensor:
         """The returned loss lies in graph memory: use it before the next call."""
@@ -55,7 +57,7 @@ class RecordedWork:
         recording.replay()
         return recording.loss
 
-    def _record(self, batch: Batch, factor: Tensor) -> _Recording:
+    def _record(self, batch: Batch, factor: Tensor) -> _RecordedBatch:
         gradients = [p.grad for p in self._parameters if p.grad is not None]
         assert len(gradients) == len(self._parameters), "gradients must stay between steps"
         before = [gradient.clone() for gradient in gradients]
@@ -70,7 +72,7 @@ class RecordedWork:
                 reason=reason,
             ) from error
         torch._foreach_copy_(gradients, before)  # the warm-up has added to them
-        return _Recording(kept, kept_factor, loss, replay)
+        return _RecordedBatch(kept, kept_factor, loss, replay)
 
 
 class GraphLearner(Learner):
@@ -79,7 +81,7 @@ class GraphLearner(Learner):
     fixed_shapes = True
     keeps_gradients = True
 
-    def __init__(self, *given: Any, recorder: Recorder, **named: Any) -> None:
+    def __init__(self, *given: Any, recorder: GraphRecorder, **named: Any) -> None:
         super().__init__(*given, **named)
         self.work = RecordedWork(super().forward_backward, self.parameters, recorder)
 

@@ -36,7 +36,7 @@ Labelled = tuple[str, int]
 
 
 @dataclass(frozen=True)
-class _Parts:
+class _LabelledSplits:
     """Texts with the numbers of their classes, by split."""
 
     train: list[Labelled]
@@ -50,10 +50,10 @@ def classify_imdb(
     """Whether a review is positive: the official training and test halves."""
     found = find("imdb", data.folder)
 
-    def read() -> _Parts:
+    def read() -> _LabelledSplits:
         train, valid = split_by_film(read_reviews(found, "train"), data.validation)
         parts = (train, valid, read_reviews(found, "test"))
-        return _Parts(*([_labelled(review) for review in part] for part in parts))
+        return _LabelledSplits(*([_labelled(review) for review in part] for part in parts))
 
     return _classify(
         data, model, tokenizer, read, LABELS, dict(found.corpus.files), [found.corpus.name]
@@ -74,7 +74,7 @@ def classify_csv(
         [(text, numbers[label]) for text, label in part]
         for part in split_by_text(table, data.validation)
     )
-    parts = _Parts(train, valid, [])
+    parts = _LabelledSplits(train, valid, [])
     problem = _classify(
         data, model, tokenizer, lambda: parts, labels, {path.name: sha256(path)}, []
     )
@@ -118,7 +118,7 @@ def _classify(
     data: ClassifiedTexts,
     model: ModelConfig,
     tokenizer: Tokenizer | None,
-    read: Callable[[], _Parts],
+    read: Callable[[], _LabelledSplits],
     labels: Sequence[str],
     checksums: dict[str, str],
     corpora: Sequence[str],
@@ -150,7 +150,11 @@ def _classify(
 
 
 def _write(
-    folder: Path, parts: _Parts, data: ClassifiedTexts, key: str, tokenizer: Tokenizer | None
+    folder: Path,
+    parts: _LabelledSplits,
+    data: ClassifiedTexts,
+    key: str,
+    tokenizer: Tokenizer | None,
 ) -> None:
     """Tokenise every split; the tokenizer is trained on the training split only."""
     train = share_of(parts.train, data.share)

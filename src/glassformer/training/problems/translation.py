@@ -33,7 +33,7 @@ THRONES = Pair("When you play the game of thrones", "you win or you die")
 
 
 @dataclass(frozen=True)
-class _Parts:
+class _PairSplits:
     """Sentence pairs by split."""
 
     train: list[Pair]
@@ -45,7 +45,7 @@ def translate_thrones(
     data: ThronesPair, model: ModelConfig, tokenizer: Tokenizer | None = None
 ) -> PreparedProblem:
     """One sentence pair, learnt by heart; the score is on that pair itself."""
-    parts = _Parts([THRONES], [], {"the pair itself": [THRONES]})
+    parts = _PairSplits([THRONES], [], {"the pair itself": [THRONES]})
     problem = _translate(data, model, tokenizer, [], lambda: parts, "en")
     problem.about["data"] = "one sentence of a television series"
     return problem
@@ -63,7 +63,7 @@ def translate_file(
     pairs = read_pairs(path)
     n_held_out = round(len({pair.source.casefold() for pair in pairs}) * data.validation)
     splits = split_by_source(pairs, n_valid=n_held_out, n_test=0)
-    parts = _Parts(splits.train, splits.valid)
+    parts = _PairSplits(splits.train, splits.valid)
     language = "zh" if _is_chinese(pairs) else "en"
     problem = _translate(
         data, model, tokenizer, [], lambda: parts, language, {path.name: sha256(path)}
@@ -93,9 +93,9 @@ def translate_de(
     tatoeba = find("tatoeba-de", data.folder)
     multi30k = find("multi30k", data.folder)
 
-    def read() -> _Parts:
+    def read() -> _PairSplits:
         sentences, captions = _tatoeba(tatoeba), _multi30k(multi30k)
-        return _Parts(
+        return _PairSplits(
             train=[*sentences.train, *captions.train],
             valid=[*sentences.valid, *captions.valid],
             tests={**sentences.tests, "multi30k_2016": captions.tests["test_2016_flickr"]},
@@ -112,8 +112,8 @@ def translate_zh(
     return _translate(data, model, tokenizer, [found], lambda: _tatoeba(found), "zh")
 
 
-def _multi30k(found: Found) -> _Parts:
-    return _Parts(
+def _multi30k(found: Found) -> _PairSplits:
+    return _PairSplits(
         train=read_multi30k(found, "train"),
         valid=read_multi30k(found, "val"),
         tests={
@@ -124,14 +124,14 @@ def _multi30k(found: Found) -> _Parts:
     )
 
 
-def _tatoeba(found: Found) -> _Parts:
+def _tatoeba(found: Found) -> _PairSplits:
     pairs = read_tatoeba(found)
     # One sentence in 25 for the test, one in 50 for validation, but no more than needed.
     n_sentences = len({pair.source for pair in pairs})
     splits = split_by_source(
         pairs, n_valid=min(1000, n_sentences // 50), n_test=min(2000, n_sentences // 25)
     )
-    return _Parts(splits.train, splits.valid, {"tatoeba": splits.test})
+    return _PairSplits(splits.train, splits.valid, {"tatoeba": splits.test})
 
 
 def _translate(
@@ -139,7 +139,7 @@ def _translate(
     model: ModelConfig,
     given: Tokenizer | None,
     sources: list[Found],
-    read: Callable[[], _Parts],
+    read: Callable[[], _PairSplits],
     language: str,
     own_files: Mapping[str, str] | None = None,
 ) -> PreparedProblem:
@@ -187,7 +187,7 @@ def _examples(
 
 
 def _write(
-    folder: Path, parts: _Parts, data: TranslationPairs, key: str, given: Tokenizer | None
+    folder: Path, parts: _PairSplits, data: TranslationPairs, key: str, given: Tokenizer | None
 ) -> None:
     """Tokenise every split; training pairs that are too long are left out, others are cut."""
     train = share_of(parts.train, data.share)
