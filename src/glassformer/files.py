@@ -12,12 +12,16 @@ import math
 import os
 import secrets
 import stat
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, TypeGuard
+from typing import IO, Any, BinaryIO, Literal, NamedTuple, TypeGuard
 
 from glassformer.errors import GlassformerError
+
+if sys.platform != "win32":
+    import fcntl
 
 MOST_JSON = 16 * 2**20
 """Bytes of a JSON file, unless a caller expects more."""
@@ -277,3 +281,23 @@ def remove_half_written(folder: Path) -> None:
     for left in folder.glob(f".*{_TMP}"):
         with suppress(OSError):
             left.unlink()
+
+
+LockHolder = Literal["us", "another", "unknown"]
+
+
+def try_lock(opened: IO[Any]) -> LockHolder:
+    """Lock a file that is open for writing until it is closed; returns who holds the lock now.
+
+    The lock (flock) is released when the process ends, however it ends, so a killed process blocks
+    nobody. Windows and some network file systems have no such lock: there the holder is unknown.
+    """
+    if sys.platform == "win32":
+        return "unknown"
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return "another"
+    except OSError:  # a file system without locks
+        return "unknown"
+    return "us"

@@ -20,9 +20,9 @@ from tests.training.runs import At, assert_same_bits
 _HOLD = """
 import sys, time
 from pathlib import Path
-from glassformer.data.holding import hold
+from glassformer.files import try_lock
 opened = Path(sys.argv[1], ".lock").open("ab")
-print(hold(opened), flush=True)
+print(try_lock(opened), flush=True)
 time.sleep(600)
 """
 

@@ -36,7 +36,7 @@ from glassformer.decoding.hypotheses import (
 )
 from glassformer.decoding.stepper import MAX_BEAMS, Stepper
 from glassformer.errors import ConfigError, expect_number, expect_whole
-from glassformer.nn.shapes import Float, Int, Tensor
+from glassformer.nn.tensors import Float, Int, Tensor
 
 # --- beam history ---
 # What a beam search remembers: which tokens led to each beam, and which sequences are complete.

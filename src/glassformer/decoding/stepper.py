@@ -14,7 +14,7 @@ import torch
 from glassformer.errors import ConfigError, InputError
 from glassformer.nn import DecodingCache, LanguageModel, Seq2Seq
 from glassformer.nn.baselines import Translator
-from glassformer.nn.shapes import Bool, Float, Int, Tensor
+from glassformer.nn.tensors import Bool, Float, Int, Tensor
 
 MAX_BEAMS = 1_024
 """Beams or samples per sequence: each caches positions of its own, more would fill the memory."""

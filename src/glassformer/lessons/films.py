@@ -18,7 +18,7 @@ from glassformer.lessons.lesson import Lesson, LessonStep, formula
 from glassformer.lessons.lesson_steps import heat_map, percent
 from glassformer.lessons.phrases import Speaker
 from glassformer.lessons.textbook import number
-from glassformer.nn.shapes import Float, Int, Tensor
+from glassformer.nn.tensors import Float, Int, Tensor
 from glassformer.tracing import Trace, trace
 
 PHRASES = words(__name__)

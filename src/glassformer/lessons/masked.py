@@ -16,7 +16,7 @@ from glassformer.lessons.lesson_steps import AttentionWalk, Remarker, heat_map, 
 from glassformer.lessons.phrases import Speaker
 from glassformer.nn import AttentionConfig
 from glassformer.nn.attention import MultiHeadAttention, set_attention
-from glassformer.nn.shapes import Float, Int, Tensor
+from glassformer.nn.tensors import Float, Int, Tensor
 from glassformer.tracing import Cell, Trace, trace
 
 PHRASES = words(__name__)

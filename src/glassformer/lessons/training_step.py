@@ -16,7 +16,7 @@ from glassformer.lessons.phrases import Speaker
 from glassformer.lessons.textbook import number
 from glassformer.nn.config import FeedForwardConfig
 from glassformer.nn.layers import FeedForward
-from glassformer.nn.shapes import Float, Tensor
+from glassformer.nn.tensors import Float, Tensor
 from glassformer.tracing import Cell, Trace
 from glassformer.tracing.gradients import trace_training_step
 

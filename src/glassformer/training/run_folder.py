@@ -14,9 +14,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from glassformer.data.token_store import hold
 from glassformer.errors import ConfigError, GlassformerError, TrainingError
-from glassformer.files import read_object, remove_half_written, write_whole
+from glassformer.files import read_object, remove_half_written, try_lock, write_whole
 from glassformer.training.log import read_metrics, records_in
 from glassformer.training.run_config import RunConfig
 from glassformer.training.settings import restored, to_json
@@ -72,7 +71,7 @@ class RunFolder:
                 reason=error.strerror,
             ) from error
         with lock:
-            holder = hold(lock)
+            holder = try_lock(lock)
             if holder == "another":
                 raise ConfigError(
                     "another process is training in {path}; wait for its end, or choose another "

@@ -24,7 +24,7 @@ from safetensors.numpy import load_file
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from glassformer.data import Chance
+from glassformer.data import EpochRNG
 from glassformer.errors import TrainingError
 from glassformer.files import read_object, write_whole
 from glassformer.modes import evaluating
@@ -171,7 +171,7 @@ def _sample_of(problem: PreparedProblem) -> tuple[Tensor, ...]:
     """What a model is given of one held-out example, whose length fits a picture or is cut."""
     examples = problem.train if problem.valid is None else problem.valid.examples
     nearest = int(np.abs(examples.lengths - _LIKED).argmin())
-    batch = examples.batch(np.array([nearest]), Chance(seed=0, epoch=0))
+    batch = examples.batch(np.array([nearest]), EpochRNG(seed=0, epoch=0))
     # Positions of hidden words (one axis) are not wanted: attention is the same without.
     wide = [x for x in batch.inputs if x is not None and x.dim() > 1]
     return tuple(x[:, :_LONGEST] if x.dim() == 2 else x for x in wide)

@@ -36,7 +36,7 @@ from glassformer.decoding.fast.workspace import (
     take,
 )
 from glassformer.nn import DecodingCache, LanguageModel, Seq2Seq
-from glassformer.nn.shapes import Bool, Float, Int, Tensor
+from glassformer.nn.tensors import Bool, Float, Int, Tensor
 
 _MIN_KEYS = 64  # then doubled: most sentences never outgrow it
 _SOURCE_AT_ONCE = 16

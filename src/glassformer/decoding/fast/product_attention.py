@@ -10,7 +10,7 @@ import torch
 
 from glassformer.nn import MultiHeadAttention
 from glassformer.nn.attention import softmax_over_keys, visible_keys
-from glassformer.nn.shapes import Bool, Float, Tensor
+from glassformer.nn.tensors import Bool, Float, Tensor
 
 _FEW_QUERIES = 8
 _FEW_KEYS = 256

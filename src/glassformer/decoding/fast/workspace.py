@@ -23,7 +23,7 @@ from glassformer.decoding.fast.cuda_graphs import Recorder
 from glassformer.decoding.fast.shared_cache import SlotCache
 from glassformer.nn import DecodingCache, MultiHeadAttention
 from glassformer.nn.cache import KeyValueCache
-from glassformer.nn.shapes import Bool, Float, Int, Tensor
+from glassformer.nn.tensors import Bool, Float, Int, Tensor
 
 _WORTH_RECORDING = 3  # steps of one shape: a graph costs about as much as ten of them
 _MOST_RECORDINGS = 32  # each keeps the logits of its shape

@@ -13,7 +13,7 @@ from glassformer.nn import MultiHeadAttention
 from glassformer.nn.attention import split_heads
 from glassformer.nn.cache import KeyValueCache
 from glassformer.nn.positions import Rotation, rotate
-from glassformer.nn.shapes import Float, Tensor
+from glassformer.nn.tensors import Float, Tensor
 
 
 class JoinedAttention(MultiHeadAttention):

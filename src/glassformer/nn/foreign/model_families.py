@@ -1,10 +1,11 @@
-"""From Hugging Face's BERT, GPT-2 and Llama: their state dicts and their config.json.
+"""BERT, GPT-2 and Llama, under the names of Hugging Face, nanoGPT, minGPT and Meta.
 
-Knows their names, not their library: transformers need not be installed.
+State dicts in, our parameters out, and the config that goes with them. This file knows their names,
+not their libraries: transformers need not be installed.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import nn
@@ -22,6 +23,9 @@ from glassformer.nn.foreign.torch_nn import (
     without,
 )
 from glassformer.nn.models import LanguageModel, MaskedLanguageModel, TextEncoder
+from glassformer.nn.tensors import Tensor
+
+# --- Hugging Face ---
 
 _BERT_BLOCK: Table = {
     "attention.self.query.*": "attention.to_queries.*",
@@ -79,7 +83,7 @@ _LLAMA: Table = {
 
 
 def load_hugging_face_bert(model: MaskedLanguageModel | TextEncoder, state: State) -> None:
-    """From a BertModel or BertForMaskedLM. The pooler, which neither of ours has, is left out."""
+    """From a BertModel or BertForMaskedLM. The pooler, which neither of ours has, is ignored."""
     plain = {_modern(name.removeprefix("bert.")): tensor for name, tensor in state.items()}
     unused = ["pooler.", "embeddings.position_ids", "cls.seq_relation"]
     if isinstance(model, TextEncoder):
@@ -87,7 +91,7 @@ def load_hugging_face_bert(model: MaskedLanguageModel | TextEncoder, state: Stat
     else:
         output = "cls.predictions.decoder."
         shared = _shared(model, plain, f"{output}weight", "embeddings.word_embeddings.weight")
-        # The output's bias has two names. They are one parameter, unless nothing is tied.
+        # The output bias is stored under two names, one parameter unless nothing is tied.
         twice = (
             f"{output}bias" if shared or f"{output}bias" not in plain else "cls.predictions.bias"
         )
@@ -96,7 +100,7 @@ def load_hugging_face_bert(model: MaskedLanguageModel | TextEncoder, state: Stat
 
 
 def _modern(name: str) -> str:
-    """The first BERT files, bert-base-uncased among them, name a norm's parameters otherwise."""
+    """The first BERT files, bert-base-uncased among them, use older names for the norms."""
     return name.replace("LayerNorm.gamma", "LayerNorm.weight").replace(
         "LayerNorm.beta", "LayerNorm.bias"
     )
@@ -105,7 +109,7 @@ def _modern(name: str) -> str:
 def load_hugging_face_gpt2(model: LanguageModel, state: State) -> None:
     """From a GPT2Model or GPT2LMHeadModel, whose matrices are stored transposed.
 
-    An output matrix of its own has a place where the model is built with output.tied = "none".
+    A separate output matrix can be loaded into a model built with output.tied = "none".
     """
     load_gpt2(
         model,
@@ -117,8 +121,8 @@ def load_hugging_face_gpt2(model: LanguageModel, state: State) -> None:
 
 
 def load_gpt2(model: LanguageModel, state: State) -> None:
-    """From GPT-2's names with upright matrices, as nanoGPT and minGPT have them."""
-    masks = (".attn.bias", ".attn.masked_bias")  # the causal mask, which old files store
+    """From GPT-2's names with matrices not transposed, as in nanoGPT and minGPT."""
+    masks = (".attn.bias", ".attn.masked_bias")  # old files store the causal mask
     plain = {
         name.removeprefix("transformer."): tensor
         for name, tensor in state.items()
@@ -129,7 +133,7 @@ def load_gpt2(model: LanguageModel, state: State) -> None:
 
 
 def load_hugging_face_llama(model: LanguageModel, state: State) -> None:
-    """From a LlamaForCausalLM; without lm_head, from a LlamaModel with a tied output."""
+    """From a LlamaForCausalLM, or from a LlamaModel (no lm_head) if the output is tied."""
     plain = {name.removeprefix("model."): tensor for name, tensor in state.items()}
     unused = ["rotary_emb.", *_shared(model, plain, "lm_head.weight", "embed_tokens.weight")]
     fill(model, rename(without(plain, unused), _LLAMA))
@@ -138,22 +142,22 @@ def load_hugging_face_llama(model: LanguageModel, state: State) -> None:
 def _shared(
     model: LanguageModel | MaskedLanguageModel, state: State, output: str, table: str
 ) -> list[str]:
-    """The output matrix, to be left out where our module shares the token table with it.
+    """The name of the output matrix if it is to be ignored, because our module ties it.
 
-    It may be left out only where it equals that table.
+    An output matrix that differs from the token table is an error.
     """
     if model.config.output.tied == "none":
         return []
     if output in state and table in state and not torch.equal(state[output], state[table]):
         raise CheckpointError(
-            f"the weights have an output matrix of their own ({output}), our module shares the "
-            "token table with it; build it with output.tied = none"
+            f"the weights have a separate output matrix ({output}), but the module ties it to the "
+            "token table; build the model with output.tied = none"
         )
     return [output]
 
 
 def load_hugging_face(model: nn.Module, model_type: str, state: State) -> None:
-    """From the state dict of the family that `config_from_hugging_face` gave the config for."""
+    """From a state dict of the family for which `config_from_hugging_face` made the config."""
     if model_type == "bert" and isinstance(model, MaskedLanguageModel | TextEncoder):
         load_hugging_face_bert(model, state)
     elif model_type == "gpt2" and isinstance(model, LanguageModel):
@@ -167,7 +171,7 @@ def load_hugging_face(model: nn.Module, model_type: str, state: State) -> None:
 def config_from_hugging_face(config: Mapping[str, Any]) -> ModelConfig:
     """Our config for a Hugging Face `config.json` of type bert, gpt2 or llama.
 
-    A setting that would change the arithmetic and that we do not have is refused.
+    A setting that changes the arithmetic and that we do not support is an error.
     """
     family = config.get("model_type")
     if not isinstance(family, str) or family not in _CONFIGS:
@@ -176,10 +180,9 @@ def config_from_hugging_face(config: Mapping[str, Any]) -> ModelConfig:
         return _CONFIGS[family](config)
     except KeyError as missing:
         raise ConfigError(f"the config of this {family} model lacks {missing}") from None
-    except (TypeError, OverflowError) as error:  # null, or a list, for a number
+    except (TypeError, OverflowError) as error:  # null, or a list, instead of a number
         raise ConfigError(
-            f"the config of this {family} model has a setting of another kind than expected: "
-            f"{error}"
+            f"the config of this {family} model has a setting of an unexpected type: {error}"
         ) from None
 
 
@@ -236,7 +239,7 @@ def _gpt2_config(c: Mapping[str, Any]) -> ModelConfig:
 
 
 def _tied(c: Mapping[str, Any]) -> str:
-    """Whether the output map is the token table: so it is in GPT-2 and BERT, unless they say no."""
+    """GPT-2 and BERT tie the output to the token table unless their config says no."""
     return "none" if c.get("tie_word_embeddings") is False else "output"
 
 
@@ -272,3 +275,114 @@ def _refuse_others(config: Mapping[str, Any], **allowed: tuple[Any, ...]) -> Non
         if config.get(name) not in values:
             known = " or ".join(repr(v) for v in values if v is not None)
             raise ConfigError(f"{name} must be {known}, got {config.get(name)!r}")
+
+
+# --- nanoGPT, minGPT, llama2.c ---
+# nanoGPT and minGPT use GPT-2's names with matrices not transposed; llama2.c uses Meta's.
+
+_META_LLAMA_BLOCK: Table = {
+    "attention.wq.weight": "attention.to_queries.weight",
+    "attention.wk.weight": "attention.to_keys.weight",
+    "attention.wv.weight": "attention.to_values.weight",
+    "attention.wo.weight": "attention.to_output.weight",
+    "feed_forward.w1.weight": "feed_forward.gate.weight",
+    "feed_forward.w2.weight": "feed_forward.contract.weight",
+    "feed_forward.w3.weight": "feed_forward.expand.weight",
+    "attention_norm.weight": "attention_norm.weight",
+    "ffn_norm.weight": "feed_forward_norm.weight",
+}
+_META_LLAMA: Table = {
+    "tok_embeddings.weight": "decoder.embedding.weight",
+    "norm.weight": "decoder.final_norm.weight",
+    "output.weight": "to_vocabulary.weight",
+    **in_blocks("layers.#.", "decoder.blocks.#.", _META_LLAMA_BLOCK),
+}
+
+
+def plain_names(state: State) -> dict[str, Tensor]:
+    """A state dict without the prefix that torch.compile adds to every name."""
+    return {name.removeprefix("_orig_mod."): tensor for name, tensor in state.items()}
+
+
+def config_from_nanogpt(
+    state: State, n_heads: int, activation: Literal["gelu", "gelu_tanh"] = "gelu"
+) -> ModelConfig:
+    """Our config for a nanoGPT or minGPT state dict, from its shapes and the number of heads.
+
+    nanoGPT's GELU is exact; minGPT's, and nanoGPT's until 2023, is the tanh approximation.
+    """
+    table, positions = _matrix(state, "transformer.wte.weight"), _matrix(state, "transformer.wpe.")
+    output = _matrix(state, "lm_head.weight")
+    blocks = [name.split(".") for name in state if name.startswith("transformer.h.")]
+    has_bias = "transformer.h.0.attn.c_attn.bias" in state
+    is_tied = table.dtype == output.dtype and torch.equal(table, output)
+    return presets.gpt2(
+        vocab_size=table.size(0),
+        d_model=table.size(1),
+        n_heads=n_heads,
+        n_layers=len({parts[2] for parts in blocks}),
+        max_len=positions.size(0),
+        dropout=0.0,
+    ).with_(
+        feed_forward__activation=activation,
+        feed_forward__bias=has_bias,
+        attention__bias=has_bias,
+        attention__output_bias=has_bias,
+        output__tied="output" if is_tied else "none",
+    )
+
+
+def _matrix(state: State, name: str) -> Tensor:
+    found = next((tensor for key, tensor in state.items() if key.startswith(name)), None)
+    if found is None or found.dim() != 2:
+        raise CheckpointError(f"these are not the weights of a nanoGPT or minGPT: no {name}")
+    return found
+
+
+def load_nanogpt_weights(model: LanguageModel, state: State) -> None:
+    """From the state dict of a nanoGPT or minGPT; the config is from `config_from_nanogpt`.
+
+    A norm without bias, which nanoGPT allows, becomes one whose bias is 0.
+    """
+    named = plain_names(state)
+    gains = [name for name in named if name.endswith(("ln_1.weight", "ln_2.weight", "ln_f.weight"))]
+    zeros = {
+        name.replace("weight", "bias"): torch.zeros_like(named[name])
+        for name in gains
+        if name.replace("weight", "bias") not in named
+    }
+    load_gpt2(model, {**named, **zeros})
+
+
+def load_meta_llama(model: LanguageModel, state: State) -> None:
+    """From the state dict of Meta's Llama or of llama2.c.
+
+    They rotate adjacent dimensions of a head, we (like Hugging Face) rotate i with i + E/2. The
+    rows of W_Q and W_K are reordered accordingly, which changes no score.
+    """
+    heads = model.config.attention
+    rotated = {
+        "attention.wq.weight": heads.n_heads,
+        "attention.wk.weight": heads.n_kv_heads or heads.n_heads,
+    }
+    ordered = {
+        name: _even_then_odd(tensor, n, name)
+        if (n := next((n for end, n in rotated.items() if name.endswith(end)), 0))
+        else tensor
+        for name, tensor in plain_names(state).items()
+    }
+    unused = ["freqs_", "rope."]
+    if model.config.output.tied != "none":
+        unused.append("output.")
+    fill(model, rename(without(ordered, unused), _META_LLAMA))
+
+
+def _even_then_odd(matrix: Tensor, n_heads: int, name: str) -> Tensor:
+    """The rows of each head reordered: even ones first, then odd ones."""
+    if matrix.dim() != 2 or matrix.size(0) % (2 * n_heads):
+        raise CheckpointError(
+            f"the weights do not fit the module: {name} must hold {n_heads} heads of an even "
+            f"width, got {tuple(matrix.shape)}"
+        )
+    pairs = matrix.reshape(n_heads, -1, 2, matrix.size(1))
+    return pairs.transpose(1, 2).reshape(matrix.shape)
