@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from glassformer.cancelling import stop_if_cancelled
-from glassformer.errors import TraceError, expect_whole
+from glassformer.errors import TraceError, expect_whole, stop_if_cancelled
 from glassformer.tracing.arithmetic.expressions import Entry
 from glassformer.tracing.arithmetic.float64_values import Evaluation, tolerance
 from glassformer.tracing.capture.memory import Index
