@@ -96,7 +96,7 @@ def test_the_card_of_a_dot_product(length: int) -> None:
 
 def test_a_card_names_the_source_line_without_the_machine() -> None:
     shown = render_text(traced("illustrated")["scores"][0, 0], colour=False, width=100)
-    assert re.search(r" glassformer/nn/attention/functions\.py:\d+ ", shown)
+    assert re.search(r" glassformer/nn/attention\.py:\d+ ", shown)
     assert "scores = queries @ " in shown
 
 

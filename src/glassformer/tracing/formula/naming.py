@@ -144,6 +144,10 @@ class Names:
         self._sights: dict[int, Sight] = {}
         self._used: dict[str, frozenset[str]] = {}
 
+    def forget(self) -> None:
+        """Break the reference cycles, so that a closed trace is freed at once."""
+        self._sights.clear()
+
     def name(self, step: Step, seen_from: str = "") -> str:
         """A step's name, without the path of the module that it is seen from; ∂ of a gradient."""
         name = step.name.removeprefix("gradients.")
