@@ -86,35 +86,35 @@ class _Node:
         """The same, its own positions with letters replaced by values."""
         return cast("Expression", self)
 
-    # Rules write arithmetic as Python does: `x * w + b`.
+    # Rules write arithmetic as Python does: `x * w + b`. (`self` is one of the kinds below.)
 
-    def __add__(self, other: Expression | Scalar) -> Expression:
-        return Operation("+", _lift(self), _lift(other))
+    def __add__(self: Any, other: Expression | Scalar) -> Expression:
+        return Operation("+", self, _lift(other))
 
-    def __radd__(self, other: Scalar) -> Expression:
-        return Operation("+", Number(other), _lift(self))
+    def __radd__(self: Any, other: Scalar) -> Expression:
+        return Operation("+", Number(other), self)
 
-    def __sub__(self, other: Expression | Scalar) -> Expression:
-        return Operation("-", _lift(self), _lift(other))
+    def __sub__(self: Any, other: Expression | Scalar) -> Expression:
+        return Operation("-", self, _lift(other))
 
-    def __mul__(self, other: Expression | Scalar) -> Expression:
-        return Operation("*", _lift(self), _lift(other))
+    def __mul__(self: Any, other: Expression | Scalar) -> Expression:
+        return Operation("*", self, _lift(other))
 
-    def __rmul__(self, other: Scalar) -> Expression:
+    def __rmul__(self: Any, other: Scalar) -> Expression:
         """A leading factor of 1 is left out."""
-        return _lift(self) if other == 1 else Operation("*", Number(other), _lift(self))
+        return self if other == 1 else Operation("*", Number(other), self)
 
-    def __truediv__(self, other: Expression | Scalar) -> Expression:
-        return Operation("/", _lift(self), _lift(other))
+    def __truediv__(self: Any, other: Expression | Scalar) -> Expression:
+        return Operation("/", self, _lift(other))
 
-    def __pow__(self, other: Expression | Scalar) -> Expression:
-        return Operation("^", _lift(self), _lift(other))
+    def __pow__(self: Any, other: Expression | Scalar) -> Expression:
+        return Operation("^", self, _lift(other))
 
-    def __rpow__(self, other: Scalar) -> Expression:
-        return Operation("^", Number(other), _lift(self))
+    def __rpow__(self: Any, other: Scalar) -> Expression:
+        return Operation("^", Number(other), self)
 
-    def __neg__(self) -> Expression:
-        return Function("neg", (_lift(self),))
+    def __neg__(self: Any) -> Expression:
+        return Function("neg", (self,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,8 +276,8 @@ class Named(_WithBody):
 Expression = Number | Entry | Lookup | Operation | Function | Reduce | Choose | Convert | Named
 
 
-def _lift(value: Any) -> Expression:
-    return Number(value) if isinstance(value, bool | int | float) else value
+def _lift(value: Expression | Scalar) -> Expression:
+    return value if isinstance(value, _Node) else Number(value)
 
 
 def total(body: Expression, *axes: Axis) -> Expression:

@@ -265,10 +265,10 @@ class Evaluation:
         return number
 
     def _entry(self, entry: Entry, scope: tuple[Axis, ...]) -> Floats:
-        index = tuple(_positions(part) if isinstance(part, Axis) else part for part in entry.index)
         running = [part for part in entry.index if isinstance(part, Axis)]
         if not running:
-            return self._read_one(entry.view.array[index].item())
+            return self._read_one(entry.view.array[entry.index].item())
+        index = tuple([_positions(p) if isinstance(p, Axis) else p for p in entry.index])
         values = self._read(entry.view.array[index])
         return _align(values, [part.letter for part in running], scope)
 
