@@ -1,6 +1,6 @@
 """Architectures of Hugging Face, forward and in training: every sampled cell is verified.
 
-    python -m tests.trace.test_families [family …]      # a table; all families without a name
+    python -m tests.tracing.test_families [family …]      # a table; all families without a name
 
 A handful is quick enough for every run; `make check-slow` takes them all and prints the table.
 """
@@ -13,7 +13,7 @@ import torch
 
 from glassformer.tracing import Report, Trace, trace, trace_training_step
 from glassformer.tracing.notes import Note
-from tests.trace.foreign_models import FAMILIES
+from tests.tracing.foreign_models import FAMILIES
 
 QUICK = ["llama", "bloom", "mixtral", "bert", "bart", "rwkv"]
 UNLIKE = {"other numbers", "other shape", "fails alone"}

@@ -21,7 +21,7 @@ from glassformer.tracing.arithmetic.expressions import Expression, Number, Opera
 from glassformer.tracing.capture.memory import Index
 from glassformer.tracing.steps import Step
 from tests.explorer.saved import data_of
-from tests.trace.render.xlsx import read_workbook
+from tests.tracing.render.xlsx import read_workbook
 
 SAID = "this rule does not reproduce the stored number"
 

@@ -12,7 +12,7 @@ from glassformer.tracing import replay, trace
 from glassformer.tracing.arithmetic.expressions import Entry
 from glassformer.tracing.arithmetic.rules import rule_registry
 from glassformer.tracing.capture.memory import as_real
-from tests.trace.operator_examples import EXAMPLES
+from tests.tracing.operator_examples import EXAMPLES
 
 
 def tensors(value: Any) -> Iterator[Tensor]:

@@ -15,8 +15,6 @@ from glassformer.tracing.arithmetic.expressions import (
     Expression,
     Number,
     Operation,
-    add,
-    multiply,
     total,
 )
 from glassformer.tracing.arithmetic.float64_values import Evaluation
@@ -53,12 +51,12 @@ def off_by_one(call: Call, index: Index) -> Expression:
     """The linear rule without its last term."""
     x, parameter = call.view("input"), call.view("weight")
     k = Axis("k", x.shape[-1] - 1)
-    body = multiply(Entry(x, (*index[:-1], k)), Entry(parameter, (index[-1], k)))
-    return add(total(body, k), Entry(call.view("bias"), index[-1:]))
+    body = Entry(x, (*index[:-1], k)) * Entry(parameter, (index[-1], k))
+    return total(body, k) + Entry(call.view("bias"), index[-1:])
 
 
 def scaled(call: Call, index: Index) -> Expression:
-    return multiply(1.00001, original(call, index))
+    return 1.00001 * original(call, index)
 
 
 def wrong_branch(call: Call, index: Index) -> Expression:

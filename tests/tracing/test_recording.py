@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from glassformer.errors import TraceError, UnknownNameError
 from glassformer.tracing import trace
-from glassformer.tracing.capture import forecast
+from glassformer.tracing.capture import record
 
 
 def small_model() -> nn.Module:
@@ -198,7 +198,7 @@ class Deep(nn.Module):
 
 def test_the_memory_budget_is_refused_after_one_block(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the model cannot run without numbers."""
-    monkeypatch.setattr(forecast, "expected_bytes", lambda *_: None)
+    monkeypatch.setattr(record, "expected_bytes", lambda *_: None)
     model = Deep(50)
     with pytest.raises(TraceError, match=r"with 50 blocks like blocks.0 about .*max_bytes="):
         trace(model, torch.ones(64, 64), max_bytes=20 * 64 * 64 * 4)

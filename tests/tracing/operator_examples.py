@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tests.trace.gradient_examples import GRADIENTS
+from tests.tracing.gradient_examples import GRADIENTS
 
 Function = Callable[..., Any]
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tests.trace.render.xlsx import Sheet
+from tests.tracing.render.xlsx import Sheet
 
 Value = float | bool | npt.NDArray[np.float64]
 

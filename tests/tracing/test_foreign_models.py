@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.tracing import Trace, diff, replay, trace
-from tests.trace.foreign_models import EXAMPLES
+from tests.tracing.foreign_models import EXAMPLES
 
 pytestmark = pytest.mark.no_cover  # the lines of test_rules.py, for far more cells
 # The untraced run of torch's encoder takes its fast path.

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from glassformer.errors import TraceError, UnknownNameError
 from glassformer.tracing import Trace, trace
 from glassformer.tracing.arithmetic.expressions import ReduceKind
-from glassformer.tracing.largest_terms import largest_terms
+from glassformer.tracing.arithmetic.float64_values import largest_terms
 
 
 def products(q: Tensor, k: Tensor) -> Tensor:

@@ -21,8 +21,8 @@ from glassformer.documents.trace_data import (
 )
 from glassformer.errors import TraceError, UnknownNameError
 from glassformer.tracing import trace
-from tests.trace.operator_examples import EXAMPLES
-from tests.trace.render.toys import TOYS, traced
+from tests.tracing.operator_examples import EXAMPLES
+from tests.tracing.render.toys import TOYS, traced
 
 DTYPES = [
     torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.bool,

@@ -4,10 +4,10 @@
 inputs that its authors found worth testing. Samples are traced, forward and as a training step,
 and cells of every step are recomputed in float64. What came of it is kept in `operators.json`.
 
-    python -m tests.trace.operator_database addmm qr     # examine these entries
-    python -m tests.trace.operator_database --write      # examine all, renew operators.json
-    python -m tests.trace.operator_database --guide      # renew the limits in docs/trace.md
-    python -m tests.trace.operator_database --table      # print what operators.json says
+    python -m tests.tracing.operator_database addmm qr     # examine these entries
+    python -m tests.tracing.operator_database --write      # examine all, renew operators.json
+    python -m tests.tracing.operator_database --guide      # renew the limits in docs/trace.md
+    python -m tests.tracing.operator_database --table      # print what operators.json says
 """
 
 from __future__ import annotations

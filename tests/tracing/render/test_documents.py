@@ -13,8 +13,8 @@ import torch
 from glassformer.documents import render_text
 from glassformer.tracing import diff, trace
 from glassformer.tracing.formula import escaped, number_to_tex
-from tests.trace.operator_examples import EXAMPLES
-from tests.trace.render.toys import TOYS, traced
+from tests.tracing.operator_examples import EXAMPLES
+from tests.tracing.render.toys import TOYS, traced
 
 
 def test_markdown_of_a_cell_has_formula_terms_and_both_precisions() -> None:

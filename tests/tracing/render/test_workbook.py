@@ -16,11 +16,11 @@ from glassformer.errors import TraceError
 from glassformer.tracing import Cell, Step, Trace, trace
 from glassformer.tracing.arithmetic.expressions import Number
 from glassformer.tracing.gradients import trace_training_step
-from tests.trace.operator_examples import EXAMPLES
-from tests.trace.render.calculator import Calculator
-from tests.trace.render.libreoffice import recalculate
-from tests.trace.render.toys import TOYS, traced, traced_in_float64
-from tests.trace.render.xlsx import Sheet, read_workbook, with_number
+from tests.tracing.operator_examples import EXAMPLES
+from tests.tracing.render.calculator import Calculator
+from tests.tracing.render.libreoffice import recalculate
+from tests.tracing.render.toys import TOYS, traced, traced_in_float64
+from tests.tracing.render.xlsx import Sheet, read_workbook, with_number
 
 Read = Callable[[str, str], float | str]
 

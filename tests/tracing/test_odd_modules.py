@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from glassformer.errors import TraceError
 from glassformer.tracing import replay, trace
-from tests.trace.foreign_models import ids, llama, whisper
+from tests.tracing.foreign_models import ids, llama, whisper
 
 pytestmark = pytest.mark.no_cover  # the lines of test_rules.py, for far more cells
 

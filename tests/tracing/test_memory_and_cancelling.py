@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from glassformer.errors import CancelledError, TraceError
 from glassformer.tracing import Trace, cancelled_by, replay, trace
 from glassformer.tracing.capture import recorder
-from glassformer.tracing.capture.forecast import expected_bytes
 from glassformer.tracing.capture.memory import Budget
+from glassformer.tracing.capture.record import expected_bytes
 from glassformer.tracing.capture.recorder import Program
 
 

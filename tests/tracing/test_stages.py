@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from glassformer.nn import build, presets
 from glassformer.tracing import Trace, trace
-from tests.trace.foreign_models import FAMILIES, torch_transformer
+from tests.tracing.foreign_models import FAMILIES, torch_transformer
 
 
 def traced_family(name: str, **options: Any) -> tuple[Trace, Any]:

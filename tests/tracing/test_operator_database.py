@@ -1,4 +1,4 @@
-"""The rules, held against torch's own operator database: `tests.trace.operator_database`.
+"""The rules, held against torch's own operator database: `tests.tracing.operator_database`.
 
 A wrong cell fails, a crash fails, and an operator that leaves the verified column fails.
 """
@@ -28,7 +28,7 @@ def declared(status: Any) -> set[str]:
 
 def problems(names: list[str], most: int | None) -> list[str]:
     """What an examination of these entries finds wrong, an entry and pass per line."""
-    from tests.trace import operator_database as database
+    from tests.tracing import operator_database as database
 
     found = []
     for name, kind, outcome in database.examined(names, most, database.PASSES):
@@ -45,7 +45,7 @@ def problems(names: list[str], most: int | None) -> list[str]:
 
 
 def test_a_sample_of_the_operator_database() -> None:
-    from tests.trace import operator_database as database
+    from tests.tracing import operator_database as database
 
     names = database.part_of(database.ENTRIES, 0, QUICK)
     assert len(names) > len(database.ENTRIES) / QUICK / 2
@@ -55,7 +55,7 @@ def test_a_sample_of_the_operator_database() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
 def test_the_whole_operator_database(part: int, capsys: pytest.CaptureFixture[str]) -> None:
-    from tests.trace import operator_database as database
+    from tests.tracing import operator_database as database
 
     names = database.part_of(database.ENTRIES, part, PARTS)
     found = problems(names, None)
@@ -93,7 +93,7 @@ def test_the_sweep_finds_a_wrong_rule_a_crash_and_a_lost_rule() -> None:
 
 
 def test_the_guide_states_the_limits_that_the_database_shows() -> None:
-    from tests.trace import operator_database as database
+    from tests.tracing import operator_database as database
 
     guide = database.GUIDE.read_text(encoding="utf-8")
     assert database.renewed_guide(guide, database.read_table()) == guide

@@ -12,8 +12,8 @@ from rich.cells import cell_len
 from glassformer.documents import render_text
 from glassformer.errors import TraceError, UnknownNameError
 from glassformer.tracing import trace
-from tests.trace.operator_examples import EXAMPLES
-from tests.trace.render.toys import TOYS, traced
+from tests.tracing.operator_examples import EXAMPLES
+from tests.tracing.render.toys import TOYS, traced
 
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
