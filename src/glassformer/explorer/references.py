@@ -8,7 +8,7 @@ from glassformer.explorer.http_errors import plain
 from glassformer.explorer.schemas import CellRef, SourceInfo
 from glassformer.tracing import Cell, Line
 from glassformer.tracing.capture.source_lines import from_package
-from glassformer.tracing.formula import Sight, cell_text
+from glassformer.tracing.formula import Sight, leaf_of
 
 
 def cell_ref(cell: Cell, sight: Sight | None = None) -> CellRef:
@@ -17,7 +17,7 @@ def cell_ref(cell: Cell, sight: Sight | None = None) -> CellRef:
     return CellRef(
         step=step.number,
         index=list(cell.index),
-        name=cell_text(cell, sight or step.trace.naming.sight(step)),
+        name=str(leaf_of(cell, sight or step.trace.naming.sight(step))),
         role=step.role,
         value=plain(cell.value),
         labels=[

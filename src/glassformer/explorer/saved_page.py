@@ -46,7 +46,7 @@ from glassformer.language import Language
 from glassformer.tracing import Cell, Step, Trace
 from glassformer.tracing.arithmetic.expressions import Entry, Expression, Operation, Reduce
 from glassformer.tracing.capture.memory import View
-from glassformer.tracing.formula import cell_text
+from glassformer.tracing.formula import leaf_of
 
 MOST_BYTES = 8 << 20
 """What the numbers and the answers may take in the file, compressed and in base64."""
@@ -357,7 +357,7 @@ class _StepWriter:
     def _names_in(self, step: Step) -> list[str]:
         if step.number not in self._names:
             cells = (Cell(step, index_of(step.shape, at)) for at in range(step.view.numel))
-            self._names[step.number] = [cell_text(cell, self._sight) for cell in cells]
+            self._names[step.number] = [str(leaf_of(cell, self._sight)) for cell in cells]
         return self._names[step.number]
 
     def _expected_name(self, cell: Cell) -> str:

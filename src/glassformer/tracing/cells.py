@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Any, TypeGuard, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
-import numpy.typing as npt
 
 from glassformer.errors import TraceError, expect_whole
 from glassformer.tracing.arithmetic.expressions import (
@@ -76,7 +75,12 @@ class Terms(Sequence[Term]):
     ) -> None:
         """The summands of an expression; `named` as of `Evaluation`."""
         self._sums = [] if expression is None else list(summands_of(expression))
-        values = [_values(part, named) for part in self._sums]
+        values = [
+            gathered(part, named)
+            if isinstance(part, Reduce) and part.kind == "sum"
+            else np.array([Evaluation(part, named=named).value])
+            for part in self._sums
+        ]
         self.values = np.concatenate([np.empty(0), *values])
         self._ends = np.cumsum([len(part) for part in values], dtype=np.int64)
 
@@ -96,7 +100,7 @@ class Terms(Sequence[Term]):
         which = int(np.searchsorted(self._ends, at, side="right"))
         part, before = self._sums[which], int(self._ends[which - 1]) if which else 0
         value = float(self.values[at])
-        if _is_sum(part):
+        if isinstance(part, Reduce) and part.kind == "sum":
             return Term(value, part.body, part.places(at - before))
         return Term(value, part, {})
 
@@ -311,10 +315,6 @@ def _lookup_cells(lookup: Lookup) -> Iterator[Cell]:
             yield from leaves(part)
 
 
-def _is_sum(expression: Expression) -> TypeGuard[Reduce]:
-    return isinstance(expression, Reduce) and expression.kind == "sum"
-
-
 def summands_of(expression: Expression) -> Iterator[Expression]:
     """The parts of an expression that are added up; a Σ is one of them."""
     match expression:
@@ -323,9 +323,3 @@ def summands_of(expression: Expression) -> Iterator[Expression]:
             yield from summands_of(right)
         case _:
             yield expression
-
-
-def _values(part: Expression, named: dict[int, Floats] | None) -> npt.NDArray[np.float64]:
-    if _is_sum(part):
-        return gathered(part, named)
-    return np.array([Evaluation(part, named=named).value])
