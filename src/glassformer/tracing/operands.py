@@ -10,19 +10,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from glassformer.tracing.arithmetic.expressions import (
-    Axis,
-    Choose,
-    Entry,
-    Expression,
-    Lookup,
-    Reduce,
-    fix,
-    walk,
-)
-from glassformer.tracing.arithmetic.float64_values import evaluate
+from glassformer.tracing.arithmetic.expressions import Expression
 from glassformer.tracing.capture.memory import Index, View
-from glassformer.tracing.cells import Cell, leaves
+from glassformer.tracing.cells import Cell, leaves, reads
 from glassformer.tracing.steps import Operand, Step
 
 MOST_BLOCKS = 64
@@ -62,49 +52,6 @@ def count_operands(expression: Expression) -> int:
             at = np.add.outer(at, np.array(axis, dtype=np.int64) * stride).reshape(-1)
         addresses[id(view.version)].append(at * view.dtype.itemsize)
     return sum(len(np.unique(np.concatenate(parts))) for parts in addresses.values())
-
-
-def reads(expression: Expression) -> Iterator[tuple[View, list[range]]]:
-    """The blocks that an expression reads: a window, and places on each of its axes.
-
-    Of a choice, the condition and the branch that was taken.
-    """
-    match expression:
-        case Entry(view=view, index=index):
-            yield view, [_places(part) for part in index]
-        case Lookup(view=view, index=index, wrap=wrap):
-            yield (
-                view,
-                [
-                    _places(part if isinstance(part, int | Axis) else _looked_up(part, size, wrap))
-                    for part, size in zip(index, view.shape, strict=True)
-                ],
-            )
-            for part in expression.parts:
-                yield from reads(part)
-        case Choose(condition=condition, yes=yes, no=no):
-            yield from reads(condition)
-            yield from reads(yes if evaluate(condition) else no)
-        case Reduce(body=body, axes=axes) if any(
-            isinstance(part, Lookup | Choose) for part in walk(body)
-        ):
-            for at in product(*(range(axis.size) for axis in axes)):
-                letters = (axis.letter for axis in axes)
-                yield from reads(fix(body, dict(zip(letters, at, strict=True))))
-        case _:
-            for part in expression.parts:
-                yield from reads(part)
-
-
-def _places(part: int | Axis) -> range:
-    if isinstance(part, int):
-        return range(part, part + 1)
-    return range(part.start, part.start + part.step * part.size, part.step)
-
-
-def _looked_up(part: Expression, size: int, wrap: bool) -> int:
-    place = int(evaluate(part))
-    return place + size if wrap and place < 0 else place
 
 
 def blocks_of(cell: Cell) -> list[CellBlock]:

@@ -337,10 +337,12 @@ class SymbolWriter(_Builder):
             digits = [p for p in places if isinstance(p, Place) and p.is_digit]
             if digits:
                 return Leaf(Symbol("flattened"), (Place(0, digits[0].letters[:1]),), expression)
-        return Leaf(symbol, tuple([
-            part.counted_from(first) if isinstance(part := places[axis], Place) else part
-            for axis, first in names.axes(owner)
-        ]), expression)  # fmt: skip
+        written: list[Place | Formula] = []
+        for axis, first in names.axes(owner):
+            place = places[axis]
+            counted = first and isinstance(place, Place)
+            written.append(place.counted_from(first) if counted else place)
+        return Leaf(symbol, tuple(written), expression)
 
     def reduce(self, reduce: e.Reduce) -> Formula:
         """Σ over letters, or a function of a row."""
