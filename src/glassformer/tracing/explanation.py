@@ -24,7 +24,7 @@ from glassformer.tracing.arithmetic.float64_values import (
     gathered,
     relation,
 )
-from glassformer.tracing.capture.source_lines import from_package, source_parts
+from glassformer.tracing.capture.source_lines import source_parts
 from glassformer.tracing.cells import Cell, Terms, leaves, summands_of
 from glassformer.tracing.formula import (
     ENGLISH,
@@ -264,8 +264,7 @@ class Card:
     @property
     def place(self) -> str:
         """`package/module.py:12` of the line that made it, or nothing."""
-        line = self.cell.source
-        return "" if line is None else f"{from_package(line.file)}:{line.number}"
+        return "" if self.cell.source is None else self.cell.source.place
 
     @property
     def line(self) -> str:

@@ -51,6 +51,8 @@ class Trace:
         self._by_name: dict[str, Step] = {}
         self._labels: dict[int, AxisLabels] = {}
         self._fixed: set[int] | None = None
+        self._stages: Stages | None = None
+        self._naming: Names | None = None
         self._add_sources()
         self._add_steps()
         self._add_found()
@@ -84,15 +86,19 @@ class Trace:
         """What a step is in any Transformer, where the structure tells."""
         return self.found_stages.of_step.get(id(step))
 
-    @cached_property
+    @property
     def found_stages(self) -> Stages:
-        """Everything that the structure tells about the steps."""
-        return find_stages(self.inputs.values(), self.steps, self._by_name)
+        """Everything that the structure tells about the steps; found when first asked for."""
+        if self._stages is None:
+            self._stages = find_stages(self.inputs.values(), self.steps, self._by_name)
+        return self._stages
 
-    @cached_property
+    @property
     def naming(self) -> Names:
         """The symbols of formulas."""
-        return Names(self)
+        if self._naming is None:
+            self._naming = Names(self)
+        return self._naming
 
     @cached_property
     def has_unwritten_memory(self) -> bool:
@@ -206,9 +212,9 @@ class Trace:
         for steps in (self.steps, self.views):
             steps.clear()
         self._labels.clear()
-        self._fixed = None
-        for worked_out in ("found_stages", "naming"):  # they refer back to the trace, too
-            self.__dict__.pop(worked_out, None)
+        if self._naming is not None:
+            self._naming.forget()
+        self._fixed = self._stages = self._naming = None
         self.recording = self.recording.emptied()
 
     def __enter__(self) -> Self:

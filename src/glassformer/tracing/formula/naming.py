@@ -144,6 +144,10 @@ class Names:
         self._sights: dict[int, Sight] = {}
         self._used: dict[str, frozenset[str]] = {}
 
+    def forget(self) -> None:
+        """Let go of the steps: a closed trace gives its memory back without garbage collection."""
+        self._sights.clear()
+
     def name(self, step: Step, seen_from: str = "") -> str:
         """A step's name, without the path of the module that it is seen from; ∂ of a gradient."""
         name = step.name.removeprefix("gradients.")

@@ -329,7 +329,8 @@ class SymbolWriter(_Builder):
         symbol = self.sight.symbol(owner)
         self.steps[symbol] = owner
         if places is None:
-            window = tuple(place_of(part) for part in expression.index)
+            assert isinstance(expression, e.Entry)
+            window = tuple(map(place_of, expression.index))
             return Leaf(Symbol(f"view({symbol})"), window, expression)
         if len(places) != len(owner.shape):  # looked up in another shape than was written
             return Leaf(symbol, tuple(places), expression)
@@ -337,12 +338,11 @@ class SymbolWriter(_Builder):
             digits = [p for p in places if isinstance(p, Place) and p.is_digit]
             if digits:
                 return Leaf(Symbol("flattened"), (Place(0, digits[0].letters[:1]),), expression)
-        written: list[Place | Formula] = []
+        shown: list[Place | Formula] = []
         for axis, first in names.axes(owner):
             place = places[axis]
-            counted = first and isinstance(place, Place)
-            written.append(place.counted_from(first) if counted else place)
-        return Leaf(symbol, tuple(written), expression)
+            shown.append(place.counted_from(first) if first and isinstance(place, Place) else place)
+        return Leaf(symbol, tuple(shown), expression)
 
     def reduce(self, reduce: e.Reduce) -> Formula:
         """Σ over letters, or a function of a row."""
