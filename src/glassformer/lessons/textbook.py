@@ -8,7 +8,7 @@ from glassformer.errors import TraceError
 from glassformer.tracing import Cell, Step, Trace
 from glassformer.tracing.arithmetic.expressions import Scalar
 from glassformer.tracing.explanation import NOT_REPRODUCED, Card
-from glassformer.tracing.formula import ENGLISH, Names, Phrases
+from glassformer.tracing.formula import ENGLISH, Names, Phrases, leaf_of
 from glassformer.tracing.formula import number as plain_number
 
 # The unnamed operators of the sinusoids, where they are traced alone.
@@ -39,7 +39,7 @@ def lesson_card(cell: Cell, phrases: Phrases = ENGLISH) -> Card:
 
 def cell_name(cell: Cell) -> str:
     """`S[3, 2]`."""
-    return Card(cell, names=textbook(cell.step.trace)).name
+    return str(leaf_of(cell, textbook(cell.step.trace).sight(cell.step)))
 
 
 def is_turned(step: Step) -> bool:

@@ -10,7 +10,7 @@ import torch
 
 from glassformer.documents import render_text
 from glassformer.documents.addresses import flat_place
-from glassformer.documents.trace_files import page_text
+from glassformer.documents.trace_documents import page_text
 from glassformer.documents.workbook import write_workbook
 from glassformer.errors import TraceError
 from glassformer.explorer.cell_cards import card_info
