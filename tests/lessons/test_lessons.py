@@ -34,7 +34,7 @@ from glassformer.lessons.switches import SWITCHES, Switched, switched_trace, swi
 from glassformer.lessons.textbook import cell_name, lesson_card
 from glassformer.lessons.thrones import ANSWER, learn, say_answer
 from glassformer.tracing.formula.places import Place
-from tests.lessons.made_once import lesson
+from tests.lessons.shared_lessons import lesson
 
 LANGUAGES: tuple[Language, ...] = ("en", "zh")
 CHINESE = re.compile(r"[\u4e00-\u9fff]")

@@ -12,7 +12,7 @@ from glassformer.audit.example_file import example_names
 from glassformer.audit.judgement import audit
 from glassformer.cli import run
 from glassformer.documents import render_text
-from tests.lessons.made_once import audit_of
+from tests.audit.audits import audit_of
 
 RIGHT = {
     "steps": [

@@ -16,7 +16,7 @@ from glassformer.audit.formulas.evaluator import Work
 from glassformer.audit.judgement import audit
 from glassformer.audit.verdicts import Audit, StepResult
 from glassformer.errors import ConfigError
-from tests.lessons.made_once import audit_of
+from tests.audit.audits import audit_of
 
 
 def wrong(result: Audit) -> dict[str, list[tuple[str, ...]]]:

@@ -14,8 +14,8 @@ from glassformer.audit.example_file import example_names, load_example, read_exa
 from glassformer.audit.formulas import FUNCTIONS, Numbers
 from glassformer.audit.judgement import audit
 from glassformer.audit.verdicts import Audit
-from tests.lessons.fuzz import shipped
-from tests.lessons.made_once import audit_of
+from tests.audit.audits import audit_of
+from tests.audit.fuzz import shipped
 
 pytestmark = pytest.mark.no_cover  # the lines of test_planted_slips.py, for larger examples
 
