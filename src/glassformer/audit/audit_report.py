@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from glassformer.audit.example import Digits
+from glassformer.audit.example import Digits, Example
 from glassformer.audit.formulas.bounds import Numbers, Words
 from glassformer.audit.verdicts import Audit, Cells, StepResult, Verdict
 from glassformer.documents import parts as p
 from glassformer.documents.parts import Look
 from glassformer.language import Language, words
-
-# --- wording ---
-# What the reports say, in both languages: wording.toml beside this file.
-
 
 MARKS: dict[Verdict, str] = {
     "agrees": "✓", "wrong": "✗", "follows": "↳", "unchecked": "?", "given": "·"
@@ -24,6 +20,7 @@ LOOKS: dict[Verdict, Look] = {
 }  # fmt: skip
 
 WORDS = words(__name__)
+say = words("glassformer.audit.audit")
 VERDICT_NAMES = {verdict: WORDS[f"verdict name {verdict}"] for verdict in MARKS}
 VERDICT_MEANINGS = {verdict: WORDS[f"verdict meaning {verdict}"] for verdict in MARKS}
 
@@ -39,7 +36,7 @@ def audit_document(audit: Audit, language: Language) -> p.Document:
             p.Span(result.step.id, "code"),
             result.step.title.say(language),
             p.Span(_verdict(result.verdict, language), LOOKS[result.verdict]),
-            _finding(result, language),
+            _finding(result, audit.example, language),
         )
         for result in audit.results
     )
@@ -49,7 +46,9 @@ def audit_document(audit: Audit, language: Language) -> p.Document:
         if audit.counts[verdict]
     )
     wrong = tuple(
-        _wrong_step(result, language) for result in audit.results if result.verdict == "wrong"
+        _wrong_step(result, audit.example, language)
+        for result in audit.results
+        if result.verdict == "wrong"
     )
     heading = WORDS["wrong_numbers" if wrong else "nothing_wrong"].say(language)
     return p.Document(
@@ -79,12 +78,13 @@ def _counted(audit: Audit, language: Language) -> str:
     )
 
 
-def _finding(result: StepResult, language: Language) -> str:
+def _finding(result: StepResult, example: Example, language: Language) -> str:
     if result.reason is not None and result.verdict == "unchecked":
         return result.reason.say(language)
     parts = [_slip(result, language), result.note.say(language) if result.note else None]
     if result.causes:
-        parts.append(WORDS["because"].say(language).format(causes=", ".join(result.causes)))
+        causes = example.called(result.causes)
+        parts.append(WORDS["because"].say(language, causes=causes))
     found = result.comparison
     if result.verdict == "wrong" and found is not None:
         if not found.same_shape:
@@ -101,8 +101,7 @@ def _finding(result: StepResult, language: Language) -> str:
         parts.append(_approximated(result, language))
     if found is not None and found.open.any():
         parts.append(WORDS["open"].say(language).format(open=int(found.open.sum())))
-    stop = "；" if language == "zh" else "; "
-    return stop.join(part for part in parts if part)
+    return say["; "].say(language).join(part for part in parts if part)
 
 
 def _slip(result: StepResult, language: Language) -> str | None:
@@ -113,7 +112,7 @@ def _slip(result: StepResult, language: Language) -> str | None:
     said = reason.say(language)
     if not result.explanations:
         return said
-    return f"{said}{'；' if language == 'zh' else '; '}{result.slip(language)}"
+    return f"{said}{say['; '].say(language)}{result.slip(language)}"
 
 
 def _approximated(result: StepResult, language: Language) -> str | None:
@@ -126,12 +125,13 @@ def _approximated(result: StepResult, language: Language) -> str | None:
     return said.format(off=int(off.sum()), shown=int(digits.shown.sum()))
 
 
-def _wrong_step(result: StepResult, language: Language) -> p.Section:
+def _wrong_step(result: StepResult, example: Example, language: Language) -> p.Section:
     """The step and its formula, if it has one; the finding; printed and right numbers."""
     step = result.step
     formula = (" = ", p.Span(step.formula, "code")) if step.formula else ()
     title = (p.Span(step.id, "code"), *formula)
-    return p.Section(title, (p.Paragraph(_finding(result, language)), _printed(result, language)))
+    finding = p.Paragraph(_finding(result, example, language))
+    return p.Section(title, (finding, _printed(result, language)))
 
 
 def _printed(result: StepResult, language: Language) -> p.Part:

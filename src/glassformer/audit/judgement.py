@@ -30,7 +30,7 @@ _NOT_PRINTED = say.both("not printed")
 _NO_NUMBER = say.both("the formula gives no number that can be compared")
 
 
-_MISFITS = say.both("its printed inputs do not fit together, because of a mistake above")
+_MISFITS = say.both("the shapes of its printed inputs do not fit, because of an earlier mistake")
 _NOT_SEARCHED = say.both("cause not searched further")
 
 # How much is computed for one example in all, and of that to explain what is wrong, in numbers.
@@ -85,12 +85,16 @@ class _Judge:
         if found.wrong.any() or not found.same_shape:
             above = self._misprints_above(step)
             if above is not None:
-                return StepResult(step, "agrees", local, right, above[0], note=_above(above[1]))
+                return StepResult(
+                    step, "agrees", local, right, above[0], note=self._above(above[1])
+                )
             self._wrong[step.id] = found
             return StepResult(step, "wrong", local, right, found)
         broken = impossible(self._from_print, step, self._marks)
         if broken is not None and self._possible_from_right(step):
-            return StepResult(step, "agrees", local, right, found, note=_above(self._causes(step)))
+            return StepResult(
+                step, "agrees", local, right, found, note=self._above(self._causes(step))
+            )
         if broken is not None:
             together = _jointly_wrong(step, local, found, broken)
             self._wrong[step.id] = together
@@ -118,7 +122,7 @@ class _Judge:
                 page.computed = {**page.computed, step.id: page.value(step)}
                 again = judge_quotation(page, step, quoted, self._slips, self._quotations)
                 if again.verdict == "agrees":
-                    return replace(again, note=_above(above))
+                    return replace(again, note=self._above(above))
         return result
 
     def _right_page(self, names: Sequence[str]) -> FromPrint:
@@ -156,7 +160,7 @@ class _Judge:
         """A step that its printed inputs give no value for: the right inputs do."""
         right = self._chains.exact.get(step.id)
         if found.same_shape and not found.wrong.any() and found.checked:
-            note = _above(self._causes(step))
+            note = self._above(self._causes(step))
             return StepResult(step, "agrees", right, right, found, note=note)
         return StepResult(step, "unchecked", None, right, found, reason=_MISFITS)
 
@@ -216,8 +220,11 @@ class _Judge:
         missing = [name for name in step.inputs if _unknown(self._from_print.used.get(name))]
         if not missing:
             return _NO_NUMBER
-        listed = ", ".join(missing)
-        return say.both("{listed} not printed in full", listed=listed)
+        return say.both("not printed in full: {listed}", listed=self._example.called(missing))
+
+    def _above(self, misprinted: Sequence[str]) -> Bilingual:
+        template = "agrees with the correct input, which is misprinted above: {listed}"
+        return say.both(template, listed=self._example.called(misprinted))
 
 
 def _choices(names: list[str]) -> Iterator[tuple[str, ...]]:
@@ -228,11 +235,6 @@ def _choices(names: list[str]) -> Iterator[tuple[str, ...]]:
         return
     for count in range(1, len(names) + 1):
         yield from combinations(names, count)
-
-
-def _above(names: Sequence[str]) -> Bilingual:
-    listed = ", ".join(names)
-    return say.both("agrees with the right input ({listed}); the misprint is above", listed=listed)
 
 
 def _failed(name: Bilingual, error: Exception) -> Bilingual:

@@ -101,7 +101,7 @@ class _Page:
 
 # --- probabilities ---------------------------------------------------------------------------
 
-_NOT_SOFTMAX = say.both("a softmax that is not one")
+_NOT_SOFTMAX = say.both("not a valid softmax")
 
 
 def _softmax(page: _Page) -> Impossible | None:
@@ -179,7 +179,7 @@ def _ratio(
     if function == "log_softmax":
         more = Bilingual("", "")
     elif (p - q) * (a - b) < 0:
-        more = say.both(", the smaller score the larger weight")
+        more = say.both(", the larger weight for the smaller score")
     else:
         more = say.both(
             ", but their ratio must be e^{gap:.3g} = {ratio:.3g}", gap=a - b, ratio=np.exp(a - b)
@@ -187,7 +187,7 @@ def _ratio(
     return Bilingual(what.en + more.en, what.zh + more.zh), line
 
 
-_NOT_AVERAGE = say.both("no average of its numbers")
+_NOT_AVERAGE = say.both("not an average of the values")
 
 
 def _average(page: _Page) -> Impossible | None:
@@ -224,7 +224,7 @@ def _average(page: _Page) -> Impossible | None:
     number, column = f"{page.digits.values[at]:g}", int(at[-1])
     ends = f"{least[column]:.4g}", f"{most[column]:.4g}"
     reason = say.both(
-        "{number}, but the values that are mixed lie between {least} and {most}",
+        "{number}, but the values being averaged lie between {least} and {most}",
         number=number,
         least=ends[0],
         most=ends[1],
@@ -266,7 +266,7 @@ def _normalised(page: _Page) -> Impossible | None:
     if not said:
         return None
     more = len(said) - 1
-    rows = " (and 1 row more)" if more == 1 else " (and {more} rows more)"
+    rows = " (and 1 more row)" if more == 1 else " (and {more} more rows)"
     also = say.both(rows, more=more) if more else _NOTHING
     reason = Bilingual(said[0].en + also.en, said[0].zh + also.zh)
     marked = cells.reshape(page.digits.values.shape)
@@ -372,7 +372,7 @@ def _row(low: Array, high: Array, most: float, least: float) -> Bilingual | None
 
 # --- rows of a shared linear layer -----------------------------------------------------------
 
-_NOT_LINEAR = say.both("rows that one linear layer cannot give")
+_NOT_LINEAR = say.both("rows that no single linear layer can give")
 
 
 def _linear(page: _Page) -> Impossible | None:
@@ -482,14 +482,14 @@ def _relation(factors: Array, page: _Page, column: int) -> Bilingual:
     listed = ", ".join(map(str, rows))
     if len(rows) == 2 and factors[rows[0]] == -factors[rows[1]]:
         return say.both(
-            "rows {listed} are equal going in, but come out as {printed} in column {column}",
+            "rows {listed} have equal inputs, but their outputs in column {column} are {printed}",
             listed=listed,
             printed=printed,
             column=column,
         )
     terms = [say.both("{factor:+g}·row {row}", factor=factors[row], row=row) for row in rows]
     return say.both(
-        "{terms} is 0 going in, but not coming out: {printed} in column {column}",
+        "{terms} is 0 for the inputs, but not for the outputs: {printed} in column {column}",
         terms=Bilingual(" ".join(term.en for term in terms), " ".join(term.zh for term in terms)),
         printed=printed,
         column=column,
@@ -562,10 +562,10 @@ def _steep_rows(
     first, second = f"{values[i, column]:g}", f"{values[j, column]:g}"
     least, most = between
     reason = say.both(
-        "rows {i} and {j} differ by {gap:.2g} at most going in, but are {first} and "
-        "{second} in column {column} coming out: weights between {least:g} and "
-        "{most:g} give a difference of at most {possible:.2g}, this one needs a weight "
-        "of {needed:.2g} or more",
+        "the inputs of rows {i} and {j} differ by at most {gap:.2g}, but their outputs in column "
+        "{column} are {first} and {second}: weights between {least:g} and {most:g} allow a "
+        "difference of at most {possible:.2g}, and this one needs a weight of at least "
+        "{needed:.2g}",
         i=i,
         j=j,
         gap=gap,
@@ -605,10 +605,10 @@ def _columns(page: _Page) -> Impossible | None:
 _RANGES = {
     "relu": (say.both("a ReLU is never below 0"), 0.0, np.inf),
     "abs": (say.both("an absolute value is never below 0"), 0.0, np.inf),
-    "std": (say.both("a deviation is never below 0"), 0.0, np.inf),
+    "std": (say.both("a standard deviation is never below 0"), 0.0, np.inf),
     "var": (say.both("a variance is never below 0"), 0.0, np.inf),
     "exp": (say.both("e^x is never below 0"), 0.0, np.inf),
-    "sqrt": (say.both("a root is never below 0"), 0.0, np.inf),
+    "sqrt": (say.both("a square root is never below 0"), 0.0, np.inf),
     "softmax": (say.both("a probability is between 0 and 1"), 0.0, 1.0),
     "sigmoid": (say.both("a sigmoid is between 0 and 1"), 0.0, 1.0),
     "log_softmax": (

@@ -9,7 +9,7 @@ import numpy as np
 
 from glassformer.audit.example import Digits
 from glassformer.audit.formulas.bounds import Array, Numbers, Words
-from glassformer.audit.formulas.formula_library import round_half_up
+from glassformer.audit.formulas.formula_functions import round_half_up
 from glassformer.audit.formulas.terms import (
     Binary,
     Call,
@@ -101,8 +101,8 @@ def _fitted(right: Array, fitted: Array, decimals: int) -> Bilingual:
     total = f"{rounded[at[:-1]].sum():.{decimals}f}"
     places = f".{decimals}f"
     return say.both(
-        "{number} became {instead:{places}} instead of {usual:{places}}, since the "
-        "rounded numbers would add up to {total}, not 1",
+        "{number} became {instead:{places}} instead of {usual:{places}}, because the rounded "
+        "numbers would otherwise add up to {total}, not 1",
         number=number,
         places=places,
         instead=instead,
@@ -142,7 +142,7 @@ def digits_exchanged(tree: Node, scene: Scene) -> Iterator[Change]:
     if moved:
         number, places = float(right[moved[0]]), int(digits.decimals[moved[0]])
         was, now = (f"{part:.{max(places, 0)}f}" for part in (number, typed[moved[0]]))
-        yield Change(Known(typed), say.both("{now} for {was}", now=now, was=was))
+        yield Change(Known(typed), say.both("{now} instead of {was}", now=now, was=was))
 
 
 def _as_typed(right: float, printed: float, decimals: int) -> float:
@@ -190,7 +190,7 @@ def _rows_dropped(tree: Node, right: Array, digits: Digits) -> Iterator[Change]:
             return
         kept.append(fits[0])
     lost = ", ".join(str(i) for i in range(len(right)) if i not in kept)
-    yield Change(take_rows(tree, kept), say.both("place {lost} is missing", lost=lost))
+    yield Change(take_rows(tree, kept), say.both("item {lost} is missing", lost=lost))
 
 
 def _places_of(printed: list[str], right: list[str]) -> list[int] | None:

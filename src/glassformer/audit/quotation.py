@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.audit.example import Digits, Edit, Notation, NotationError, Quotation, Step
+from glassformer.audit.example import Digits, Quotation, Step
 from glassformer.audit.formulas.bounds import Array, Numbers
 from glassformer.audit.formulas.evaluator import Work, WorkSpentError
+from glassformer.audit.notation import Edit, Notation, NotationError
 from glassformer.audit.recomputation import FromPrint
 from glassformer.audit.slip import Slip
 from glassformer.audit.slip_search import Search
@@ -28,9 +29,9 @@ say = words("glassformer.audit.audit")
 
 _DIGITS = 9  # to which a printed formula or code must agree with the right formula
 _MOST_READINGS = 2  # ways to mend a printed formula that are named
-_NO_NUMBER = say.both("the right formula gives no number here")
+_NO_NUMBER = say.both("the correct formula gives no number here")
 _TOO_MUCH = say.both("too much to compute")
-_NOT_RUN = say.both("parsed, but not run: code of a file is never run")
+_NOT_RUN = say.both("parsed, but not run: code in a user's file is never executed")
 
 
 def judge_quotation(
@@ -58,7 +59,7 @@ def _judge_formula(
     try:
         if step.id in formula.symbols():
             said = step.id.replace("_prime", "′")
-            raise NotationError("{said} is defined by itself", said=said)
+            raise NotationError("{said} is defined in terms of itself", said=said)
         if _same(formula.value(known, indices, right.shape, work), right.mid):
             return StepResult(step, "agrees", right, right)
     except NotationError as error:
@@ -66,7 +67,7 @@ def _judge_formula(
     found = _misprints(formula, known, indices, right.mid, work)
     explanations = tuple(Explanation(tuple(map(_committed, edits))) for edits in found)
     if reason is None and not explanations:
-        reason = say.both("gives other numbers")
+        reason = say.both("gives different numbers")
     return StepResult(step, "wrong", right, right, None, explanations, reason)
 
 
@@ -183,7 +184,7 @@ def _syntax(quoted: Quotation) -> Committed | None:
         detail = Bilingual(f"{error}", f"{error}")
     else:
         return None
-    return Committed("syntax", say.both("code that is not Python"), detail)
+    return Committed("syntax", say.both("not valid Python"), detail)
 
 
 def _unread(quoted: Quotation) -> Committed | None:
@@ -200,9 +201,9 @@ def _unread(quoted: Quotation) -> Committed | None:
             unread = [part.arg for part in taken if part.arg not in {*read, "self", "cls"}]
             if unread:
                 names = ", ".join(unread)
-                name = say.both("a parameter without effect")
+                name = say.both("an unused parameter")
                 detail = say.both(
-                    "{name} takes {names} and never uses it", name=function.name, names=names
+                    "{name} never uses its parameter {names}", name=function.name, names=names
                 )
                 return Committed("unread", name, detail)
     return None

@@ -22,7 +22,7 @@ from glassformer.audit.formulas import FormulaError
 from glassformer.audit.formulas.affine import closer
 from glassformer.audit.formulas.bounds import Array, Numbers, Value, Words, exactly
 from glassformer.audit.formulas.evaluator import Evaluator, Work, WorkSpentError
-from glassformer.audit.formulas.formula_library import round_half_up, write_out
+from glassformer.audit.formulas.formula_functions import round_half_up, write_out
 from glassformer.audit.formulas.terms import (
     Call,
     Name,

@@ -74,8 +74,8 @@ class Search:
             and other.id in from_print.faces
             and step.id not in {other.id, *from_print.example.ancestors(other)}
         }
-        titles = {other.id: other.title for other in from_print.example.steps}
-        self._scene = Scene(step, self._right, step.printed, others, self._faces, titles)
+        called = {other.id: other.called for other in from_print.example.steps}
+        self._scene = Scene(step, self._right, step.printed, others, self._faces, called)
         self._rewritten: Rewritten
         self._work: Work
         self._singles: list[_Try] = []
@@ -303,8 +303,8 @@ def rounding_behind(from_print: FromPrint, step: Step, work: Work) -> Explanatio
     try:
         if misses(tree) < _FEWEST:
             return None
-        titles = {other.id: other.title for other in from_print.example.steps}
-        scene = Scene(step, from_print.computed[step.id], digits, {}, faces, titles)
+        called = {other.id: other.called for other in from_print.example.steps}
+        scene = Scene(step, from_print.computed[step.id], digits, {}, faces, called)
         for change in anywhere(rounded_before_use)(tree, scene):
             if misses(change.tree) == 0:
                 return Explanation((Committed(ROUNDING.kind, ROUNDING.name, change.detail),))

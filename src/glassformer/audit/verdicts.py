@@ -227,9 +227,7 @@ class Audit:
 
 
 def _say(slip: Committed, language: Language) -> str:
-    text = (
-        f"{slip.name.say(language)}{'：' if language == 'zh' else ': '}{slip.detail.say(language)}"
-    )
+    text = say[": "].say(language).join((slip.name.say(language), slip.detail.say(language)))
     if slip.cells is None:
         return text
     where = _places(slip.cells, language)

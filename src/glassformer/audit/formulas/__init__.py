@@ -4,14 +4,14 @@
     evaluate(tree, {"scores": exactly([[2, 4]]), …}).mid
 
 Read `grammar` (what can be written) and `terms` (what becomes of it), `bounds` and `affine` (what
-is known of a number), `library` and `operations` (what can be called), `evaluator`. Python parses
+is known of a number), `formula_functions` (what can be called), `evaluator`. Python parses
 a formula and never runs it. This package knows neither examples nor
 audits.
 """
 
 from glassformer.audit.formulas.bounds import Mask, Numbers, Value, Words, exactly
 from glassformer.audit.formulas.evaluator import evaluate
-from glassformer.audit.formulas.formula_library import FUNCTIONS
+from glassformer.audit.formulas.formula_functions import FUNCTIONS
 from glassformer.audit.formulas.grammar import parse
 from glassformer.audit.formulas.terms import FormulaError, Node, names_of, show
 

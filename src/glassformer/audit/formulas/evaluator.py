@@ -22,14 +22,15 @@ from glassformer.audit.formulas.bounds import (
     exactly,
     shape_of,
 )
-from glassformer.audit.formulas.formula_library import (
+from glassformer.audit.formulas.formula_functions import (
     FUNCTIONS,
     NAMES,
     Function,
     Parameter,
+    move,
+    stacked,
     written_out,
 )
-from glassformer.audit.formulas.formula_operations import move, stacked
 from glassformer.audit.formulas.terms import (
     Binary,
     Call,
