@@ -64,7 +64,7 @@ class Figures:
 
 def shipped(name: str) -> dict[str, Any]:
     """A shipped example file, with the steps it borrows from others put in."""
-    folder = resources.files("glassformer.lessons") / "examples"
+    folder = resources.files("glassformer.audit") / "examples"
     data: dict[str, Any] = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
     steps: list[dict[str, Any]] = []
     for step in data["steps"]:

@@ -89,7 +89,7 @@ def test_a_crash_ends_with_70_and_not_with_1(
     def crash(*_: object) -> None:
         raise TypeError("not supported")
 
-    monkeypatch.setattr("glassformer.lessons.audit", crash)
+    monkeypatch.setattr("glassformer.audit.judgement.audit", crash)
     assert run(["audit", str(right_file)]) == 70
     out, err = capsys.readouterr()
     assert out == ""

@@ -93,59 +93,6 @@ def _function(name: str, **allowed: range) -> Callable[[F], F]:
     return register
 
 
-# --- number by number ------------------------------------------------------------------------
-
-
-def round_half_up(x: Array, decimals: int) -> Array:
-    """Round to so many decimals, halves away from zero, as people do."""
-    scale = 10.0**decimals
-    # 1.005 is stored a little below itself: the nudge lets what reads as a half round as one.
-    return np.sign(x) * np.floor(np.abs(x) * scale * (1 + 1e-14) + 0.5) / scale
-
-
-def _truncate(x: Array, decimals: int) -> Array:
-    scale = 10.0**decimals
-    return np.trunc(x * scale * (1 + 1e-14)) / scale
-
-
-def _silu(x: Array) -> Array:
-    return np.asarray(x / (1 + np.exp(-x)))
-
-
-def _gelu(x: Array) -> Array:
-    """x · Φ(x), with Φ the share of a normal distribution that lies below x."""
-    below = [0.5 * math.erfc(-part / math.sqrt(2)) for part in np.ravel(x)]
-    return np.asarray(x * np.reshape(below, np.shape(x)))
-
-
-_ELEMENTWISE: Mapping[str, Callable[[Numbers], Numbers]] = {
-    "exp": lambda x: rising(np.exp, x),
-    "log": lambda x: bounds.rising_from_zero(np.log, x),
-    "sqrt": lambda x: bounds.rising_from_zero(np.sqrt, x),
-    "tanh": lambda x: rising(np.tanh, x),
-    "sigmoid": lambda x: rising(lambda part: 1 / (1 + np.exp(-part)), x),
-    "relu": lambda x: rising(lambda part: np.maximum(part, 0.0), x),
-    "silu": lambda x: bounds.dipping(_silu, -1.2784645427610738, x),
-    "gelu": lambda x: bounds.dipping(_gelu, -0.7517915246935645, x),
-    "floor": lambda x: rising(np.floor, x),
-    "abs": bounds.absolute,
-    "sin": bounds.sine,
-    "cos": bounds.cosine,
-}
-for _name, _apply in _ELEMENTWISE.items():
-    FUNCTIONS[_name] = Function((Parameter("x", "numbers"),), _apply)
-
-
-@_function("round", decimals=range(-12, 13))
-def _rounded(x: Numbers, decimals: int = 0) -> Numbers:
-    return rising(lambda part: round_half_up(part, decimals), x)
-
-
-@_function("truncate", decimals=range(-12, 13))
-def _truncated(x: Numbers, decimals: int = 0) -> Numbers:
-    return rising(lambda part: _truncate(part, decimals), x)
-
-
 # --- along an axis ---------------------------------------------------------------------------
 
 
@@ -303,6 +250,59 @@ def argmax(x: Numbers, axis: int = -1) -> Numbers:
     return Numbers(mid, first, last)
 
 
+# --- number by number ------------------------------------------------------------------------
+
+
+def round_half_up(x: Array, decimals: int) -> Array:
+    """Round to so many decimals, halves away from zero, as people do."""
+    scale = 10.0**decimals
+    # 1.005 is stored a little below itself: the nudge lets what reads as a half round as one.
+    return np.sign(x) * np.floor(np.abs(x) * scale * (1 + 1e-14) + 0.5) / scale
+
+
+def _truncate(x: Array, decimals: int) -> Array:
+    scale = 10.0**decimals
+    return np.trunc(x * scale * (1 + 1e-14)) / scale
+
+
+def _silu(x: Array) -> Array:
+    return np.asarray(x / (1 + np.exp(-x)))
+
+
+def _gelu(x: Array) -> Array:
+    """x · Φ(x), with Φ the share of a normal distribution that lies below x."""
+    below = [0.5 * math.erfc(-part / math.sqrt(2)) for part in np.ravel(x)]
+    return np.asarray(x * np.reshape(below, np.shape(x)))
+
+
+_ELEMENTWISE: Mapping[str, Callable[[Numbers], Numbers]] = {
+    "exp": lambda x: rising(np.exp, x),
+    "log": lambda x: bounds.rising_from_zero(np.log, x),
+    "sqrt": lambda x: bounds.rising_from_zero(np.sqrt, x),
+    "tanh": lambda x: rising(np.tanh, x),
+    "sigmoid": lambda x: rising(lambda part: 1 / (1 + np.exp(-part)), x),
+    "relu": lambda x: rising(lambda part: np.maximum(part, 0.0), x),
+    "silu": lambda x: bounds.dipping(_silu, -1.2784645427610738, x),
+    "gelu": lambda x: bounds.dipping(_gelu, -0.7517915246935645, x),
+    "floor": lambda x: rising(np.floor, x),
+    "abs": bounds.absolute,
+    "sin": bounds.sine,
+    "cos": bounds.cosine,
+}
+for _name, _apply in _ELEMENTWISE.items():
+    FUNCTIONS[_name] = Function((Parameter("x", "numbers"),), _apply)
+
+
+@_function("round", decimals=range(-12, 13))
+def _rounded(x: Numbers, decimals: int = 0) -> Numbers:
+    return rising(lambda part: round_half_up(part, decimals), x)
+
+
+@_function("truncate", decimals=range(-12, 13))
+def _truncated(x: Numbers, decimals: int = 0) -> Numbers:
+    return rising(lambda part: _truncate(part, decimals), x)
+
+
 # --- arrangement -----------------------------------------------------------------------------
 
 
@@ -402,17 +402,6 @@ def _side(n: int) -> int:
     return n
 
 
-@_function("embedding")
-def embedding(ids: Numbers, table: Numbers) -> Numbers:
-    """The rows of a table that ids, counted from 0, point at."""
-    rows = ids.mid
-    if not np.all((rows == np.floor(rows)) & (rows >= 0) & (rows < _size(table, 0))):
-        raise FormulaError(f"expected whole ids from 0 to {_size(table, 0) - 1}")
-    check_size((*rows.shape, *table.shape[1:]))
-    chosen = rows.astype(int)
-    return move(lambda part: part[chosen], table)
-
-
 # --- masks -----------------------------------------------------------------------------------
 
 
@@ -452,7 +441,18 @@ def mask(scores: Numbers, allowed: Mask) -> Numbers:
     return where(allowed, scores, exactly(-np.inf))
 
 
-# --- words -----------------------------------------------------------------------------------
+# --- tables and words ------------------------------------------------------------------------
+
+
+@_function("embedding")
+def embedding(ids: Numbers, table: Numbers) -> Numbers:
+    """The rows of a table that ids, counted from 0, point at."""
+    rows = ids.mid
+    if not np.all((rows == np.floor(rows)) & (rows >= 0) & (rows < _size(table, 0))):
+        raise FormulaError(f"expected whole ids from 0 to {_size(table, 0) - 1}")
+    check_size((*rows.shape, *table.shape[1:]))
+    chosen = rows.astype(int)
+    return move(lambda part: part[chosen], table)
 
 
 @_function("split")
