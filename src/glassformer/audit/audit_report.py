@@ -29,7 +29,6 @@ _COLUMNS = ("step", "title", "verdict", "finding")
 
 
 def audit_document(audit: Audit, language: Language) -> p.Document:
-    """For every format."""
     heads = tuple(WORDS[name].say(language) for name in _COLUMNS)
     rows = tuple(
         (
@@ -105,7 +104,7 @@ def _finding(result: StepResult, example: Example, language: Language) -> str:
 
 
 def _slip(result: StepResult, language: Language) -> str | None:
-    """The likely slip, and beside it why a printed formula or code cannot be right."""
+    """The likely slip, preceded by why a printed formula or code cannot be right."""
     reason = result.reason
     if result.step.quoted is None or reason is None:
         return result.slip(language)
@@ -116,7 +115,7 @@ def _slip(result: StepResult, language: Language) -> str | None:
 
 
 def _approximated(result: StepResult, language: Language) -> str | None:
-    """Numbers that the article calls approximate, and that are not the nearest ones."""
+    """How many numbers that the article calls approximate are not correctly rounded."""
     digits, value = result.step.printed, result.from_print
     if not isinstance(digits, Digits) or not digits.approximate or not isinstance(value, Numbers):
         return None
@@ -126,7 +125,7 @@ def _approximated(result: StepResult, language: Language) -> str | None:
 
 
 def _wrong_step(result: StepResult, example: Example, language: Language) -> p.Section:
-    """The step and its formula, if it has one; the finding; printed and right numbers."""
+    """The step with its formula, the finding, and printed and right numbers."""
     step = result.step
     formula = (" = ", p.Span(step.formula, "code")) if step.formula else ()
     title = (p.Span(step.id, "code"), *formula)
@@ -135,11 +134,11 @@ def _wrong_step(result: StepResult, example: Example, language: Language) -> p.S
 
 
 def _printed(result: StepResult, language: Language) -> p.Part:
-    """What is printed and what is right: line by line of a formula or of code, else a table."""
+    """Printed and right: as lines for a formula or code, otherwise as a table."""
     step, value, found = result.step, result.from_print, result.comparison
     printed_word, right_word = WORDS["printed"].say(language), WORDS["right"].say(language)
     if step.quoted is not None:
-        text = step.quoted.text.replace("\t", "⇥   ").splitlines()  # a tab is what may be wrong
+        text = step.quoted.text.replace("\t", "⇥   ").splitlines()  # a tab may be the mistake
         shown = [(printed_word if at == 0 else "", line) for at, line in enumerate(text)]
         shown += [(right_word, step.formula)] if step.formula is not None else []
         return p.Code("\n".join(f"{label:>8}  {line}" for label, line in shown))
@@ -171,7 +170,7 @@ def _cells(digits: Digits, value: Numbers, wrong: Cells) -> list[list[p.Inline]]
 
 
 def _right(value: Numbers, at: tuple[int, ...], places: int) -> str:
-    """The right number to the printed decimals; what is known of it where it is not known."""
+    """The right number to the printed decimals, or its range if it is not known."""
     if np.isnan(value.mid[at]):
         low, high = float(value.low[at]), float(value.high[at])
         if np.isinf(low) and np.isinf(high):
@@ -187,7 +186,7 @@ def _number(number: float, places: int) -> str:
         return "∞" if number > 0 else "−∞"
     text = f"{number + 0.0:.{max(min(places, 12), 0)}f}"
     if places >= 12 and "." in text:
-        text = f"{number:.4g}"  # a printed formula: all digits would say less
+        text = f"{number:.4g}"  # a printed formula: all digits would only distract
     return text.replace("-", "−")
 
 

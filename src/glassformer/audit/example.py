@@ -1,4 +1,4 @@
-"""A worked example: its steps in order, each with what is printed and the formula behind it.
+"""A worked example: its steps in order, each with its formula and what is printed.
 
 `example_file` knows how one is written in JSON.
 """
@@ -27,10 +27,10 @@ from glassformer.language import Bilingual
 
 @dataclass(frozen=True, eq=False)
 class Digits:
-    """Printed numbers: NaN where nothing is printed, and how many decimals each one shows.
+    """Printed numbers and how many decimals each one shows; NaN where nothing is printed.
 
-    `exact` marks numbers that stand for themselves alone, such as given ones, counts, and −∞;
-    `approximate` those that the article calls approximate, rounded either way.
+    `exact` numbers stand for themselves alone, such as given ones, counts and −∞; `approximate`
+    ones are called approximate by the article and may be rounded either way.
     """
 
     values: Array
@@ -40,18 +40,17 @@ class Digits:
 
     @cached_property
     def shown(self) -> NDArray[np.bool_]:
-        """Where something is printed."""
         return ~np.isnan(self.values)
 
     @cached_property
     def half(self) -> Array:
-        """How far the number meant may be from the one printed: half a unit of the last digit."""
+        """How far the true number may be from the printed one: half a unit of the last digit."""
         if self.exact:
             return np.zeros(self.values.shape)
         return np.asarray((1.0 if self.approximate else 0.5) * 10.0 ** (-self.decimals))
 
     def numbers(self) -> Numbers:
-        """Everything the digits may stand for."""
+        """The range of values that the digits may stand for."""
         if self.exact and self.shown.all():
             return exactly(self.values)
         low = np.where(self.shown, self.values - self.half, -np.inf)
@@ -62,8 +61,9 @@ class Digits:
 class Quotation:
     """What an article prints in place of numbers: a formula in index notation, or lines of code.
 
-    `indices` are the letters of the formula's axes. Code is held against the step's formula by its
-    `result`, an expression; `whole` says that no other line could use its parameters.
+    `indices` are the letters of the formula's axes. Code is compared with the step's formula by its
+    `result`, an expression; `whole` says that the code is complete, so that a parameter it never
+    reads is unused.
     """
 
     text: str
@@ -75,10 +75,10 @@ class Quotation:
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One step: given (no formula), computed (a formula), printed or not.
+    """One step: given (no formula) or computed (a formula), printed or not.
 
-    `between` is what the article says of numbers that it does not print; `produces` are the tokens
-    that must each have a column.
+    `between` is the range that the article states for numbers it does not print; `produces` lists
+    tokens that must each have a column.
     """
 
     id: str
@@ -109,7 +109,7 @@ class Step:
 
     @cached_property
     def complete(self) -> bool:
-        """Whether every number or word of it is printed."""
+        """Whether every number or word of the step is printed."""
         if isinstance(self.printed, Digits):
             return bool(self.printed.shown.all())
         return self.printed is not None
@@ -122,7 +122,7 @@ def _short(title: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """A worked example, and where it was read from; `shipped` if it comes with Glassformer."""
+    """A worked example and where it was read from; `shipped` if it comes with Glassformer."""
 
     name: str
     title: Bilingual
@@ -145,10 +145,10 @@ class Example:
         return Bilingual(", ".join(s.en for s in steps), "、".join(s.zh for s in steps))
 
     def in_order(self) -> Iterator[Step]:
-        """The steps, each after those it is computed from; otherwise as they stand.
+        """The steps, each after those it is computed from, otherwise in their order.
 
-        Without recursion: a chain may be as long as the example. A step that leads back to itself
-        is refused.
+        Raises `ConfigError` for a step that depends on itself. Not recursive, because a chain may
+        be as long as the example.
         """
         done: set[str] = set()
         for first in self.steps:
@@ -174,13 +174,13 @@ class Example:
                     waiting.append((self._by_id[name], iter(self._by_id[name].inputs)))
 
     def ancestors(self, step: Step) -> set[str]:
-        """All steps that a step is computed from, near and far."""
+        """All steps that a step is computed from, directly or not."""
         return self._ancestors[step.id]
 
     @cached_property
     def _ancestors(self) -> dict[str, set[str]]:
         place = {step.id: at for at, step in enumerate(self.steps)}
-        found: dict[str, int] = {}  # a bit for each step: sets of a thousand steps join at once
+        found: dict[str, int] = {}  # one bit per step, so that large sets join fast
         for step in self.in_order():
             found[step.id] = 0
             for name in step.inputs:

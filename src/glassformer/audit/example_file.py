@@ -1,4 +1,4 @@
-"""Example files: JSON → `Example`, or one line that names file, step and what is expected."""
+"""Example files: JSON → `Example`, or a one-line error that names file, step and remedy."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ STEP_KEYS = {
     "as_printed", "indices", "code", "result", "whole",
 }  # fmt: skip
 _EXAMPLE_KEYS = {"title", "note", "case", "steps"}
-# An example may come from anyone: what it may hold is bounded before anything is made of it.
+# An example may come from anyone, so its size is limited before anything is built from it.
 _MOST_BYTES = 5_000_000
 _MOST_STEPS = 1000
 _MOST_FORMULAS = 200_000  # characters of all formulas together
 _MOST_LETTERS = 100  # of a step's name
-_DEEPEST = 16  # lists in lists; four axes of a printed array, and the few levels around them
+_DEEPEST = 16  # nested lists: four axes of a printed array and the levels around them
 _LONGEST_MESSAGE = 400
 
 
 def example_names() -> list[str]:
-    """The shipped examples."""
+    """The names of the shipped examples."""
     folder = resources.files("glassformer.audit") / "examples"
     names = [entry.name.removesuffix(".json") for entry in folder.iterdir()]
     return sorted(name for name in names if not name.startswith((".", "_")))
@@ -68,7 +68,7 @@ def load_example(name_or_file: str | Path) -> Example:
 
 
 def _text(path: Path, given: str) -> str:
-    """What stands in a file; nothing is read of one that is too large, or that has no end."""
+    """The text of a file; one that is too large or endless is not read whole."""
     try:
         there, regular = path.exists(), path.is_file()
     except (OSError, ValueError):  # a name too long, or one with a zero byte
@@ -86,7 +86,7 @@ def _text(path: Path, given: str) -> str:
     if len(raw) > _MOST_BYTES:
         raise ConfigError(f"{path}: expected at most {_MOST_BYTES} bytes")
     try:
-        return raw.decode("utf-8-sig")  # editors on Windows begin with a mark
+        return raw.decode("utf-8-sig")  # editors on Windows write a byte order mark
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: expected UTF-8 text ({error.reason})") from error
 
@@ -97,7 +97,7 @@ def _shipped(name: str) -> str:
 
 
 def read_example(text: str, name: str, source: str) -> Example:
-    """An example from its JSON text; `source` is how messages call it."""
+    """An example from its JSON text; `source` is its name in error messages."""
     expect(text, str, "the text of an example in JSON")
     try:
         return _read(text, name, source)
@@ -156,7 +156,7 @@ def _parse_json(text: str, source: str) -> Any:
 
 
 def _check_depth(data: Any, source: str) -> None:
-    """Refuse what is nested deeply; once this is checked, recursion is safe."""
+    """Refuse deep nesting; after this check, recursion is safe."""
     level = [data]
     for _ in range(_DEEPEST):
         level = [
@@ -368,7 +368,7 @@ def _check_keys(data: dict[str, Any], known: set[str], where: str) -> None:
 
 
 def _check_functions(tree: Node) -> None:
-    """A formula with an unknown function is refused before anything is computed."""
+    """Refuse an unknown function before anything is computed."""
     for node in walk(tree):
         if isinstance(node, Call) and node.function not in FUNCTIONS and written_out(node) is None:
             near = did_you_mean(node.function, NAMES)
@@ -399,7 +399,7 @@ def _check_names(example: Example) -> None:
 
 _ELLIPSIS = ("...", "…")
 _MINUS_INFINITY = ("-inf", "−∞", "-∞", "-Infinity")
-_MOST_FORMULA = 200  # characters of a printed formula
+_MOST_FORMULA = 200  # characters of a formula in a cell
 _MOST_DECIMALS = 12  # beyond that float64 itself is the limit
 _LARGEST = 1e100  # beyond that products overflow
 
@@ -412,9 +412,9 @@ def read_digits(
     exact: bool,
     work: Work,
 ) -> Digits:
-    """The digits of a step; raises `ConfigError` with what was expected and what came.
+    """The digits of a step.
 
-    `work` is what the printed formulas of the whole example may take.
+    `work` is the budget for the printed formulas of the whole example.
     """
     values = _read_numbers(cells, shape, work)
     if exact and decimals is None and significant is None:
@@ -439,7 +439,7 @@ def _read_numbers(cells: Any, shape: tuple[int, ...] | None, work: Work) -> Arra
 
 
 def _fill(cells: Any, shape: tuple[int, ...] | None) -> Any:
-    """Replace each "..." and each missing row by the unprinted cells it stands for."""
+    """Replace each "..." and each missing row by the unprinted cells that it stands for."""
     if shape and (cells is None or cells in _ELLIPSIS):
         cells = [None] * shape[0]
     if not isinstance(cells, list):
@@ -453,13 +453,13 @@ def _fill(cells: Any, shape: tuple[int, ...] | None) -> Any:
             raise ConfigError(f'expected one "..." and at most {shape[0]} cells beside it')
         cells = cells[: dots[0]] + [None] * open_ + cells[dots[0] + 1 :]
     if shape and len(cells) != shape[0]:
-        return cells  # not filled up to another size than was declared, and refused for it
+        return cells  # of the wrong size: refused by the caller
     below = shape[1:] if shape else None
     return [_fill(cell, below) for cell in cells]
 
 
 def _shape_of(cells: Any) -> tuple[int, ...]:
-    """The shape that the first cells show; whether the others have it is seen on the way."""
+    """The shape of the first cells; `_collect` checks that the others have it too."""
     shape: list[int] = []
     while isinstance(cells, list):
         if not cells:
@@ -543,7 +543,7 @@ def _whole_number(value: Any, what: str, least: int) -> int:
 
 
 def _check_precision(values: Array, places: np.ndarray) -> None:
-    """A number with more decimals than its step declares: one of the two is a mistake."""
+    """Refuse a number with more decimals than its step declares."""
     finite = np.isfinite(values)
     scaled = np.where(finite, values, 0.0) * 10.0**places
     off = finite & (np.abs(scaled - np.rint(scaled)) > 1e-6 * np.maximum(1.0, np.abs(scaled)))

@@ -64,7 +64,7 @@ def wrong_divisor(node: Node, scene: Scene) -> Iterator[Part]:
 
 
 def sample_deviation(node: Node, scene: Scene) -> Iterator[Part]:
-    """n − 1 in place of n, or n in place of n − 1."""
+    """n − 1 instead of n, or n instead of n − 1."""
     del scene
     if not isinstance(node, Call) or node.function not in ("std", "var"):
         return
@@ -78,7 +78,7 @@ def sample_deviation(node: Node, scene: Scene) -> Iterator[Part]:
 
 
 def sine_and_cosine_exchanged(tree: Node, scene: Scene) -> Iterator[Change]:
-    """Each in place of the other, throughout."""
+    """Each instead of the other, throughout."""
     del scene
     other = {"sin": "cos", "cos": "sin"}
     waves = [part for part in walk(tree) if isinstance(part, Call) and part.function in other]
@@ -90,14 +90,14 @@ def sine_and_cosine_exchanged(tree: Node, scene: Scene) -> Iterator[Change]:
 
 
 def from_one(node: Node, scene: Scene) -> Iterator[Part]:
-    """Counted from 1 where 0 is the first."""
+    """Counted from 1 instead of 0."""
     if isinstance(node, Call) and node.function == "range" and node.keyword("stop") is None:
         detail = scene.tell("{x} counted from 1", x=node)
         yield Binary("+", node, Number(1.0)), detail
 
 
 def wrong_axis(node: Node, scene: Scene) -> Iterator[Part]:
-    """Along columns where rows are meant, or the other way."""
+    """Along columns instead of rows, or the reverse."""
     if not isinstance(node, Call) or node.function not in _ALONG:
         return
     x = scene.numbers(node.arguments[0])
@@ -130,7 +130,7 @@ def _along(name: Bilingual, wrong: int, right: int, axes: int) -> Bilingual:
 
 
 def transposed(node: Node, scene: Scene) -> Iterator[Part]:
-    """A matrix the wrong way round: turned where it should not be, or not where it should."""
+    """A matrix transposed when it should not be, or not when it should."""
     if isinstance(node, Call) and node.function == "transpose":
         x = node.arguments[0]
         yield x, scene.tell("{x} is not transposed", x=x)
@@ -142,8 +142,8 @@ def transposed(node: Node, scene: Scene) -> Iterator[Part]:
 
 
 def result_transposed(tree: Node, scene: Scene) -> Iterator[Change]:
-    """The result itself, rows as columns."""
-    if _turned(tree) is not None:  # then it is the factors that are exchanged: the same numbers
+    """The result itself transposed."""
+    if _turned(tree) is not None:  # `factors_exchanged` gives the same numbers
         return
     if isinstance(scene.right, Numbers) and len(scene.right.shape) == 2:
         detail = say.both("rows and columns of the result swapped")
@@ -151,7 +151,7 @@ def result_transposed(tree: Node, scene: Scene) -> Iterator[Change]:
 
 
 def factors_exchanged(node: Node, scene: Scene) -> Iterator[Part]:
-    """Queries and keys exchanged: K Qᵀ for Q Kᵀ, or B A for A B."""
+    """Queries and keys swapped: K Qᵀ instead of Q Kᵀ, or B A instead of A B."""
     if not isinstance(node, Binary) or node.operator != "@" or node.left == node.right:
         return
     detail = scene.tell(
@@ -176,7 +176,7 @@ def _turned(node: Node) -> Node | None:
 
 
 def joined_otherwise(node: Node, scene: Scene) -> Iterator[Part]:
-    """Heads joined in another order, or column by column in turn."""
+    """Heads joined in the wrong order, or with their columns interleaved."""
     if not isinstance(node, Call) or node.function not in ("concat", "stack", "flatten"):
         return
     parts = node.arguments
@@ -202,7 +202,7 @@ def _interleaved(parts: tuple[Node, ...], shapes: list[tuple[int, ...]]) -> Iter
     columns = tuple(
         Index(part, (*before, Slice(i, i + 1))) for i in range(shapes[0][-1]) for part in parts
     )
-    detail = say.both("columns of the parts interleaved, not one part after the other")
+    detail = say.both("interleaved column by column, not one part after the other")
     yield Call("concat", columns), detail
 
 
@@ -228,7 +228,7 @@ def another_slice(node: Node, scene: Scene) -> Iterator[Part]:
 
 
 def _like(part: int | Slice, size: int) -> Iterator[int | Slice]:
-    """Other places of the same width, each a whole number of widths from the first."""
+    """Other slices of the same width, a whole number of widths away."""
     if isinstance(part, int):
         yield from (i for i in range(size) if i != part % size)
         return
@@ -241,9 +241,10 @@ def _like(part: int | Slice, size: int) -> Iterator[int | Slice]:
 
 
 def another_matrix(*, own: bool) -> Callable[[Node, Scene], Iterator[Change]]:
-    """Another matrix of the page in place of the result, to the last printed digit.
+    """Another matrix of the page instead of the result, to the last printed digit.
 
-    `own`: one of the step's own inputs, where a part of the formula left out says more.
+    With `own`, one of the step's own inputs; those come later, because a part of the formula left
+    out explains more.
     """
 
     def rewrite(tree: Node, scene: Scene) -> Iterator[Change]:
@@ -260,7 +261,7 @@ def another_matrix(*, own: bool) -> Callable[[Node, Scene], Iterator[Change]]:
 
 
 def another_operand(node: Node, scene: Scene) -> Iterator[Part]:
-    """Another matrix of the page used in place of an operand."""
+    """Another matrix of the page used as an operand."""
     if not isinstance(node, Name | Partly):
         return
     value = scene.numbers(node)
@@ -277,7 +278,7 @@ def another_operand(node: Node, scene: Scene) -> Iterator[Part]:
 
 
 def factor_left_out(node: Node, scene: Scene) -> Iterator[Part]:
-    """A product that was never carried out: one factor stands alone."""
+    """A product that was not carried out: one factor alone."""
     if isinstance(node, Binary) and node.operator in "@*":
         for kept, lost in ((node.left, node.right), (node.right, node.left)):
             if not isinstance(kept, Number):
@@ -286,9 +287,9 @@ def factor_left_out(node: Node, scene: Scene) -> Iterator[Part]:
 
 
 def product_missed(*, twice: bool) -> Callable[[Node, Scene], Iterator[Change]]:
-    """One product of a matrix product left out of some entries, or counted twice in them.
+    """One product of a matrix product left out of some entries, or counted twice.
 
-    Which one is read off the printed number: what it lacks, or has too much, is that product.
+    Which one follows from the printed number: it is the difference.
     """
 
     def rewrite(tree: Node, scene: Scene) -> Iterator[Change]:
@@ -301,7 +302,7 @@ def product_missed(*, twice: bool) -> Callable[[Node, Scene], Iterator[Change]]:
         if left is None or other is None:
             return
         made = np.array(right.mid)
-        # What the unprinted digits of the inputs may do, as long as it tells products apart.
+        # What unprinted digits of the inputs may change, as long as products can be told apart.
         slack = digits.half + np.minimum(right.high - right.low, 2 * digits.half) + 1e-9
         off = np.argwhere(np.abs(made - digits.values) > slack)
         if len(off) > _MOST_MISSED:
@@ -330,7 +331,7 @@ def product_missed(*, twice: bool) -> Callable[[Node, Scene], Iterator[Change]]:
 
 
 def rows_mixed(node: Node, scene: Scene) -> Iterator[Part]:
-    """A range that takes in the next row, as happens in a spreadsheet."""
+    """A range that includes the next row, as happens in a spreadsheet."""
     if not isinstance(node, Call) or node.function not in REDUCTIONS:
         return
     x = scene.numbers(node.arguments[0])
@@ -345,7 +346,7 @@ def rows_mixed(node: Node, scene: Scene) -> Iterator[Part]:
 
 
 def rows_exchanged(tree: Node, scene: Scene) -> Iterator[Change]:
-    """The right rows in another order; which order is read off the printed ones."""
+    """The right rows in another order, which follows from the printed ones."""
     if not isinstance(scene.right, Numbers) or not isinstance(scene.printed, Digits):
         return
     right, digits = scene.right, scene.printed

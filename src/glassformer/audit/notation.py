@@ -25,8 +25,8 @@ from glassformer.language import Bilingual, words
 say = words("glassformer.audit.audit")
 
 _LONGEST = 500  # characters
-_DEEPEST = 100  # one inside the other: signs, brackets, the terms of a sum
-_EACH_NODE = 150  # work to make an edited copy of a formula, in numbers computed
+_DEEPEST = 100  # levels of nesting: signs, brackets, the terms of a sum
+_EACH_NODE = 150  # work per node for an edited copy of a formula, in numbers computed
 _PLAIN: Mapping[str, Callable[[Array], Array]] = {"exp": np.exp, "sqrt": np.sqrt, "log": np.log}
 _ALONG = re.compile(r"(sum|mean|softmax)_([a-z])")
 _OPERATORS: Mapping[type[ast.operator], Callable[[Array, Array], Array]] = {
@@ -36,7 +36,7 @@ _OPERATORS: Mapping[type[ast.operator], Callable[[Array, Array], Array]] = {
 
 
 class NotationError(ConfigError):
-    """A printed formula that has no meaning: an unknown symbol, an index left over."""
+    """A printed formula without a meaning: an unknown symbol, an index left over."""
 
     def __init__(self, template: str, **fields: object) -> None:
         self.said = say.both(template, **fields)
@@ -45,7 +45,7 @@ class NotationError(ConfigError):
 
 @dataclass(frozen=True)
 class Edit:
-    """What to change in a printed formula, and the formula that it gives."""
+    """A change of a printed formula, and the formula that results."""
 
     kind: str
     name: Bilingual
@@ -56,13 +56,13 @@ class Edit:
 
 @dataclass(frozen=True, eq=False)
 class _Lettered:
-    """Numbers, with a letter for each axis."""
+    """Numbers with a letter for each axis."""
 
     values: Array
     letters: str = ""
 
     def spread(self, letters: str) -> Array:
-        """The numbers with their axes in another order, and new ones of size 1."""
+        """The numbers with their axes reordered, and new axes of size 1."""
         kept = [letter for letter in letters if letter in self.letters]
         turned = self.values.transpose([self.letters.index(letter) for letter in kept])
         sizes = iter(turned.shape)
@@ -83,13 +83,13 @@ class Notation:
         return shown(self._tree.body)
 
     def symbols(self) -> list[str]:
-        """The steps that it names, each once."""
+        """The steps that it refers to, each once."""
         return list(dict.fromkeys(node.id for node in self._symbol_nodes()))
 
     def value(
         self, steps: Mapping[str, Array], indices: str, shape: tuple[int, ...], work: Work
     ) -> Array:
-        """What it gives for each of the indices; one that does not depend on an index repeats."""
+        """The value at each index; it repeats along an index that it does not depend on."""
         found = _value(self._tree.body, steps, work)
         over = [letter for letter in found.letters if letter not in indices]
         if over:
@@ -101,7 +101,7 @@ class Notation:
             raise NotationError("gives {given}", given=given) from None
 
     def edits(self, steps: Mapping[str, Array], indices: str, work: Work) -> Iterator[Edit]:
-        """The formulas that one small change of print makes of it."""
+        """The formulas that result from one small change of print."""
         size = _EACH_NODE * sum(1 for _ in ast.walk(self._tree))
         for edit in self._edits(steps, indices):
             work.take(size)
@@ -245,7 +245,7 @@ def _parsed(text: str) -> ast.Expression:
 
 
 def _check(node: ast.AST) -> None:
-    """Refuse what is no part of the notation, before anything is computed."""
+    """Refuse whatever is not part of the notation, before anything is computed."""
     match node:
         case ast.Expression() | ast.Name() | ast.Load() | ast.Tuple() | ast.UnaryOp() | ast.USub():
             return

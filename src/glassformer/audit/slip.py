@@ -41,7 +41,7 @@ _LARGEST_SIZE = 100_000
 
 
 def _close_up(zh: str) -> str:
-    """Chinese sets no space between its words and quotation marks."""
+    """Chinese sets no space before or after quotation marks."""
     return re.sub(r"(?<=[\u3001-\uff1b]) (?=“)|(?<=”) (?=[\u3001-\uff1b])", "", zh)
 
 
@@ -55,7 +55,7 @@ class Change:
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """What a slip may look at: the step, what is printed, and what else is on the page."""
+    """What a slip may use: the step, what is printed, and what else is on the page."""
 
     step: Step
     right: Value
@@ -66,9 +66,9 @@ class Scene:
     _said: dict[Node, Bilingual] = field(default_factory=dict, init=False, repr=False)
 
     def say(self, node: Node) -> Bilingual:
-        """A part of the formula for a reader who has the article but not the example file.
+        """A part of the formula, written for a reader who has the article, not the example file.
 
-        Steps go by their titles, sizes by their numbers: `sqrt(columns(key))` is √4.
+        Steps appear by title and sizes as numbers: `sqrt(columns(key))` becomes √4.
         """
         if node not in self._said:
             self._said[node] = Bilingual(
@@ -77,7 +77,7 @@ class Scene:
         return self._said[node]
 
     def tell(self, template: str | Bilingual, **parts: Node | str | int) -> Bilingual:
-        """A sentence in both languages, with parts of the formula in its {places}."""
+        """A sentence in both languages, with parts of the formula in its placeholders."""
         template = say[template] if isinstance(template, str) else template
         said = {
             name: self.say(part) if isinstance(part, Node) else part for name, part in parts.items()
@@ -100,7 +100,7 @@ class Scene:
                     size = self._size(inside)
                     if size is None:
                         continue
-                    plain[part] = Name(f"√{size:g}" if function == "sqrt" else f"range({size:g})")
+                    plain[part] = Name(f"√{size:g}" if function == "sqrt" else f"0…{size - 1:g}")
                 case _:
                     size = self._size(part)
                     if size is not None:
@@ -108,7 +108,7 @@ class Scene:
         return replace_each(node, plain)
 
     def _size(self, node: Node) -> float | None:
-        """A number that is written, or that stands for one, such as a count of rows."""
+        """A literal number, or what stands for one, such as a count of rows."""
         if isinstance(node, Number):
             return node.value
         counts = isinstance(node, Call) and node.function in _SIZES
@@ -116,7 +116,7 @@ class Scene:
         return None if size is None or size.ndim else float(size)
 
     def numbers(self, node: Node) -> Array | None:
-        """The value of a part of the formula, if it has one and it consists of numbers."""
+        """The value of a part of the formula, if it has one and is numeric."""
         try:
             value = self.evaluate(node)
         except FormulaError:
@@ -124,7 +124,7 @@ class Scene:
         return value.mid if isinstance(value, Numbers) else None
 
     def sizes(self) -> list[int]:
-        """The numbers of rows and columns of everything on the page, and what is given as such."""
+        """The row and column counts of everything on the page, and whole numbers given as sizes."""
         found: set[int] = set()
         for value in self.others.values():
             if isinstance(value, Numbers):
@@ -135,16 +135,16 @@ class Scene:
 
     @property
     def decimals(self) -> int:
-        """The most decimals that the step shows."""
+        """The largest number of decimals that the step shows."""
         return int(np.max(self.printed.decimals)) if isinstance(self.printed, Digits) else 0
 
 
 @dataclass(frozen=True)
 class Slip:
-    """A usual mistake. `kind` names it for programs, `name` for readers.
+    """A common mistake. `kind` names it for programs, `name` for readers.
 
-    `doubt` is how many nats a fit must outweigh chance by: less for a slip that nearly every author
-    makes, in which a single digit may be all there is to see.
+    `doubt` is by how many nats a fit must outweigh chance: less for a slip that nearly every author
+    makes and that may show in a single digit only.
     """
 
     kind: str
@@ -162,7 +162,7 @@ def anywhere(
 ) -> Callable[[Node, Scene], Iterator[Change]]:
     """A rule for one node, tried on every part of the formula; equal parts change together.
 
-    `not_below` names functions whose arguments are left alone.
+    `not_below` lists functions whose arguments are left alone.
     """
 
     def rewrite(tree: Node, scene: Scene) -> Iterator[Change]:
@@ -242,7 +242,7 @@ def either(*rules: Rule) -> Rule:
 
 
 def take_rows(tree: Node, rows: list[int]) -> Node:
-    """Some rows of a formula's value, in some order."""
+    """Selected rows of a formula's value, in this order."""
     return Call("embedding", (Listing(tuple(Number(float(row)) for row in rows)), tree))
 
 
