@@ -3,9 +3,9 @@
 import pytest
 
 from glassformer.claims import claims
-from tests.lessons import broken
-from tests.lessons.broken import Breaker
-from tests.lessons.claim_runs import QUICK, as_users_run_it, outcome_of
+from tests.claims import broken
+from tests.claims.broken import Breaker
+from tests.claims.claim_runs import QUICK, as_users_run_it, outcome_of
 
 pytestmark = pytest.mark.no_cover  # the lines of test_claims.py, again and again
 # What each broken mechanism must change. Other claims may change with it; these rest on it.

@@ -11,12 +11,14 @@ import pytest
 
 from glassformer.claims import GROUPS, Claim, Rule, claims, find, outcomes
 from glassformer.claims.claim import Figures, Seconds, Stored, Verdict, with_seconds
-from glassformer.claims.claim_list import PROPERTIES
-from glassformer.claims.claim_report import VERDICTS, claims_document
-from glassformer.claims.specimens import printed_code, read_text
+from glassformer.claims.claim_list import PROPERTIES, VERDICTS, claims_document
+from glassformer.claims.classifier_claims import (
+    printed_code,
+    read_text,
+)
 from glassformer.documents import render_text
 from glassformer.errors import DataError
-from tests.lessons.claim_runs import QUICK, outcome_of
+from tests.claims.claim_runs import QUICK, outcome_of
 
 ROOT = Path(__file__).parents[2]
 IDS = [f"C{number:02}" for number in range(1, 99)]

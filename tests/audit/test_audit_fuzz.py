@@ -1,6 +1,6 @@
 """A wrong number in every printed step: found wherever it can be, and nothing else is blamed.
 
-The ordinary suite takes a sample; `pytest -m slow` and `python -m tests.lessons.fuzz` take the
+The ordinary suite takes a sample; `pytest -m slow` and `python -m tests.audit.fuzz` take the
 shipped examples and 200 articles, and print how long the slowest report took.
 """
 
@@ -14,8 +14,8 @@ from glassformer.audit import judgement
 from glassformer.audit.example_file import example_names, read_example
 from glassformer.audit.formulas.evaluator import Work
 from glassformer.audit.judgement import audit
-from tests.lessons.articles import article, misprints
-from tests.lessons.fuzz import Figures, campaign, everything, shipped
+from tests.audit.articles import article, misprints
+from tests.audit.fuzz import Figures, campaign, everything, shipped
 
 
 def check(figures: Figures) -> None:
@@ -63,7 +63,7 @@ def test_misprints_in_everything(
         return audit(*arguments)
 
     monkeypatch.setattr(judgement, "Work", Counted)
-    monkeypatch.setattr("tests.lessons.fuzz.audit", counted)
+    monkeypatch.setattr("tests.audit.fuzz.audit", counted)
     figures = campaign(everything(200), Figures())
     with capsys.disabled():
         print(f"\n{figures.lines()}\nmost work in a report: {max(spent):,} numbers")  # noqa: T201

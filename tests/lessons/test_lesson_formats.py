@@ -15,7 +15,7 @@ from glassformer.documents import FORMATS, render, render_text
 from glassformer.documents.parts import Document, Table
 from glassformer.errors import UnknownNameError
 from glassformer.lessons import LESSONS, Lesson, make_lesson
-from tests.lessons.made_once import lesson
+from tests.lessons.shared_lessons import lesson
 from tests.tracing.render.libreoffice import recalculate
 from tests.tracing.render.xlsx import read_workbook
 

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glassformer.audit.example import Notation, NotationError
 from glassformer.audit.example_file import load_example, read_example
 from glassformer.audit.formulas.evaluator import Work
 from glassformer.audit.judgement import audit
+from glassformer.audit.notation import Notation, NotationError
 from glassformer.audit.verdicts import Audit, StepResult
 from glassformer.errors import ConfigError
-from tests.lessons.made_once import audit_of
+from tests.audit.audits import audit_of
 
 
 def wrong(result: Audit) -> dict[str, list[tuple[str, ...]]]:
@@ -53,7 +53,7 @@ def test_the_mistakes_of_the_notes() -> None:
         "attended": [("symbol", "subscript")],
         "feed_forward_code": [("syntax",)],
     }
-    assert "defined by itself" in str(result["w"].reason)
+    assert "defined in terms of itself" in str(result["w"].reason)
     assert "v[i, c] where v[j, c] belongs" in (result["attended"].slip("en") or "")
 
 
@@ -94,9 +94,9 @@ def test_index_notation_is_einsum(seed: int, letters: list[str]) -> None:
         ("sum_c(u[i, j])", "nothing to sum over c"),
         ("u[i]", "u has 2 indices, not 1"),
         ("z", "z is not defined"),
-        ("u[i, j] * u[j, i]", "has two sizes"),
+        ("u[i, j] * u[j, i]", "has two different sizes"),
         ("9" * 400, "too large"),
-        ("n * (1, 2)", "no part of a formula"),
+        ("n * (1, 2)", "not part of the notation"),
     ],
 )
 def test_a_formula_without_meaning_says_why(text: str, message: str) -> None:

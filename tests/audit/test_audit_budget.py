@@ -12,7 +12,7 @@ from glassformer.audit.audit_report import audit_document
 from glassformer.audit.example_file import read_example
 from glassformer.audit.formulas import Node, Numbers, evaluate, exactly, parse, show
 from glassformer.audit.formulas.evaluator import Evaluator, Work, WorkSpentError
-from glassformer.audit.formulas.formula_library import write_out
+from glassformer.audit.formulas.formula_functions import write_out
 from glassformer.audit.formulas.terms import Name, Number, replace_all, walk
 from glassformer.audit.judgement import audit
 from glassformer.documents import render_text

@@ -1,7 +1,7 @@
 """The audit held against examples with one wrong number in every printed step.
 
-    python -m tests.lessons.fuzz            # the shipped examples and 200 articles: minutes
-    python -m tests.lessons.fuzz 10         # the shipped examples and 10 articles
+    python -m tests.audit.fuzz            # the shipped examples and 200 articles: minutes
+    python -m tests.audit.fuzz 10         # the shipped examples and 10 articles
 
 A misprint is decidable if no digits behind the printed inputs could give it (`articles.may_be`).
 Prints how many were planted, how many of those are decidable, how many were found, what else was
@@ -27,7 +27,7 @@ from glassformer.audit.formulas import FormulaError
 from glassformer.audit.judgement import audit
 from glassformer.audit.verdicts import Audit
 from glassformer.documents import render_text
-from tests.lessons.articles import Misprint, article, may_be, misprints
+from tests.audit.articles import Misprint, article, may_be, misprints
 
 
 @dataclass
@@ -64,7 +64,7 @@ class Figures:
 
 def shipped(name: str) -> dict[str, Any]:
     """A shipped example file, with the steps it borrows from others put in."""
-    folder = resources.files("glassformer.lessons") / "examples"
+    folder = resources.files("glassformer.audit") / "examples"
     data: dict[str, Any] = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
     steps: list[dict[str, Any]] = []
     for step in data["steps"]:

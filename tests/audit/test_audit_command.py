@@ -12,7 +12,7 @@ from glassformer.audit.example_file import example_names
 from glassformer.audit.judgement import audit
 from glassformer.cli import run
 from glassformer.documents import render_text
-from tests.lessons.made_once import audit_of
+from tests.audit.audits import audit_of
 
 RIGHT = {
     "steps": [
@@ -89,7 +89,7 @@ def test_a_crash_ends_with_70_and_not_with_1(
     def crash(*_: object) -> None:
         raise TypeError("not supported")
 
-    monkeypatch.setattr("glassformer.lessons.audit", crash)
+    monkeypatch.setattr("glassformer.audit.judgement.audit", crash)
     assert run(["audit", str(right_file)]) == 70
     out, err = capsys.readouterr()
     assert out == ""

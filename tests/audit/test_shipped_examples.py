@@ -14,8 +14,8 @@ from glassformer.audit.example_file import example_names, load_example, read_exa
 from glassformer.audit.formulas import FUNCTIONS, Numbers
 from glassformer.audit.judgement import audit
 from glassformer.audit.verdicts import Audit
-from tests.lessons.fuzz import shipped
-from tests.lessons.made_once import audit_of
+from tests.audit.audits import audit_of
+from tests.audit.fuzz import shipped
 
 pytestmark = pytest.mark.no_cover  # the lines of test_planted_slips.py, for larger examples
 
@@ -187,12 +187,9 @@ def _rename(formula: str, new: dict[str, str]) -> str:
 
 
 def test_the_code_of_the_audit_names_no_step_of_the_examples() -> None:
-    """Walks and claims are about one example each and may; what finds mistakes may not."""
+    """Lessons and claims are about one example each and may; what finds mistakes may not."""
     literals: set[str] = set()
-    room = Path(str(resources.files("glassformer.lessons")))
-    files = [
-        f for f in room.rglob("*.py") if not {"walks", "claims"} & {*f.relative_to(room).parts}
-    ]
+    files = [*Path(str(resources.files("glassformer.audit"))).rglob("*.py")]
     assert len(files) > 20
     for file in files:
         tree = ast.parse(file.read_text(encoding="utf-8"))

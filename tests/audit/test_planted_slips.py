@@ -13,7 +13,7 @@ from benchmarks import slips
 from glassformer.audit import CATALOGUE
 from glassformer.audit.example_file import read_example
 from glassformer.audit.judgement import audit
-from tests.lessons.planting import PLANTS, Plant, make, text
+from tests.audit.planting import PLANTS, Plant, make, text
 
 seeds = st.integers(0, 2**32 - 1)
 # The same seeds in every run: with enough of them a slip will one day look like another by chance.

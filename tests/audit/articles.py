@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from glassformer.audit.example import Digits, Example, Step
 from glassformer.audit.example_file import read_example
 from glassformer.audit.formulas import Numbers, Value, Words, evaluate, exactly
-from tests.lessons.planting import softmax
+from tests.audit.planting import softmax
 
 Array = NDArray[np.float64]
 Values = dict[str, Array]

@@ -54,7 +54,7 @@ def test_weights_of_ten_thousand_words_need_no_table_of_pairs() -> None:
     example = json.dumps({"title": "t", "steps": [scores, step]})
     found = audit(read_example(example, "my", "my.json"), slips=())["y"]
     assert found.verdict == "wrong"
-    said = "a softmax that is not one: scores 0 and 0 get 0.0003 and 0"
+    said = "not a valid softmax: scores 0 and 0 get 0.0003 and 0"
     said += ", but their ratio must be e^0 = 1"
     assert found.slip("en") == said
 

@@ -12,7 +12,7 @@ from glassformer.audit.example_file import STEP_KEYS, read_example
 from glassformer.audit.formulas import FUNCTIONS
 from glassformer.audit.judgement import audit
 from glassformer.audit.verdicts import Audit
-from tests.lessons.made_once import audit_of
+from tests.audit.audits import audit_of
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "audit.md").read_text(encoding="utf-8")
 

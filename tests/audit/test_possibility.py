@@ -12,7 +12,7 @@ from glassformer.audit import CATALOGUE
 from glassformer.audit.example_file import read_example
 from glassformer.audit.judgement import audit
 from glassformer.audit.verdicts import StepResult
-from tests.lessons.made_once import audit_of
+from tests.audit.audits import audit_of
 
 seeds = st.integers(0, 2**32 - 1)
 places = st.integers(0, 5)

@@ -8,7 +8,7 @@ import pytest
 
 from glassformer.audit.audit_report import audit_document
 from glassformer.audit.example_file import read_example
-from glassformer.audit.formulas.formula_library import FUNCTIONS, NAMES
+from glassformer.audit.formulas.formula_functions import FUNCTIONS, NAMES
 from glassformer.audit.judgement import audit
 from glassformer.documents import render_text
 from glassformer.errors import ConfigError

@@ -28,13 +28,12 @@ from glassformer.lessons import (
     make_lesson,
 )
 from glassformer.lessons.by_hand import by_hand_model
-from glassformer.lessons.phrases import Speaker
+from glassformer.lessons.lesson import Speaker, cell_name, lesson_card
 from glassformer.lessons.roses import _one_head, _reading
-from glassformer.lessons.switches import SWITCHES, Switched, switched_trace, switches
-from glassformer.lessons.textbook import cell_name, lesson_card
+from glassformer.lessons.switches import SWITCHES, Switched, switched_trace
 from glassformer.lessons.thrones import ANSWER, learn, say_answer
 from glassformer.tracing.formula.places import Place
-from tests.lessons.made_once import lesson
+from tests.lessons.shared_lessons import lesson
 
 LANGUAGES: tuple[Language, ...] = ("en", "zh")
 CHINESE = re.compile(r"[\u4e00-\u9fff]")
@@ -263,16 +262,17 @@ def test_each_switch_works_alone_and_left_out(name: str) -> None:
 
 
 def test_switches_left_off_have_no_step() -> None:
-    whole, fewer = lesson("switches"), switches("en", ["masking", "heads"])
+    whole, fewer = lesson("switches"), make_lesson("switches", off=["masking", "heads"])
     assert len(fewer.steps) == len(whole.steps) - 2
     with pytest.raises(UnknownNameError, match="did you mean 'masking'"):
-        switches("en", ["maskin"])
+        make_lesson("switches", off=["maskin"])
 
 
 @pytest.mark.parametrize("off", ["", "embedding", "width", "masking"])
 def test_what_the_switches_say_is_true_whatever_is_off(off: str) -> None:
     steps = {
-        step.title.split(": ")[-1]: step for step in switches("en", [off] if off else []).steps
+        step.title.split(": ")[-1]: step
+        for step in make_lesson("switches", off=[off] if off else []).steps
     }
     on = [name for name in SWITCHES if name != off]
     same = _switched(on[: on.index("position")])  # until positions came

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from glassformer.audit.formulas import Node, Numbers, evaluate, exactly, parse
 from glassformer.audit.formulas.affine import Affine, _form, _inverse, _softmax, closer
 from glassformer.audit.formulas.evaluator import Evaluator, Work
-from glassformer.audit.formulas.formula_library import write_out
+from glassformer.audit.formulas.formula_functions import write_out
 
 FORMULAS = [
     "x + y", "x - y", "x * y", "x / y", "x @ y", "x ^ 2", "x ^ 3", "abs(x) ^ y", "-x", "abs(x)",
