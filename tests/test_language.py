@@ -34,7 +34,7 @@ PACKAGE = Path(__file__).parent.parent / "src" / "glassformer"
 FILES = sorted(file for file in PACKAGE.rglob("*.toml") if file.parent.name != "recipes")
 HAN = re.compile("[\u4e00-\u9fff]")
 # Chinese that is not prose: ranges of characters, and a test for Han letters.
-NOT_PROSE = {"language.py", "splitting.py", "translation.py"}
+NOT_PROSE = {"language.py", "translation.py"}
 
 
 def placeholders(text: str) -> set[str]:
@@ -291,15 +291,15 @@ ERRORS: list[tuple[GlassformerError, str, str]] = [
     ),
     (
         DataError(
-            "{path} has no column {column!r}{near}; name yours with --text-column and "
+            "{path} has no column {column!r}{near}; set the columns with --text-column and "
             "--label-column",
             path="a.csv",
             column="txt",
             near=did_you_mean("txt", ["text"]),
         ),
-        "a.csv has no column 'txt'; did you mean 'text'?; name yours with --text-column and "
+        "a.csv has no column 'txt'; did you mean 'text'?; set the columns with --text-column and "
         "--label-column",
-        "a.csv 没有 'txt' 列；你是不是要找 'text'？；请用 --text-column 和 --label-column 指明列名",
+        "a.csv 没有 'txt' 列；你是不是要找 'text'？；请用 --text-column 和 --label-column 指定列名",
     ),
     (
         GlassformerError("of another {kind}", kind="sort"),

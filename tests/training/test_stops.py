@@ -297,7 +297,7 @@ def test_a_run_without_better_scores_stops_early(tmp_path: Path) -> None:
         (["text", "--config", "imdb.json"], 2, ["config of the recipe imdb, not of text"]),
         (["text"], 2, ["--data.file"]),
         (["text", "--txt", "my.txt"], 2, ["unknown option '--txt'", "did you mean '--text'"]),
-        (["text", "--text", "empty.txt"], 1, ["empty.txt holds no text"]),
+        (["text", "--text", "empty.txt"], 1, ["empty.txt contains no text"]),
         (["csv", "--csv", "empty.txt"], 1, ["empty.txt is empty", "first row must name"]),
         (["csv", "--csv", "imdb.json"], 1, ["no column 'text'", "--text-column"]),
         (["text", "--data.file", "nowhere.txt"], 1, ["there is no text file nowhere.txt"]),

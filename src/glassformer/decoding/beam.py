@@ -35,7 +35,7 @@ from glassformer.decoding.hypotheses import (
 )
 from glassformer.decoding.stepper import MAX_BEAMS, Stepper
 from glassformer.errors import ConfigError, Fragment, expect_number, expect_whole, stop_if_cancelled
-from glassformer.nn.shapes import Float, Int, Tensor
+from glassformer.nn.tensors import Float, Int, Tensor
 
 # --- history: which tokens led to each beam, and which hypotheses are complete -----------------
 # Both stay columns of numbers while the search runs; token lists are put together at its end, for

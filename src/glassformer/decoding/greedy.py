@@ -13,7 +13,7 @@ import torch
 from glassformer.decoding.hypotheses import Candidate, Decoded, Hypothesis, Ledger, LedgerStep, Stop
 from glassformer.decoding.stepper import Stepper
 from glassformer.errors import stop_if_cancelled
-from glassformer.nn.shapes import Bool, Float, Int, Tensor
+from glassformer.nn.tensors import Bool, Float, Int, Tensor
 
 _SHOWN = 8  # candidates in a step of the ledger
 

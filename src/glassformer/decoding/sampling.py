@@ -16,8 +16,7 @@ import torch
 from glassformer.decoding.greedy import TokenChoice
 from glassformer.decoding.stepper import MAX_BEAMS
 from glassformer.errors import ConfigError, expect_number, expect_whole
-from glassformer.nn.devices import device_with_double
-from glassformer.nn.shapes import Bool, Float, Int, Tensor
+from glassformer.nn.tensors import Bool, Float, Int, Tensor, float64_device
 
 _COLDEST, _HOTTEST = torch.finfo(torch.float32).tiny, 1e30
 """Beyond these temperatures all logits would become equal, or infinite."""
@@ -140,7 +139,7 @@ def draw(chances: Float[Tensor, "... V"], numbers: Float[Tensor, "..."]) -> Int[
     In float64, and by the first sum that exceeds the number: a chance of 0 covers nothing, so it
     is never drawn.
     """
-    device = device_with_double(chances.device)
+    device = float64_device(chances.device)
     sums = chances.to(device).double().cumsum(dim=-1)
     targets = numbers.to(device).double().unsqueeze(-1) * sums[..., -1:]
     return torch.searchsorted(sums, targets, right=True).squeeze(-1).to(chances.device)

@@ -14,7 +14,7 @@ import torch
 from glassformer.errors import ConfigError, InputError
 from glassformer.nn import LanguageModel, Seq2Seq
 from glassformer.nn.baselines import Translator
-from glassformer.nn.shapes import Bool, Float, Int, Tensor
+from glassformer.nn.tensors import Bool, Float, Int, Tensor
 
 MAX_BEAMS = 1_024
 """Limit on beams or samples per sequence: each caches its own positions in memory."""

@@ -43,7 +43,7 @@ import torch
 from torch import Tensor
 
 from glassformer.documents.addresses import Addresses, all_steps
-from glassformer.documents.file_writing import write_file
+from glassformer.documents.renderer import write_file
 from glassformer.errors import TraceError, UnknownNameError, stop_if_cancelled
 from glassformer.files import as_path, read_bytes
 from glassformer.tracing.capture.source_lines import source_parts

@@ -37,5 +37,18 @@ __all__ = [
     "train",
 ]
 
+_HOMES = {
+    "DataConfig": "glassformer.training.problems.problem_definitions",
+    "LoopConfig": "glassformer.training.run_config",
+    "OptimiserConfig": "glassformer.training.run_config",
+    "PROBLEMS": "glassformer.training.problems.problem_definitions",
+    "RECIPES": "glassformer.training.recipes",
+    "Result": "glassformer.training.run",
+    "RunConfig": "glassformer.training.run_config",
+    "ScheduleConfig": "glassformer.training.run_config",
+    "recipe": "glassformer.training.recipes",
+    "train": "glassformer.training.run",
+}
+
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = on_first_use(__name__)
+    __getattr__, __dir__ = on_first_use(__name__, _HOMES)

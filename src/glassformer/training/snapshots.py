@@ -23,7 +23,7 @@ from safetensors.numpy import load_file
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from glassformer.data import Chance
+from glassformer.data import EpochRNG
 from glassformer.errors import TrainingError
 from glassformer.files import read_object, write_whole
 from glassformer.modes import evaluating
@@ -169,7 +169,7 @@ def _sample_of(problem: PreparedProblem) -> tuple[Tensor, ...]:
     """The model inputs of one held-out example of about the preferred length."""
     examples = problem.train if problem.valid is None else problem.valid.examples
     nearest = int(np.abs(examples.lengths - _PREFERRED).argmin())
-    batch = examples.batch(np.array([nearest]), Chance(seed=0, epoch=0))
+    batch = examples.batch(np.array([nearest]), EpochRNG(seed=0, epoch=0))
     # Positions of masked words (one axis) are dropped: attention does not depend on them.
     wide = [x for x in batch.inputs if x is not None and x.dim() > 1]
     return tuple(x[:, :_LONGEST] if x.dim() == 2 else x for x in wide)

@@ -25,7 +25,7 @@ from torch import nn
 from glassformer.decoding.fast.shared_cache import SlotCache
 from glassformer.nn import DecodingCache, MultiHeadAttention
 from glassformer.nn.cache import KeyValueCache
-from glassformer.nn.shapes import Bool, Float, Int, Tensor
+from glassformer.nn.tensors import Bool, Float, Int, Tensor
 
 Result = TypeVar("Result")
 

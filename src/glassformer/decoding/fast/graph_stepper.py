@@ -39,7 +39,7 @@ from glassformer.decoding.fast.shared_cache import (
 from glassformer.decoding.fast.workers import is_watched
 from glassformer.nn import DecodingCache, LanguageModel, MultiHeadAttention, Seq2Seq
 from glassformer.nn.attention import softmax_over_keys, visible_keys
-from glassformer.nn.shapes import Bool, Float, Int, Tensor
+from glassformer.nn.tensors import Bool, Float, Int, Tensor
 
 _MIN_KEYS = 64  # then doubled: most sentences never outgrow it
 _SOURCE_AT_ONCE = 16

@@ -20,7 +20,7 @@ from glassformer.decoding.stepper import ModelStepper
 from glassformer.nn import Block, DecodingCache, LanguageModel, MultiHeadAttention, Seq2Seq, Stack
 from glassformer.nn.attention import padding_mask
 from glassformer.nn.cache import KeyValueCache, enlarged
-from glassformer.nn.shapes import Bool, Float, Int, Tensor
+from glassformer.nn.tensors import Bool, Float, Int, Tensor
 
 # PyTorch's CPU kernel takes keys in groups of sixteen and the rest one by one: 15 keys cost two and
 # a half times as much as 16, and 22 or more cost less when padded with masked ones to 32.

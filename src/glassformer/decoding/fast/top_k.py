@@ -10,7 +10,7 @@ import torch
 
 from glassformer.decoding.beam import Candidates
 from glassformer.decoding.beam import best_continuations as plainly
-from glassformer.nn.shapes import Float, Int, Tensor
+from glassformer.nn.tensors import Float, Int, Tensor
 
 _CHUNK = 64
 _WORTH_CHUNKING = 2048

@@ -23,7 +23,7 @@ from glassformer.nn import MultiHeadAttention
 from glassformer.nn.attention import split_heads
 from glassformer.nn.cache import KeyValueCache
 from glassformer.nn.positions import Rotation, rotate
-from glassformer.nn.shapes import Float, Tensor
+from glassformer.nn.tensors import Float, Tensor
 from glassformer.training.fast.data_parallel import DataParallelLearner
 from glassformer.training.fast.graph_learner import GraphLearner
 from glassformer.training.learner import Learner, Measure, model_loss

@@ -7,7 +7,7 @@ from pathlib import Path
 from glassformer.data import MaskedTexts, TokenStore, Windows, find, prepared_folder, write_store
 from glassformer.data.corpora import sha256
 from glassformer.data.imdb import read_reviews, texts_for_pretraining
-from glassformer.data.running_text import (
+from glassformer.data.readers import (
     TextSplits,
     read_shakespeare,
     read_text_file,

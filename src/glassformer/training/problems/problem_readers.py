@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from glassformer.data import find
-from glassformer.data.ratings import RatingExamples, read_ratings, read_titles, split_ratings
+from glassformer.data.examples import RatingExamples
+from glassformer.data.readers import read_ratings, read_titles, split_ratings
 from glassformer.nn import ModelConfig
 from glassformer.text import Tokenizer
 from glassformer.training import problems

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from glassformer.data import Found, SentencePairs, TokenStore, find, prepared_folder, write_store
 from glassformer.data.corpora import sha256
-from glassformer.data.parallel import Pair, read_multi30k, read_pairs, read_tatoeba, split_by_source
+from glassformer.data.readers import Pair, read_multi30k, read_pairs, read_tatoeba, split_by_source
 from glassformer.errors import ConfigError, DataError
 from glassformer.nn import ModelConfig
 from glassformer.text import Tokenizer
