@@ -142,7 +142,7 @@ def test_none_known_is_a_success(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_list_that_cannot_be_asked_is_no_success(capsys: pytest.CaptureFixture[str]) -> None:
     with answering(lambda _: {}) as address:
         pass
-    assert vulnerabilities.main(address) == vulnerabilities.NOT_ASKED
+    assert vulnerabilities.main(address) == vulnerabilities.UNREACHABLE
     said = capsys.readouterr().out
     assert said.startswith("not checked: ") and said.count("\n") == 1
 

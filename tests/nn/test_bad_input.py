@@ -330,7 +330,7 @@ def test_every_error_is_ours_and_one_that_others_would_catch() -> None:
 def test_type_ids_for_a_model_without_types_are_refused() -> None:
     model = build(presets.bloem_2024(vocab_size=9, d_model=8, n_heads=2, n_layers=1))
     ids = torch.tensor([[1, 2]])
-    with pytest.raises(InputError, match="the model has none"):
+    with pytest.raises(InputError, match="takes no type ids"):
         model(ids, types=torch.zeros_like(ids))
 
 
