@@ -13,11 +13,9 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "src" / "glassformer"
 
 # Which of our rooms each room may import. Everything may use `errors`,
-# `cancelling`, `files`, `language`, `lazy` and the version.
+# `files`, `language`, `lazy` and the version.
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
-    "cancelling": set(),
-    "cpu": set(),
     "files": set(),
     "language": set(),
     "lazy": set(),
@@ -27,10 +25,10 @@ ALLOWED: dict[str, set[str]] = {
     "data": {"text"},
     "checkpoint": {"nn", "text"},
     "decoding": {"modes", "nn"},
-    "training": {"cpu", "modes", "nn", "text", "data", "decoding", "checkpoint"},
+    "training": {"modes", "nn", "text", "data", "decoding", "checkpoint"},
     "tracing": {"modes"},
     "experiments": {"tracing"},
-    "tasks": {"checkpoint", "cpu", "text", "decoding", "modes", "nn"},
+    "tasks": {"checkpoint", "text", "decoding", "modes", "nn"},
     "documents": {"tracing", "experiments"},
     "audit": {"documents", "text"},
     "claims": {"nn", "text", "training", "documents", "experiments", "audit", "tracing", "tasks"},
@@ -38,6 +36,7 @@ ALLOWED: dict[str, set[str]] = {
     "export": {"nn", "text", "checkpoint", "decoding", "modes"},
     "explorer": {
         "tracing", "documents", "lessons", "audit", "tasks", "checkpoint", "decoding", "text",
+        "training",
     },
     "cli": {
         "nn", "text", "tracing", "data", "checkpoint", "decoding", "tasks", "training",
@@ -51,8 +50,6 @@ ALLOWED: dict[str, set[str]] = {
 # be installed. The command, the server and the plots may need more.
 LIGHT_ROOMS = {
     "errors",
-    "cancelling",
-    "cpu",
     "files",
     "language",
     "lazy",
@@ -109,7 +106,6 @@ def broken_rules(files: list[Path]) -> list[str]:
             if parts[0] != "glassformer" or parts[1] in (
                 room,
                 "errors",
-                "cancelling",
                 "files",
                 "language",
                 "lazy",

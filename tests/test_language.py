@@ -34,7 +34,7 @@ PACKAGE = Path(__file__).parent.parent / "src" / "glassformer"
 FILES = sorted(file for file in PACKAGE.rglob("*.toml") if file.parent.name != "recipes")
 HAN = re.compile("[\u4e00-\u9fff]")
 # Chinese that is not prose: ranges of characters, and a test for Han letters.
-NOT_PROSE = {"language.py", "translate.py"}
+NOT_PROSE = {"language.py", "translation.py"}
 
 
 def placeholders(text: str) -> set[str]:
@@ -71,7 +71,7 @@ def asked_for() -> tuple[set[str], list[re.Pattern[str]]]:
 
 
 def test_there_are_files() -> None:
-    assert {"help.toml", "errors.toml", "films.toml", "words.toml"} <= {f.name for f in FILES}
+    assert {"help.toml", "errors.toml", "films.toml", "messages.toml"} <= {f.name for f in FILES}
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(PACKAGE)))
@@ -153,7 +153,7 @@ def test_every_word_of_the_renderers_is_there() -> None:
     asked = {
         node.slice.value
         for file, tree in trees().items()
-        if file.relative_to(PACKAGE).parts[0] in ("documents", "trace", "explorer")
+        if file.relative_to(PACKAGE).parts[0] in ("documents", "tracing", "explorer")
         for node in ast.walk(tree)
         if isinstance(node, ast.Subscript)
         and ast.unparse(node.value).split(".")[-1] == "words"

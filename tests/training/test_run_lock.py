@@ -44,8 +44,8 @@ def test_a_second_run_in_the_folder_is_refused_in_one_line_and_harms_nothing(
     shown = capsys.readouterr()
     assert shown.out == ""
     assert shown.err == (
-        f"glassformer: another process is training in {out}; wait for its end, or choose another "
-        "folder\n"
+        f"glassformer: another process is training in {out}; wait for it to finish, or "
+        "choose another folder\n"
     )
     train(config, tmp_path / "alone")
     assert_same_bits(tmp_path / "alone", out)

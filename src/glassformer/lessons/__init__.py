@@ -4,9 +4,9 @@
     lesson = make_lesson("illustrated", "zh")        # Lesson → steps → parts: plain data
     lesson.to_dict()                                 # what the explorer reads
 
-A lesson holds no arithmetic: its numbers are cells of traces. The files, in reading order: `lesson`
-(what a lesson is), `phrases` (what each role says, in both languages), `lesson_steps` (from cells
-to steps, and what a text printed there), one file per lesson, `figures/` (the same numbers drawn).
+A lesson holds no arithmetic: its numbers are cells of traces. Read `lesson` (what a lesson is and
+how it is written), `lesson_steps` (from a cell to a step, and what a text printed there), the
+lessons, each a module with its prose in the TOML file beside it, and `figures` (the numbers drawn).
 """
 
 from typing import TYPE_CHECKING

@@ -15,8 +15,8 @@ from typing import Literal, get_args
 import torch
 from torch import nn
 
-from glassformer.cpu import multiplies_bfloat16, multiplies_int8
 from glassformer.errors import ConfigError
+from glassformer.modes import multiplies_bfloat16, multiplies_int8
 from glassformer.nn.layers import TokenEmbedding
 from glassformer.nn.tensors import Float, Int, Tensor, as_device
 

@@ -156,7 +156,7 @@ def read_attention(folder: Path, update: int, kind: str) -> NDArray[np.float32]:
     path = _picture(folder / "watch", update)
     if not path.is_file():
         raise TrainingError(
-            "{folder} has no attention of update {update}", folder=folder, update=update
+            "{folder} has no attention snapshot of step {step}", folder=folder, step=update
         )
     kinds = load_file(path)
     if kind not in kinds:
@@ -246,5 +246,5 @@ def _read_state(path: Path) -> RunState:
         return "running"
     said = read_object(path, error=TrainingError, what="the state of a run").get("state")
     if said not in get_args(RunState):
-        raise TrainingError("{path} is not the state of a run: {said!r:.40}", path=path, said=said)
+        raise TrainingError("{path} is not the status of a run: {said!r:.40}", path=path, said=said)
     return cast(RunState, said)

@@ -16,6 +16,12 @@ from glassformer.data.table import read_table, split_by_text
 from glassformer.errors import ConfigError
 from glassformer.nn import ModelConfig
 from glassformer.text import Tokenizer
+from glassformer.training.problems import (
+    ClassifiedTexts,
+    DigitImages,
+    ImdbReviews,
+    LabelledTable,
+)
 from glassformer.training.problems.prepared_problem import (
     HeldOut,
     PreparedProblem,
@@ -25,12 +31,6 @@ from glassformer.training.problems.prepared_problem import (
     prepared_key,
     share_of,
     store_tokenizer,
-)
-from glassformer.training.problems.problem_definitions import (
-    ClassifiedTexts,
-    DigitImages,
-    ImdbReviews,
-    LabelledTable,
 )
 
 Labelled = tuple[str, int]
