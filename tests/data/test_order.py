@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glassformer.data import EpochRNG, Examples, Loader, Order, WindowBatch, evaluation_batches
-from glassformer.data.batches import share_out
+from glassformer.data.batches import divide_batch
 from glassformer.data.token_store import Ids
 from glassformer.errors import ConfigError, DataError
 
@@ -121,7 +121,7 @@ def test_every_process_takes_part_in_every_update() -> None:
 
 
 def test_shares_are_nearly_equal() -> None:
-    assert [len(part) for part in share_out(np.arange(7), 3)] == [3, 2, 2]
+    assert [len(part) for part in divide_batch(np.arange(7), 3)] == [3, 2, 2]
 
 
 def test_an_exception_in_the_thread_reaches_the_consumer() -> None:

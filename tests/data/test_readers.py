@@ -25,7 +25,7 @@ from glassformer.data.readers import (
     split_by_source,
 )
 from glassformer.data.table import read_table, split_by_text
-from glassformer.data.text_files import MOST_LINE, stream_lines
+from glassformer.data.text_files import MAX_LINE, stream_lines
 from glassformer.errors import ConfigError, DataError
 from glassformer.training.problems.prepared_problem import share_of
 from glassformer.training.problems.problem_readers import prepare
@@ -225,7 +225,7 @@ def test_pairs_with_mixed_line_ends_are_refused_with_the_line(tmp_path: Path) ->
 
 @pytest.mark.parametrize("name", ["a.txt", "a.gz"])
 def test_an_endless_line_is_refused_with_its_number(tmp_path: Path, name: str) -> None:
-    data = b"first\n" + b"x" * (MOST_LINE + 1)
+    data = b"first\n" + b"x" * (MAX_LINE + 1)
     file = tmp_path / name
     file.write_bytes(gzip.compress(data, 1) if name == "a.gz" else data)
     with pytest.raises(DataError, match=r"line 2: longer than 16,777,216 bytes; split it"):
@@ -241,9 +241,9 @@ def test_an_endless_text_is_refused(
     data = b"word " * 200
     file = tmp_path / name
     file.write_bytes(gzip.compress(data) if name == "a.gz" else data)
-    monkeypatch.setattr(text_files, "MOST_TEXT", 1000)
+    monkeypatch.setattr(text_files, "MAX_TEXT", 1000)
     assert read_text_file(file, 0.5).train
-    monkeypatch.setattr(text_files, "MOST_TEXT", 999)
+    monkeypatch.setattr(text_files, "MAX_TEXT", 999)
     with pytest.raises(DataError, match=r"has more than 999 bytes of text; use only part of it"):
         read_text_file(file, 0.5)
 

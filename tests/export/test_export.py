@@ -141,7 +141,7 @@ def test_an_export_with_different_outputs_is_not_put_in_place(
         written(MODELS["post-norm translator"](), folder)
 
     monkeypatch.setattr(engine, "write", write_another)
-    with pytest.raises(ExportError, match=r"differ|other texts"):
+    with pytest.raises(ExportError, match="differ"):
         export(MODELS["post-norm translator"](), target, tmp_path / "out")
     assert not list(tmp_path.iterdir())
 
@@ -221,7 +221,7 @@ def test_an_export_that_gives_nan_is_not_put_in_place(
     checkpoint = MODELS[kind]()
     with torch.no_grad():
         next(p for n, p in checkpoint.model.named_parameters() if "norm" in n).fill_(torch.nan)
-    with pytest.raises(ExportError, match=r"differ.* by nan|to nothing"):
+    with pytest.raises(ExportError, match=r"differ.* by nan|are empty"):
         export(checkpoint, target, tmp_path / "out")
     assert not list(tmp_path.iterdir())
 

@@ -21,7 +21,7 @@ from tokenizers import (
 
 from glassformer.errors import CheckpointError, InputError
 from glassformer.text import SubwordTokenizer, load_tokenizer
-from glassformer.text.tokenizer_limits import MOST_CHARACTERS, check_pattern, limits_of
+from glassformer.text.tokenizer_limits import MAX_CHARACTERS, check_pattern, limits_of
 from tests.bounded import GIB, run_bounded
 
 WORDS = {"type": "WordLevel", "vocab": {"a": 0, "[UNK]": 1}, "unk_token": "[UNK]"}
@@ -201,7 +201,7 @@ def test_an_exception_of_the_training_texts_passes_through() -> None:
 
 def test_a_text_that_would_grow_too_long_is_refused() -> None:
     tokenizer = SubwordTokenizer.from_json(foreign(normalizer=replace({"String": "x"}, "x" * 64)))
-    most = MOST_CHARACTERS // 64
+    most = MAX_CHARACTERS // 64
     assert len(tokenizer.encode("x" * most)) == 1
     with pytest.raises(InputError, match=r"the text has 16,385 characters; .* at most 16,384"):
         tokenizer.encode("x" * (most + 1))
@@ -211,7 +211,7 @@ def test_texts_of_our_own_tokenizers_have_no_limit() -> None:
     """Training encodes a whole book at once."""
     ours = SubwordTokenizer.train(["ab"], vocab_size=300)
     again = SubwordTokenizer.from_json(json.loads(ours.to_json()))
-    assert len(again.encode("ab" * MOST_CHARACTERS)) == MOST_CHARACTERS
+    assert len(again.encode("ab" * MAX_CHARACTERS)) == MAX_CHARACTERS
 
 
 # --- kinds ---

@@ -259,14 +259,14 @@ def _is_panic(error: BaseException) -> bool:
 
 # --- loading any tokenizer.json ---
 
-_MOST_BYTES = 48 * 2**20  # the largest vocabularies in use (262,000 tokens) take 33 MB
+_MAX_BYTES = 48 * 2**20  # the largest vocabularies in use (262,000 tokens) take 33 MB
 _KINDS = {"words": WordTokenizer.from_json, "characters": CharacterTokenizer.from_json}
 
 
 def load_tokenizer(path: str | PathLike[str]) -> Tokenizer:
     """The tokenizer that `Tokenizer.save` wrote, or a Hugging Face `tokenizer.json`."""
     file = as_path(path, CheckpointError, "a tokenizer")
-    data = read_object(file, error=CheckpointError, most=_MOST_BYTES, what="a tokenizer.json")
+    data = read_object(file, error=CheckpointError, most=_MAX_BYTES, what="a tokenizer.json")
     kind = data.get("kind")
     try:
         if "model" in data:
