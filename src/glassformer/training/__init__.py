@@ -38,10 +38,10 @@ __all__ = [
 ]
 
 _HOMES = {
-    "DataConfig": "glassformer.training.problems.problem_definitions",
+    "DataConfig": "glassformer.training.problems",
     "LoopConfig": "glassformer.training.run_config",
     "OptimiserConfig": "glassformer.training.run_config",
-    "PROBLEMS": "glassformer.training.problems.problem_definitions",
+    "PROBLEMS": "glassformer.training.problems",
     "RECIPES": "glassformer.training.recipes",
     "Result": "glassformer.training.run",
     "RunConfig": "glassformer.training.run_config",
