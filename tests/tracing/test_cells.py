@@ -291,10 +291,10 @@ def test_what_is_no_name_and_no_index_is_named() -> None:
     traced = trace(nn.Linear(3, 2), torch.ones(1, 3))
     with pytest.raises(TraceError, match=r"asked for by its name, got 5; .* t.steps\[0\]"):
         traced[5]  # type: ignore[index]  # that is the point
-    with pytest.raises(TraceError, match="max_bytes is a number of bytes, got 'all'"):
+    with pytest.raises(TraceError, match="max_bytes must be a number of bytes, got 'all'"):
         trace(nn.Linear(3, 2), torch.ones(1, 3), max_bytes="all")  # type: ignore[arg-type]
     for wrong in (slice(None), (0, slice(1), 0), 0.5, None, True, "a", (0, None)):
-        with pytest.raises(TraceError, match=r"weight has no part .* shape is \(2, 3\); a part"):
+        with pytest.raises(TraceError, match=r"weight has no part .* shape is \(2, 3\); give"):
             traced["weight"][wrong]
     assert traced["weight"][torch.tensor(1), np.int64(2)] == traced["weight"][1, 2]
 

@@ -70,7 +70,8 @@ def test_the_forecast_is_what_the_run_keeps(given: str) -> None:
 def test_a_trace_too_large_is_refused_before_it_is_made_and_leaves_the_model_alone() -> None:
     model, x = Attentive(), torch.randn(2, 9, 16)
     before = torch.get_rng_state()
-    with pytest.raises(TraceError, match=r"needs about 0 MiB and may take 0 MiB: use a shorter"):
+    match = r"needs about 0 MiB, more than the limit of 0 MiB: use a shorter"
+    with pytest.raises(TraceError, match=match):
         trace(model, x, max_bytes=10_000)
     assert model.runs == 0
     assert model.table is None

@@ -256,7 +256,7 @@ def test_other_operators_that_take_functions_are_refused() -> None:
         assert isinstance(chosen, Tensor)
         return chosen
 
-    with pytest.raises(TraceError, match="torch's cond takes functions of its own"):
+    with pytest.raises(TraceError, match="torch's cond takes functions as arguments"):
         trace(branch, torch.ones(3))
 
 

@@ -179,7 +179,7 @@ def test_unknown_step_and_cell() -> None:
 
 
 def test_a_trace_within_a_trace_is_refused() -> None:
-    with pytest.raises(TraceError, match="cannot start a trace of its own"):
+    with pytest.raises(TraceError, match="cannot start another trace"):
         trace(lambda x: trace(torch.exp, x).outputs["output"].value, torch.ones(1))
 
 

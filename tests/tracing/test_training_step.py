@@ -274,3 +274,15 @@ def test_running_statistics_that_are_plain_attributes_move_once() -> None:
     for name, value in twin.kept.items():
         torch.testing.assert_close(model.kept[name], value, rtol=0, atol=0)
     assert traced.verify().ok, str(traced.verify())
+
+
+def test_no_line_of_the_tracer_itself_is_shown_as_source() -> None:
+    model = nn.Linear(2, 1)
+    traced = trace_training_step(
+        model,
+        torch.ones(1, 2),
+        loss=lambda y: y.square().sum(),
+        optimiser=torch.optim.SGD(model.parameters(), lr=0.1),
+    )
+    files = {step.line.file for step in traced.steps if step.line is not None}
+    assert files == {__file__}

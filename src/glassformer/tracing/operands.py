@@ -1,4 +1,4 @@
-"""What a cell's arithmetic reads, as blocks: thousands of numbers without a cell for each."""
+"""The operands of a cell as blocks: thousands of numbers without one `Cell` object each."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from glassformer.tracing.cells import Cell, leaves
 from glassformer.tracing.steps import Operand, Step
 
 MOST_BLOCKS = 64
-"""More blocks than a reader can tell apart are not listed."""
+"""No more blocks than this are listed."""
 Range = tuple[int, int]
 
 
@@ -34,7 +34,7 @@ class CellBlock(NamedTuple):
     """A rectangle of cells, ends included, in a slice of a step or of an operand."""
 
     operand: int | None
-    """Which operand of the cell's step; None: the step itself, or one that the rule reads."""
+    """The number of the operand; None for the step itself, or for a step that the rule reads."""
     step: int | None
     lead: Index
     rows: Range
@@ -42,7 +42,7 @@ class CellBlock(NamedTuple):
 
 
 def first_operands(expression: Expression, most: int) -> list[Cell]:
-    """The first cells that an expression reads, each once, in the order of the formula."""
+    """The first distinct cells that an expression reads, in the order of the formula."""
     found: dict[Cell, None] = {}
     for cell in leaves(expression):
         found[cell] = None
@@ -52,10 +52,10 @@ def first_operands(expression: Expression, most: int) -> list[Cell]:
 
 
 def count_operands(expression: Expression) -> int:
-    """How many cells an expression reads, each counted once."""
+    """The number of distinct cells that an expression reads."""
     addresses: dict[int, list[np.ndarray[tuple[int], np.dtype[np.int64]]]] = defaultdict(list)
     for view, places in reads(expression):
-        if view.version.base is not None:  # written in place: one cell may live in two versions
+        if view.version.base is not None:  # written in place: a cell may be in two versions
             return len(set(leaves(expression)))
         at = np.array([view.offset], dtype=np.int64)
         for axis, stride in zip(places, view.strides, strict=True):
@@ -108,7 +108,7 @@ def _looked_up(part: Expression, size: int, wrap: bool) -> int:
 
 
 def blocks_of(cell: Cell) -> list[CellBlock]:
-    """The blocks that a cell's arithmetic reads, each once."""
+    """The distinct blocks that a cell's arithmetic reads."""
     expression = cell.expression
     if expression is None:
         return []
@@ -124,9 +124,9 @@ def blocks_of(cell: Cell) -> list[CellBlock]:
 
 
 def _blocks(view: View, ranges: list[Range], operands: Sequence[Operand]) -> Iterator[CellBlock]:
-    """One block for each slice that the ranges reach."""
+    """One block per matrix slice that the ranges cover."""
     place = next((k for k, operand in enumerate(operands) if operand.view is view), None)
-    if place is None:  # a window that the rule made itself: by the step that wrote it
+    if place is None:  # a window made by the rule itself: refer to the step that wrote it
         step, first = view.owner(tuple(low for low, _ in ranges))
         yield _block(None, step.number, [(at, at) for at in first], ())
         return
@@ -149,7 +149,7 @@ def _block(operand: int | None, step: int | None, ranges: list[Range], lead: Ind
 
 
 def blocks_of_mask(step: Step, mask: npt.NDArray[np.bool_]) -> list[CellBlock]:
-    """The cells of a step that are marked, as blocks: whole where they fill one, else by row."""
+    """The marked cells of a step as blocks: one if they form a rectangle, else row by row."""
     found: list[CellBlock] = []
     shape = mask.shape if mask.ndim > 1 else (1, *mask.shape) if mask.ndim else (1, 1)
     flat = mask.reshape(-1, *shape[-2:])

@@ -1,10 +1,10 @@
-"""The update, written out: why a weight moved, one operator per named step.
+"""The optimiser's update, with one operator per named step: why a weight changed.
 
 SGD, Adam, AdamW, RMSprop, Adagrad, Adafactor and Muon as `torch.optim` computes them on the CPU,
-operator for operator, so that the numbers agree to the bit (Adafactor's to rounding); and the Muon
-of our own recipes. An update gets one parameter with its gradient and what the optimiser remembers
-of it, and returns the new weight; `note` gives a result its name. What the optimiser remembers is
-read from it and never written: the real optimiser makes the same step afterwards.
+operator by operator, so that the numbers are bitwise equal (Adafactor's up to rounding); and the
+Muon of our own recipes. An update takes a parameter, its gradient and its optimiser state, and
+returns the new weight; `note` names a result. The state is read from the optimiser and never
+written: the actual optimiser makes the same step afterwards.
 """
 
 from __future__ import annotations
@@ -24,49 +24,49 @@ from glassformer.tracing.gradients.backward import Scribe, TrainingRecorder
 
 Note = Callable[[str, Tensor], Tensor]
 State = Mapping[str, Tensor]
-"""What an optimiser remembers of one parameter, under the names used here."""
+"""The optimiser state of one parameter, under the names used here."""
 Settings = Mapping[str, Any]
 Numbers = dict[str, Tensor]
-"""What all parameters of a group share in one step: float64 numbers, as torch computes them."""
+"""What all parameters of a group share in one step: float64 numbers, as in torch."""
 Update = Callable[[Note, Tensor, Tensor, State, Settings, Numbers], Tensor]
 
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """An optimiser, written out."""
+    """The written-out form of an optimiser."""
 
     update: Update
     remembers: Mapping[str, str]
-    """What torch calls what is remembered, by the name used here."""
+    """torch's names for the state, by the names used here."""
     start: Callable[[Tensor, Settings], dict[str, Tensor]]
-    """What is remembered of a parameter before its first step."""
+    """The state of a parameter before its first step."""
     schedule: Callable[[Note, Tensor, Tensor, Settings], Numbers] | None = None
-    """The group's numbers, from the learning rate and the number of the step."""
+    """The group's numbers, from the learning rate and the step number."""
     rescales: bool = True
-    """Whether steps keep their size however small the gradient is."""
+    """Whether the size of a step does not depend on that of the gradient."""
 
 
 def method_of(optimiser: Optimizer) -> Method:
-    """The written-out form of an optimiser; refuses what is not written out."""
+    """The written-out form of an optimiser; raises an error if there is none."""
     kind = type(optimiser)
     method = _METHODS.get(kind) or (_BATCHED_MUON if _is_batched_muon(optimiser) else None)
     if method is None:
         known = [known.__name__ for known in _METHODS]
         raise TraceError(
-            f"the update of {kind.__name__} is not written out; "
-            f"trace a step of torch.optim.{', '.join(known[:-1])} or {known[-1]}"
+            f"updates by {kind.__name__} cannot be traced; "
+            f"use torch.optim.{', '.join(known[:-1])} or {known[-1]}"
         )
     for group in optimiser.param_groups:
         for option in ("differentiable", "capturable"):
             if group.get(option):
-                raise TraceError(f"an optimiser with {option}=True is not written out")
+                raise TraceError(f"an optimiser with {option}=True cannot be traced")
     return method
 
 
 def _is_batched_muon(optimiser: Optimizer) -> bool:
-    """Whether this is the Muon of our recipes, by its settings: `trace` does not import `training`.
+    """Whether this is the Muon of our recipes, by its settings: `tracing` cannot import `training`.
 
-    Another one of that name would be found out when its weights are compared.
+    Another optimiser of that name would fail the comparison of the new weights.
     """
     settings = {"params", "lr", "momentum", "weight_decay"}
     groups = optimiser.param_groups
@@ -79,7 +79,7 @@ def _is_batched_muon(optimiser: Optimizer) -> bool:
 def _sgd(
     note: Note, weight: Tensor, gradient: Tensor, state: State, settings: Settings, _: Numbers
 ) -> Tensor:
-    """w − lr · d, where d is the gradient or, with momentum, a running sum of gradients."""
+    """w − lr · d, where d is the gradient or, with momentum, a decaying sum of gradients."""
     direction = _with_decay(note, weight, _downhill(note, gradient, settings), settings)
     momentum, dampening = float(settings["momentum"]), float(settings["dampening"])
     if momentum:
@@ -107,10 +107,10 @@ def _adam(
     settings: Settings,
     numbers: Numbers,
 ) -> Tensor:
-    """w − lr · m̂ / (√v̂ + ε), m̂ and v̂ being the moments over their bias corrections.
+    """w − lr · m̂ / (√v̂ + ε), where m̂ and v̂ are the bias-corrected moments.
 
-    AdamW shrinks the weight first; Adam adds the decay to the gradient (L2). With amsgrad the
-    largest v so far takes the place of v.
+    AdamW shrinks the weight first; Adam adds the decay to the gradient (L2). With amsgrad, the
+    largest v so far replaces v.
     """
     beta1, beta2 = (float(beta) for beta in settings["betas"])
     gradient = _downhill(note, gradient, settings)
@@ -159,7 +159,7 @@ def _adam_start(parameter: Tensor, settings: Settings) -> dict[str, Tensor]:
 def _rmsprop(
     note: Note, weight: Tensor, gradient: Tensor, state: State, settings: Settings, _: Numbers
 ) -> Tensor:
-    """w − lr · g / (√v + ε); centred, v is the variance and not the mean of the squares."""
+    """w − lr · g / (√v + ε), where v is the mean of g² or, if centred, the variance."""
     alpha, momentum = float(settings["alpha"]), float(settings["momentum"])
     rate = float(settings["lr"])
     gradient = _with_decay(note, weight, _downhill(note, gradient, settings), settings)
@@ -197,7 +197,7 @@ def _adagrad(
     settings: Settings,
     numbers: Numbers,
 ) -> Tensor:
-    """w − lr · g / (√Σ g² + ε), the sum running over all steps so far."""
+    """w − lr · g / (√Σ g² + ε), summed over all steps so far."""
     gradient = _with_decay(note, weight, _downhill(note, gradient, settings), settings)
     squares = note("sum_of_squares", torch.addcmul(state["sum_of_squares"], gradient, gradient))
     deviation = note("deviation", squares.sqrt())
@@ -208,7 +208,7 @@ def _adagrad(
 
 
 def _adagrad_numbers(note: Note, rate: Tensor, step: Tensor, settings: Settings) -> Numbers:
-    """The learning rate over 1 + the steps made · its decay."""
+    """lr / (1 + lr_decay · earlier steps)."""
     earlier = note("earlier_steps", step - 1)
     slower = note("slowing", earlier * float(settings["lr_decay"]) + 1)
     return {"step_size": note("step_size", rate / slower)}
@@ -230,9 +230,9 @@ def _adafactor(
     settings: Settings,
     numbers: Numbers,
 ) -> Tensor:
-    """w − α · u / max(1, RMS(u)/d), u = g / √v; of a matrix, v = row means · column means / mean.
+    """w − α · u / max(1, RMS(u)/d), u = g / √v; for a matrix, v = row means · column means / mean.
 
-    α is the learning rate, at most 1/√step, times the RMS of the weight.
+    α is the learning rate (at most 1/√step) times the RMS of the weight.
     """
     smallest, least = settings["eps"]
     smallest = torch.finfo(weight.dtype).eps if smallest is None else float(smallest)
@@ -252,7 +252,7 @@ def _adafactor(
 def _adafactor_variance(
     note: Note, gradient: Tensor, state: State, share: Tensor, smallest: float
 ) -> Tensor:
-    """The running mean of g², of a matrix by its rows and columns alone."""
+    """The running mean of g²; for a matrix, from its row and column means."""
     share = share.to(gradient.dtype)
     if gradient.ndim < 2:
         squares = note("squared_gradient", gradient * gradient)
@@ -268,7 +268,7 @@ def _adafactor_variance(
 
 
 def _rms(note: Note, name: str, x: Tensor) -> Tensor:
-    """The root of the mean square, in float64 as torch goes on with it."""
+    """The root mean square, in float64 as in torch."""
     norm = note(f"{name}_norm", torch.linalg.vector_norm(x))
     return note(f"{name}_rms", norm.double() / math.sqrt(x.numel()))
 
@@ -297,7 +297,7 @@ def _adafactor_start(parameter: Tensor, _: Settings) -> dict[str, Tensor]:
 def _muon(
     note: Note, weight: Tensor, gradient: Tensor, state: State, settings: Settings, _: Numbers
 ) -> Tensor:
-    """w − lr · NewtonSchulz(direction): the momentum with its singular values moved towards 1."""
+    """w − lr · NewtonSchulz(direction): the momentum with singular values pushed towards 1."""
     rate, momentum = float(settings["lr"]), float(settings["momentum"])
     velocity = note("velocity", torch.lerp(state["velocity"], gradient, 1 - momentum))
     direction = velocity
@@ -327,7 +327,7 @@ def _muon(
 def _our_muon(
     note: Note, weight: Tensor, gradient: Tensor, state: State, settings: Settings, _: Numbers
 ) -> Tensor:
-    """Ours: a running sum for momentum, and Newton–Schulz in float32 on stacked matrices."""
+    """Our Muon: a decaying sum as momentum, and Newton–Schulz in float32 on stacked matrices."""
     rate, momentum = float(settings["lr"]), float(settings["momentum"])
     faded = note("faded_velocity", state["velocity"] * momentum)
     velocity = note("velocity", faded + gradient)
@@ -358,12 +358,12 @@ def _velocity_start(parameter: Tensor, _: Settings) -> dict[str, Tensor]:
 
 
 def _downhill(note: Note, gradient: Tensor, settings: Settings) -> Tensor:
-    """The gradient, turned round where the loss is to be maximised."""
+    """The gradient, negated if the loss is maximised."""
     return note("turned_gradient", -gradient) if settings.get("maximize") else gradient
 
 
 def _with_decay(note: Note, weight: Tensor, gradient: Tensor, settings: Settings) -> Tensor:
-    """The gradient with the pull of an L2 penalty towards 0."""
+    """The gradient with that of an L2 penalty added."""
     decay = float(settings["weight_decay"])
     if not decay:
         return gradient
@@ -377,7 +377,7 @@ def _second_moment(note: Note, state: State, gradient: Tensor, beta: float) -> T
 
 
 def _share_kept(note: Note, rate: Tensor, settings: Settings) -> Numbers:
-    """1 − learning rate · weight decay, where weights decay by themselves."""
+    """1 − learning rate · weight decay, for decoupled weight decay."""
     if not settings["weight_decay"]:
         return {}
     lost = note("share_lost", rate * float(settings["weight_decay"]))
@@ -385,7 +385,7 @@ def _share_kept(note: Note, rate: Tensor, settings: Settings) -> Numbers:
 
 
 def _like(weight: Tensor, number: Tensor) -> Tensor:
-    """A float64 number beside a weight; a weight without axes would be promoted by it."""
+    """A float64 number in a form that does not promote a weight without axes."""
     return number if weight.ndim else number.to(weight.dtype)
 
 
@@ -469,7 +469,7 @@ class Updates:
     def _shared_numbers(
         self, scribe: Scribe, number: int, group: dict[str, Any], parameter: Tensor
     ) -> Numbers:
-        """The group's numbers for this step, computed once for all its parameters."""
+        """The group's numbers for this step, computed once for all of its parameters."""
         if self.method.schedule is None:
             return {}
         key = (number, self._step(parameter))
@@ -479,11 +479,11 @@ class Updates:
         return self._shared[key]
 
     def _step(self, parameter: Tensor) -> float:
-        """The number of the step about to be made."""
+        """The number of the current step."""
         return float(self._optimiser.state.get(parameter, {}).get("step", 0)) + 1
 
     def _read_state(self) -> list[Source]:
-        """What the optimiser remembers, and its settings, made known to the recorder."""
+        """Register the optimiser's state and settings with the recorder."""
         sources: list[Source] = []
 
         def adopt(name: str, tensor: Tensor) -> Tensor:
@@ -509,7 +509,7 @@ class Updates:
         return sources
 
     def _remembered(self, parameter: Tensor, group: dict[str, Any]) -> dict[str, Tensor]:
-        """Copies of what the optimiser remembers of a parameter, or of what it begins with."""
+        """A copy of the optimiser's state for a parameter, or its initial state."""
         state = self._optimiser.state.get(parameter, {})
         found = {
             ours: state[theirs].detach().clone()
@@ -520,12 +520,11 @@ class Updates:
 
 
 def _place(number: int) -> str:
-    """Where a group's numbers stand in the tree."""
     return "update" if number == 0 else f"update.group_{number}"
 
 
 def _notes(scribe: Scribe, owner: str) -> Callable[[str, Tensor], Tensor]:
-    """Names for the results of one update."""
+    """A function that names the results of one update."""
 
     def note(name: str, tensor: Tensor) -> Tensor:
         return scribe.claim(tensor, f"{owner}.{name}", owner)
