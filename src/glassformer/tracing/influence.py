@@ -24,7 +24,7 @@ from glassformer.tracing.arithmetic.expressions import (
 )
 from glassformer.tracing.arithmetic.float64_values import evaluate, gathered
 from glassformer.tracing.capture.memory import Version, View, as_real
-from glassformer.tracing.capture.operator_calls import Call
+from glassformer.tracing.capture.operator_calls import Call, as_list
 from glassformer.tracing.cells import Cell, leaves
 from glassformer.tracing.notes import ShownAsText
 from glassformer.tracing.steps import Step
@@ -123,31 +123,27 @@ def _run_poisoned(
 ) -> list[Tensor] | None:
     """The call's outputs with the cell replaced; None if the operator rejects the number."""
 
-    def given(value: Any) -> Any:
-        if isinstance(value, View):
-            tensor = value.tensor().clone()
-            at = value.find(address, dtype) if id(value.version) in living else None
-            if at is not None:
-                # Along an expanded axis, the cell appears at every position.
-                places = tuple(
-                    slice(None) if stride == 0 else place
-                    for place, stride in zip(at, value.strides, strict=True)
-                )
-                own = tensor[places]
-                tensor[places] = ~own if poison == "not" else _shifted(own, poison)
-            return value.given(tensor)
-        if isinstance(value, list | tuple):
-            return type(value)(given(part) for part in value)
-        return value
+    def given(_name: str, view: View) -> Tensor:
+        tensor = view.tensor().clone()
+        at = view.find(address, dtype) if id(view.version) in living else None
+        if at is not None:
+            # Along an expanded axis, the cell appears at every position.
+            places = tuple(
+                slice(None) if stride == 0 else place
+                for place, stride in zip(at, view.strides, strict=True)
+            )
+            own = tensor[places]
+            tensor[places] = ~own if poison == "not" else _shifted(own, poison)
+        return view.given(tensor)
 
-    args, kwargs = given(call.args), {key: given(part) for key, part in call.kwargs.items()}
+    args, kwargs = call.mapped(given)
     written = call.operator.writes_to(args, kwargs) if call.unreturned else ()
     try:
         with torch.no_grad():
             result = call.operator.run(args, kwargs)
     except (IndexError, RuntimeError):  # an id outside the table: another poison will do
         return None
-    returned = list(result) if isinstance(result, list | tuple) else [result]
+    returned = as_list(result)
     unreturned = [args[at] if at < len(args) else kwargs[name] for at, name in written]
     return returned + unreturned if len(call.outputs) > len(call.unreturned) else unreturned
 

@@ -24,7 +24,7 @@ from glassformer.errors import TraceError
 from glassformer.tracing.arithmetic import rules
 from glassformer.tracing.arithmetic.expressions import Scalar
 from glassformer.tracing.capture.memory import Version, View, as_real
-from glassformer.tracing.capture.operator_calls import Call
+from glassformer.tracing.capture.operator_calls import Call, as_list
 from glassformer.tracing.capture.recorder import (
     Found,
     Recorder,
@@ -280,20 +280,14 @@ class _Replay:
     def _view(self, view: View) -> View:
         return view.on(self._version(view.version))
 
-    def _map(self, value: Any, on: Callable[[View], Any]) -> Any:
-        if isinstance(value, View):
-            return on(value)
-        if isinstance(value, list | tuple):
-            return type(value)(self._map(part, on) for part in value)
-        return value
-
     def _mapped(self, call: Call) -> Call:
         """The call with every view on the new versions."""
+        args, kwargs = call.mapped(lambda _, view: self._view(view))
         return replace(
             call,
-            args=self._map(call.args, self._view),
-            kwargs={key: self._map(part, self._view) for key, part in call.kwargs.items()},
-            outputs=self._map(call.outputs, self._view),
+            args=args,
+            kwargs=kwargs,
+            outputs=tuple([view and self._view(view) for view in call.outputs]),
             writes=tuple((self._version(old), self._version(new)) for old, new in call.writes),
             steps=(),
             _bound=None,
@@ -323,15 +317,14 @@ class _Replay:
         self._recomputed += 1
         targets = {id(old): (new, self._version(old).storage.clone()) for old, new in call.writes}
 
-        def tensor(view: View) -> Tensor:
+        def tensor(_name: str, view: View) -> Tensor:
             version = targets.get(id(view.version))
             new = self._view(view) if version is None else view.on(Version(version[1]))
             # `matmul` folds its axes differently if an operand requires gradients.
             trained = view.needs_gradient and call.operator.name == "matmul"
             return new.given().requires_grad_(trained)
 
-        args = self._map(call.args, tensor)
-        kwargs = {key: self._map(part, tensor) for key, part in call.kwargs.items()}
+        args, kwargs = call.mapped(tensor)
         below = torch._C._AutoDispatchBelowAutograd()
         with without_onednn(call.without_onednn), below, _AsRecorded():  # type: ignore[no-untyped-call]
             result = call.operator.run(args, kwargs)
@@ -340,8 +333,7 @@ class _Replay:
             return
         for old, (new, storage) in targets.items():
             self._renew(new, Version(storage, self._versions[old]))
-        results = result if isinstance(result, list | tuple) else (result,)
-        for view, made in zip(call.outputs, results, strict=False):
+        for view, made in zip(call.outputs, as_list(result), strict=False):
             if view is not None and id(view.version) not in self._versions:
                 _check_layout(call, view, made)
                 self._renew(view.version, Version(made.untyped_storage()))

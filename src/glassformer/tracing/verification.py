@@ -24,7 +24,7 @@ from glassformer.errors import TraceError, expect_whole
 from glassformer.modes import evaluating
 from glassformer.tracing.arithmetic.expressions import Entry
 from glassformer.tracing.arithmetic.float64_values import Evaluation, tolerance
-from glassformer.tracing.capture.memory import Index, Version, as_real
+from glassformer.tracing.capture.memory import Index, Version, as_real, gaps
 from glassformer.tracing.capture.recorder import (
     Program,
     Recording,
@@ -253,7 +253,7 @@ def _differences(recording: Recording, plain: Outputs, kind: str) -> Iterator[No
             shape = None if own is None else tuple(own.shape)
             yield Note("other shape", name=name, shown=tuple(shown.shape), own=shape)
             continue
-        gap = _gap(shown, as_real(own))
+        gap = gaps(shown, as_real(own))
         differs = gap > _rounding(as_real(own), len(recording.calls))
         if differs.any():
             worst = int(gap.argmax())
@@ -313,13 +313,6 @@ def _random_numbers_from(state: Tensor) -> Iterator[None]:
         yield
     finally:
         torch.set_rng_state(before)
-
-
-def _gap(shown: Tensor, own: Tensor) -> Tensor:
-    """The difference of each cell; infinite if only one of the two is finite."""
-    gap = (shown.double() - own.double()).abs()
-    same = (shown == own) | (shown.isnan() & own.isnan())
-    return gap.nan_to_num(nan=torch.inf).masked_fill(same, 0.0)
 
 
 def _rounding(own: Tensor, operators: int) -> float:

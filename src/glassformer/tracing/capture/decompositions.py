@@ -163,6 +163,13 @@ def pairwise_distances(x: Tensor, p: float = 2.0) -> Tensor:
     return distances
 
 
+def distances(a: Tensor, b: Tensor, p: float, _mode: int | None = None) -> Tensor:
+    """The distance of each row of a from each row of b."""
+    gaps = a.unsqueeze(-2) - b.unsqueeze(-3)
+    between: Tensor = torch.linalg.vector_norm(gaps, p, -1)
+    return between
+
+
 def cross(a: Tensor, b: Tensor, *, dim: int = -1) -> Tensor:
     """a₁b₂ − a₂b₁ and its cyclic permutations."""
     a, b = torch.broadcast_tensors(a, b)
@@ -230,25 +237,6 @@ def _cells_at(x: Tensor, places: list[Tensor]) -> Tensor:
     batch = torch.arange(len(x)).reshape(-1, *[1] * (places[0].ndim - 1))
     found = x[batch, :, held[0], held[1], held[2]].movedim(-1, 1)
     return torch.where(inside[:, None], found, 0.0)
-
-
-def distances_gradient(
-    gradient: Tensor, a: Tensor, b: Tensor, p: float, distances: Tensor
-) -> Tensor:
-    """Σⱼ g[i, j] · ∂distance(aᵢ, bⱼ)/∂aᵢ."""
-    gaps = a.unsqueeze(-2) - b.unsqueeze(-3)
-    far, push = distances.unsqueeze(-1), gradient.unsqueeze(-1)
-    if p == 0:
-        return torch.zeros_like(a)
-    if p == 1:
-        share = gaps.sign()
-    elif p == 2:
-        share = gaps / far
-    elif math.isinf(p):
-        share = gaps.sign() * (gaps.abs() == far)
-    else:
-        share = gaps.sign() * (gaps.abs() / far) ** (p - 1)
-    return (torch.where(far == 0, 0.0, share) * push).sum(-2)
 
 
 def fractional_pool_gradient(
@@ -342,7 +330,7 @@ _OWN: dict[str, Decomposition] = {
     "aten::addr": addr,
     "aten::renorm": renorm,
     "aten::grid_sampler_3d": sample_volume,
-    "aten::_cdist_backward": distances_gradient,
+    "aten::_cdist_forward": distances,
     "aten::fractional_max_pool2d_backward": fractional_pool_gradient,
     "aten::fractional_max_pool3d_backward": fractional_pool_gradient,
     "aten::repeat_interleave.Tensor": repeated_places,
@@ -357,20 +345,10 @@ _OWN: dict[str, Decomposition] = {
 
 
 # In-place operators that change a tensor's metadata but no number.
-LAYOUT_ALONE = frozenset(
-    [
-        "detach",
-        "as_strided",
-        "requires_grad",
-        "retain_grad",
-        "squeeze",
-        "unsqueeze",
-        "transpose",
-        "swapaxes",
-        "swapdims",
-        "t",
-    ]
-)
+LAYOUT_ALONE = frozenset([
+    "detach", "as_strided", "requires_grad", "retain_grad", "squeeze", "unsqueeze", "transpose",
+    "swapaxes", "swapdims", "t",
+])  # fmt: skip
 
 Way = Literal["whole", "attention", "recurrent", "dropout", "decomposed", "unseen"]
 

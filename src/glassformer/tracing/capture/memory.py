@@ -40,6 +40,12 @@ def as_real(tensor: Tensor) -> Tensor:
     return torch.view_as_real(tensor) if tensor.is_complex() else tensor
 
 
+def gaps(one: Tensor, other: Tensor) -> Tensor:
+    """|one − other| in float64; 0 if both are NaN or the same infinity, ∞ if only one is."""
+    gap = (one.double() - other.double()).abs_().nan_to_num_(nan=torch.inf)
+    return gap.masked_fill_((one == other) | (one.isnan() & other.isnan()), 0.0)
+
+
 class Version:
     """The contents of a storage between two writes.
 

@@ -195,19 +195,28 @@ class Call:
             self._complex = any(view is not None and view.pairs for view in views)
         return self._complex
 
-    def again(self, tensor: Callable[[str, View], torch.Tensor]) -> list[torch.Tensor | None]:
-        """Run the operator once more, with `tensor(name, view)` for each tensor argument."""
+    def mapped(self, change: Callable[[str, View], Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments with `change(name, view)` for each tensor; in a list, `tensors.0`, …."""
 
         def put(name: str, value: Any) -> Any:
             if isinstance(value, View):
-                return tensor(name, value)
+                return change(name, value)
             if isinstance(value, list | tuple):
-                return type(value)(put(name, part) for part in value)
+                return type(value)(put(f"{name}.{n}", part) for n, part in enumerate(value))
             return value
 
-        args = [put(n, v) for n, v in zip(self.operator.parameters, self.args, strict=False)]
-        result = self.operator.run(args, {n: put(n, v) for n, v in self.kwargs.items()})
-        return list(result) if isinstance(result, list | tuple) else [result]
+        args = tuple(map(put, self.operator.parameters, self.args))
+        return args, {name: put(name, value) for name, value in self.kwargs.items()}
+
+    def tensors(self) -> dict[str, View]:
+        """The tensor arguments by name, as in `mapped`."""
+        found: dict[str, View] = {}
+        self.mapped(found.setdefault)
+        return found
+
+    def again(self, tensor: Callable[[str, View], torch.Tensor]) -> list[torch.Tensor | None]:
+        """Run the operator once more, with `tensor(name, view)` for each tensor argument."""
+        return as_list(self.operator.run(*self.mapped(tensor)))
 
     def inputs(self) -> list[View]:
         """Every tensor among the arguments, those in lists too."""
@@ -215,6 +224,11 @@ class Call:
 
     def reads(self) -> bool:
         return any(isinstance(value, View) for value in self.args) or bool(self.inputs())
+
+
+def as_list(result: Any) -> list[Any]:
+    """An operator's results; most operators have only one."""
+    return list(result) if isinstance(result, list | tuple) else [result]
 
 
 def _views_in(values: Iterable[Any]) -> Iterator[View]:

@@ -28,29 +28,11 @@ from torch.nn import functional
 
 # Methods that change the layout of a tensor but not its numbers: `c = (w @ v).transpose(1, 2)`
 # gives the name to the product.
-_LAYOUT = frozenset(
-    [
-        "contiguous",
-        "expand",
-        "expand_as",
-        "flatten",
-        "mT",
-        "permute",
-        "reshape",
-        "squeeze",
-        "swapaxes",
-        "T",
-        "to",
-        "transpose",
-        "unflatten",
-        "unsqueeze",
-        "view",
-        "view_as",
-        "clone",
-        "type_as",
-        "float",
-    ]
-)
+_LAYOUT = frozenset([
+    "contiguous", "expand", "expand_as", "flatten", "mT", "permute", "reshape", "squeeze",
+    "swapaxes", "T", "to", "transpose", "unflatten", "unsqueeze", "view", "view_as", "clone",
+    "type_as", "float",
+])  # fmt: skip
 
 # Half the nodes of a tree have no span in the source: Load, Store, Add.
 _MARKS = (ast.expr_context, ast.operator, ast.unaryop, ast.cmpop, ast.boolop)

@@ -180,7 +180,7 @@ class Backward:
                 for view in call.outputs
             ]
             self._keep_unwritten(call, totals, title)
-            arguments = dict(derivatives.tensor_arguments(call))
+            arguments = call.tensors()
             for argument, gradient in self._derived(call, title, incoming, arguments):
                 view = arguments[argument]
                 gradient = as_real(gradient.resolve_conj())

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from glassformer.tracing.capture.memory import Index, View
-from glassformer.tracing.capture.operator_calls import Call, Operator
+from glassformer.tracing.capture.operator_calls import Call, Operator, as_list
 from glassformer.tracing.capture.recorder import differentiable, without_onednn
 
 Gradients = Iterator[tuple[str, Tensor]]
@@ -311,18 +311,6 @@ def stack(forward: Forward, g: Tensor) -> Gradients:
 # --- the rest: by autograd ---
 
 
-def tensor_arguments(call: Call) -> Iterator[tuple[str, View]]:
-    """The tensor arguments of a call, by name (`tensors.0`, … in a list), positional ones first."""
-    given = dict(zip(call.operator.parameters, call.args, strict=False)) | call.kwargs
-    for name, value in given.items():
-        if isinstance(value, View):
-            yield name, value
-        elif isinstance(value, list | tuple):
-            for place, part in enumerate(value):
-                if isinstance(part, View):
-                    yield f"{name}.{place}", part
-
-
 def by_autograd(forward: Forward, gradients: list[Tensor | None]) -> Iterator[tuple[str, Tensor]]:
     """The gradients of the wanted operands, from those of the outputs (None if there is none).
 
@@ -332,7 +320,7 @@ def by_autograd(forward: Forward, gradients: list[Tensor | None]) -> Iterator[tu
     with differentiable(), without_onednn(call.without_onednn):
         leaves = {
             name: forward.tensor_of(view).detach().requires_grad_()
-            for name, view in tensor_arguments(call)
+            for name, view in call.tensors().items()
             if name in forward.wanted
         }
         made = _run_again(forward, leaves)
@@ -355,16 +343,9 @@ def _run_again(forward: Forward, leaves: dict[str, Tensor]) -> list[Any]:
     call = forward.call
     written = {name for _, name in call.operator.writes_to(call.args, call.kwargs)}
 
-    def tensor(name: str, value: Any) -> Any:
-        if isinstance(value, View):
-            given = leaves[name] if name in leaves else forward.tensor_of(value)
-            return given.clone() if name in written else given
-        if isinstance(value, list | tuple):
-            return type(value)(tensor(f"{name}.{n}", part) for n, part in enumerate(value))
-        return value
+    def tensor(name: str, view: View) -> Tensor:
+        given = leaves[name] if name in leaves else forward.tensor_of(view)
+        return given.clone() if name in written else given
 
-    names = call.operator.parameters
-    args = [tensor(name, value) for name, value in zip(names, call.args, strict=False)]
-    kwargs = {name: tensor(name, value) for name, value in call.kwargs.items()}
-    result = call.operator.func(*args, **kwargs)
-    return list(result) if isinstance(result, list | tuple) else [result]
+    args, kwargs = call.mapped(tensor)
+    return as_list(call.operator.func(*args, **kwargs))

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from glassformer.errors import TraceError, UnknownNameError
-from glassformer.tracing.capture.memory import DEFAULT_BYTES, Budget, Index, Version, View
+from glassformer.tracing.capture.memory import DEFAULT_BYTES, Budget, Index, Version, View, gaps
 from glassformer.tracing.capture.module_stack import ModulePaths
 from glassformer.tracing.capture.operator_calls import Call
 from glassformer.tracing.capture.record import (
@@ -88,8 +88,8 @@ class Agreement:
         for name, gradient in shown.items():
             # An unused parameter has no gradient, or a zero gradient.
             real = made.get(name, torch.zeros_like(gradient))
-            gaps, size = _gaps(gradient, real), _largest(real)
-            gap = _largest(gaps)
+            apart, size = gaps(gradient, real), _largest(real)
+            gap = _largest(apart)
             share = max(_GRADIENT, self._rounding_of(gradient.dtype))
             if gap > share * size and gap > self._lost_by_cancelling(gradient.dtype):
                 raise TraceError(
@@ -100,7 +100,7 @@ class Agreement:
                     "before it; such models are not traced in training"
                 )
             self._same_gradients &= gap == 0
-            self._doubtful[name] = gaps > share * real.detach().abs()
+            self._doubtful[name] = apart > share * real.detach().abs()
             if 0 < gap <= share * size:
                 worst, where = max((worst, where), (gap / size, name))
         if self._same_gradients:
@@ -132,8 +132,8 @@ class Agreement:
         rounding: dict[str, float] = {}
         for name, weight in shown.items():
             real, doubtful = self._parameters[name].detach(), self._doubtful[name]
-            gaps, change = _gaps(weight, real), _largest(_gaps(real, self._before[name]))
-            gap = _largest(gaps)
+            apart, change = gaps(weight, real), _largest(gaps(real, self._before[name]))
+            gap = _largest(apart)
             same &= gap == 0
             if self._same_gradients and gap > _WEIGHT_ROUNDINGS * torch.finfo(real.dtype).eps * max(
                 _largest(real), change
@@ -142,7 +142,7 @@ class Agreement:
                     f"the recorded update of {name} differs from the optimiser's by {gap:.1e}: "
                     "was the optimiser changed by hooks?"
                 )
-            sound = _largest(gaps[~doubtful])
+            sound = _largest(apart[~doubtful])
             if sound:
                 worst, where = max((worst, where), (sound / max(change, sound), name))
             if gap > _NOTABLE * change:
@@ -154,9 +154,9 @@ class Agreement:
         if rounding:
             self.notes.append(self._rounding(rounding, rescales))
 
-    def _rounding(self, gaps: dict[str, float], rescales: bool) -> Note:
+    def _rounding(self, lost: dict[str, float], rescales: bool) -> Note:
         """The note on updates from gradients that lost digits to rounding."""
-        names = list(gaps)
+        names = list(lost)
         made = {name: self._parameters[name].grad for name in names}
         sizes = [_largest(g[self._doubtful[name]]) for name, g in made.items() if g is not None]
         others = f", … ({len(names)})" if len(names) > _LISTED else ""
@@ -167,21 +167,13 @@ class Agreement:
         }
         if not rescales:
             return Note("rounding", **said)
-        gap = f"{max(gaps.values()):.0e}"
+        gap = f"{max(lost.values()):.0e}"
         return Note("rounding steps", **said, optimiser=self._optimiser, gap=gap)
 
 
 def _largest(tensor: Tensor) -> float:
     """The largest absolute value of a tensor."""
     return float(tensor.detach().abs().max()) if tensor.numel() else 0.0
-
-
-def _gaps(one: Tensor, other: Tensor) -> Tensor:
-    """Absolute differences; 0 if both are NaN or the same infinity."""
-    with torch.no_grad():
-        gaps = (one.double() - other.double()).abs()
-        gaps[(one == other) | (one.isnan() & other.isnan())] = 0.0
-        return gaps.nan_to_num(nan=torch.inf)
 
 
 Loss = Callable[[Any], Tensor]

@@ -16,7 +16,7 @@ from glassformer.tracing.arithmetic.expressions import (
     total,
 )
 from glassformer.tracing.arithmetic.rules.rule_notation import formula
-from glassformer.tracing.arithmetic.rules.rule_registry import LETTERS, cell, row, rule, running
+from glassformer.tracing.arithmetic.rules.rule_registry import LETTERS, cell, rule, running
 from glassformer.tracing.capture.memory import Index, View
 from glassformer.tracing.capture.operator_calls import Call
 
@@ -309,29 +309,3 @@ def group_norm_scale(call: Call, index: Index) -> Expression:
     """1 / √(σ² + ε) of the group."""
     width = call.view("input").shape[1] // _groups(call)
     return _scale(call, _moments_of_group(call, index[0], index[1] * width)[1])
-
-
-# --- weight norm ---
-
-
-@rule("_weight_norm_interface")
-def weight_norm(call: Call, index: Index) -> Expression:
-    """g · v / √(Σ v²), the sum over one slice of v."""
-    v, g = call.view("v"), call.view("g")
-    axis = call.axis("dim", v.ndim)
-    own = cell(g, *(index[axis] if a == axis else 0 for a in range(g.ndim)))
-    return own * (cell(v, *index) / _slice_length(call, index))
-
-
-@rule("_weight_norm_interface", output=1)
-def weight_norm_length(call: Call, index: Index) -> Expression:
-    """√(Σ v²) of a slice."""
-    return _slice_length(call, index).body
-
-
-def _slice_length(call: Call, index: Index) -> Named:
-    """The norm of a cell's slice of v."""
-    v = call.view("v")
-    axis = call.axis("dim", v.ndim)
-    entry, axes = row(v, (index[axis],), tuple(a for a in range(v.ndim) if a != axis), False)
-    return Named("‖v‖", Function("sqrt", (total(entry**2, *axes),)))

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from glassformer.tracing.arithmetic.expressions import (
     Axis,
     Entry,
     Expression,
-    Function,
     Lookup,
     Number,
     Operation,
-    Reduce,
     total,
 )
 from glassformer.tracing.arithmetic.rules.rule_registry import LETTERS, broadcast, cell, rule
@@ -193,23 +190,3 @@ def _letters(equation: str, operands: list[View]) -> tuple[list[list[str]], list
     counts = left.replace(",", "").replace("...", "")
     once = sorted(letter for letter in set(counts) if counts.count(letter) == 1)
     return inputs, [f"…{place}" for place in range(widest)] + once
-
-
-@rule("_cdist_forward")
-def distances(call: Call, index: Index) -> Expression:
-    """The distance between row i of a and row j of b: (Σₖ |a[i, k] − b[j, k]|ᵖ)^(1/p)."""
-    a, b = call.view("x1"), call.view("x2")
-    k, batch, order = Axis("k", a.shape[-1]), list(index[:-2]), float(call.number_of("p"))
-    gap = cell(a, *_batch(a.shape[:-2], batch), index[-2], k) - cell(
-        b, *_batch(b.shape[:-2], batch), index[-1], k
-    )
-    if order == 2:
-        return Function("sqrt", (total(gap**2, k),))
-    size = Function("abs", (gap,))
-    if order == 1:
-        return total(size, k)
-    if math.isinf(order):
-        return Reduce("max", size, (k,))
-    if order == 0:
-        return total(Operation("≠", gap, Number(0)), k)
-    return total(size**order, k) ** (1 / order)

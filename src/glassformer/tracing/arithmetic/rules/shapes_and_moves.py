@@ -242,7 +242,7 @@ class _Moves:
 
     def _places(self, name: str, view: View) -> Tensor:
         """Consecutive numbers for a tensor's cells, continuing from the previous tensor."""
-        if name in _WHERE:
+        if name.partition(".")[0] in _WHERE:
             return view.given()
         shape = view.shape[:-1] if view.pairs else view.shape
         count = math.prod(shape)

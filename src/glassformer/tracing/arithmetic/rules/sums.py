@@ -89,14 +89,6 @@ def mean(call: Call, index: Index) -> Expression:
     return total(cells, *axes) / count if axes else cells
 
 
-@rule("nansum")
-def nansum(call: Call, index: Index) -> Expression:
-    """The sum of the cells that are not NaN."""
-    cells, axes, _ = _gathered(call, index)
-    body = Choose(Function("isnan", (cells,)), Number(0), cells)
-    return total(body, *axes)
-
-
 @rule("trace")
 def trace_of_matrix(call: Call, _index: Index) -> Expression:
     """The sum of the diagonal."""
