@@ -1,4 +1,4 @@
-"""Every rule: its cells recomputed from the operands it shows, and the operator's own result."""
+"""Every rule: its cells recomputed from the operands shown, and compared with the operator."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -80,8 +80,8 @@ OF_TWO: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 
 @pytest.mark.parametrize("name", [*OF_ONE, *OF_TWO])
-def test_no_number_and_infinities(name: str) -> None:
-    """At the ends of the number line a rule gives what torch gives, on every pair of numbers."""
+def test_nan_and_infinities(name: str) -> None:
+    """For NaN, infinities and extremes, in all pairs, a rule gives the same result as torch."""
     if name in OF_ONE:
         traced = trace(OF_ONE[name], ENDS)
     else:

@@ -1,4 +1,4 @@
-"""One training step, every number of it: against autograd, torch.optim, and float64 by hand."""
+"""Every number of a training step, compared with autograd, torch.optim, and float64 by hand."""
 
 import copy
 from collections.abc import Callable
@@ -119,7 +119,7 @@ def test_a_gradient_by_hand() -> None:
 
 
 def finite_difference(traced: Trace, parameter: str, index: tuple[int, ...]) -> float:
-    """The slope of the loss, by replaying the forward pass with the weight moved a little."""
+    """The slope of the loss, by replaying the forward pass with the weight changed slightly."""
     weight, step = float(traced[parameter][index].value), 1e-4
     up, down = (
         float(traced.edit({(parameter, index): weight + move})["loss"].value)
