@@ -237,7 +237,7 @@ def test_running_statistics_move_once_and_an_edit_leaves_the_model_alone() -> No
 def test_invalid_edits_and_comparisons_are_reported() -> None:
     seen = trace(Branching(), torch.ones(3))
     cell = seen["hidden"][0]
-    with pytest.raises(TraceError, match="a number, a tensor or a function of them, got 'a'"):
+    with pytest.raises(TraceError, match="a number, a tensor or a function, got 'a'"):
         seen.edit({cell: "a"})
     with pytest.raises(TraceError, match=r"an edit sets a cell, .*, got 5"):
         seen.edit({5: 1})
@@ -247,9 +247,9 @@ def test_invalid_edits_and_comparisons_are_reported() -> None:
 
 def test_edits_of_another_trace_are_reported() -> None:
     seen, other = trace(Branching(), torch.ones(3)), trace(Branching(), torch.ones(3))
-    with pytest.raises(TraceError, match=r"new values by cell, as in \{cell: 0.5\}, got None"):
+    with pytest.raises(TraceError, match=r"a mapping of cells to values, \{cell: 0.5\}, got None"):
         seen.edit(None)  # type: ignore[arg-type]  # that is the point
-    with pytest.raises(TraceError, match=r"hidden\[0\] is a cell of another trace"):
+    with pytest.raises(TraceError, match=r"hidden\[0\] belongs to another trace"):
         seen.edit({other["hidden"][0]: 2.0})
     # A trace made by an edit is a trace of the same run: its cells and the first one's are shared.
     once = seen.edit({seen["hidden"][0]: 2.0})

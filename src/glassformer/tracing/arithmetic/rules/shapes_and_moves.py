@@ -97,7 +97,7 @@ def _spaced(call: Call, index: Index) -> Expression:
     """start + i / (steps − 1) · (end − start); `logspace` raises a base to that power."""
     start, end = (broadcast(call.operand(name), ()) for name in ("start", "end"))
     share = index[0] / max(1, call.integer("steps") - 1)
-    value = start + Number(share) * (end - start)
+    value = start + share * (end - start)
     if call.operator.name == "logspace":
         value = float(call.number_of("base")) ** value
     made = call.outputs[0]
@@ -367,7 +367,7 @@ def _weighted(output: int) -> Build:
                 place = tuple(at.tolist())
                 weight, part = float(values[place]), cell(view, *place)
                 negated = -part
-                terms.append(negated if weight == -1 else Number(weight) * part)
+                terms.append(negated if weight == -1 else weight * part)
         return sum_of(terms)
 
     return build
