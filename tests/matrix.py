@@ -33,7 +33,7 @@ SENSITIVE = (
     "tests/decoding/test_ledger.py",
     "tests/lessons/test_figures.py",
     "tests/lessons/test_notebooks.py",
-    "tests/lessons/test_walks.py",
+    "tests/lessons/test_lessons.py",
     "tests/training/test_average.py",
     "tests/training/test_loss.py",
     "tests/training/test_muon.py",

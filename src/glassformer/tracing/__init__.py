@@ -33,7 +33,7 @@ In reading order:
 """
 
 # `Cell.explain` imports `explanation`; importing it here keeps the first call fast.
-from glassformer.cancelling import cancelled_by
+from glassformer.errors import cancelled_by
 from glassformer.tracing import explanation as _explanation  # noqa: F401
 from glassformer.tracing.arithmetic.float64_values import Precisions
 from glassformer.tracing.capture.record import trace

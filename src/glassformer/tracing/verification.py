@@ -19,8 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from glassformer.cancelling import stop_if_cancelled
-from glassformer.errors import TraceError, expect_whole
+from glassformer.errors import TraceError, expect_whole, stop_if_cancelled
 from glassformer.modes import evaluating
 from glassformer.tracing.arithmetic.expressions import Entry
 from glassformer.tracing.arithmetic.float64_values import Evaluation, tolerance

@@ -10,12 +10,12 @@ import torch
 
 from glassformer.documents import render_text
 from glassformer.documents.addresses import flat_place
-from glassformer.documents.trace_files import page_text
+from glassformer.documents.trace_documents import page_text
 from glassformer.documents.workbook import write_workbook
 from glassformer.errors import TraceError
 from glassformer.explorer.cell_cards import card_info
 from glassformer.explorer.open_traces import OpenTrace
-from glassformer.lessons.textbook import lesson_card
+from glassformer.lessons.lesson import lesson_card
 from glassformer.tracing import Cell, Trace, trace
 from glassformer.tracing.arithmetic.expressions import Expression, Number, Operation
 from glassformer.tracing.capture.memory import Index

@@ -413,20 +413,20 @@ class Precisions(ShownAsText):
 
 def at_precisions(cell: Cell, decimals: int) -> Precisions:
     """The cell's arithmetic, with its operands and its result rounded to each precision."""
+    expression, stored = cell.expression, cell.value
+
+    def at(rounding: Rounding) -> float:
+        value = float(stored) if expression is None else evaluate(expression, rounding)
+        return float(rounding(np.asarray(value)))
+
     return Precisions(
-        stored=cell.value,
-        float64=cell.recomputed,
-        float32=_at(cell, _to(torch.float32)),
-        bfloat16=_at(cell, _to(torch.bfloat16)),
-        rounded=_at(cell, _to_decimals(decimals)),
+        stored=stored,
+        float64=float(stored) if expression is None else evaluate(expression),
+        float32=at(_to(torch.float32)),
+        bfloat16=at(_to(torch.bfloat16)),
+        rounded=at(_to_decimals(decimals)),
         decimals=decimals,
     )
-
-
-def _at(cell: Cell, rounding: Rounding) -> float:
-    expression = cell.expression
-    value = float(cell.value) if expression is None else evaluate(expression, rounding)
-    return float(rounding(np.asarray(value)))
 
 
 def _to(dtype: torch.dtype) -> Rounding:

@@ -23,8 +23,7 @@ from torch._ops import HigherOrderOperator
 from torch.nested._internal.nested_tensor import NestedTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from glassformer.cancelling import stop_if_cancelled
-from glassformer.errors import TraceError
+from glassformer.errors import TraceError, stop_if_cancelled
 from glassformer.tracing.capture import fused_layers
 from glassformer.tracing.capture.decompositions import LAYOUT_ALONE, Way, decompose, is_idle, way_of
 from glassformer.tracing.capture.fused_layers import recurrent

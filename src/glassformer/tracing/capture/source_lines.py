@@ -246,6 +246,11 @@ class Line:
         lines = range(self.number, min(max(self.end, self.number), self.number + 5) + 1)
         return " ".join(linecache.getline(self.file, line).strip() for line in lines).strip()
 
+    @property
+    def place(self) -> str:
+        """`package/module.py:12`: the file from its outermost package down."""
+        return f"{from_package(self.file)}:{self.number}"
+
 
 def source_parts(line: Line | None) -> dict[str, Any] | None:
     """File, number and text of a line, as data."""
