@@ -267,7 +267,7 @@ class Evaluation:
     def _entry(self, entry: Entry, scope: tuple[Axis, ...]) -> Floats:
         running = [part for part in entry.index if isinstance(part, Axis)]
         if not running:
-            return self._read_one(entry.view.array[entry.index].item())
+            return self._read_one(entry.view.array[entry.index].item())  # type: ignore[index]  # no Axis
         index = tuple([_positions(p) if isinstance(p, Axis) else p for p in entry.index])
         values = self._read(entry.view.array[index])
         return _align(values, [part.letter for part in running], scope)

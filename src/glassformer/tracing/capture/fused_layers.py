@@ -167,8 +167,6 @@ def dropout(x: Tensor, p: float, train: bool = True, *, in_place: bool = False) 
 
 # --- recurrent layers ---
 
-Naming = Callable[[str], AbstractContextManager[None]]
-
 _KINDS = ("lstm", "gru", "rnn_tanh", "rnn_relu")
 
 

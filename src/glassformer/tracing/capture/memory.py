@@ -173,7 +173,8 @@ class View:
 
     def address(self, index: Index) -> int:
         """The byte at which the cell begins."""
-        return (self.offset + sum(map(operator.mul, index, self.strides))) * self.dtype.itemsize
+        place: int = self.offset + sum(map(operator.mul, index, self.strides))
+        return place * self.dtype.itemsize
 
     def find(self, address: int, dtype: torch.dtype) -> Index | None:
         """The index of the cell at that address, or None if this window does not hold it."""
