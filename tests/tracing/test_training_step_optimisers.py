@@ -141,7 +141,7 @@ def test_three_steps_cell_by_cell(name: str) -> None:
         ordinary.zero_grad()
         loss(twin(IDS)).backward()
         ordinary.step()
-        assert "new weights equal the optimiser's to the bit" in traced.notes
+        assert "new weights are bitwise equal to the optimiser's" in traced.notes
         assert traced.verify(sample=1_000).ok
         for parameter, tensor in model.named_parameters():
             moved = cells_of(traced, f"update.{parameter}.weight")
@@ -246,7 +246,7 @@ def test_muon_over_three_steps(make: Callable[[Any], Optimizer]) -> None:
                 direction = traced[f"update.{name}.direction"].value
                 expected = by_singular_values(direction.double())
                 torch.testing.assert_close(orthogonal.double(), expected, rtol=0, atol=1e-4)
-        assert "new weights equal the optimiser's to the bit" in traced.notes
+        assert "new weights are bitwise equal to the optimiser's" in traced.notes
     assert "orthogonal = " in str(why_moved(traced, "0.weight", (1, 2)))
 
 
