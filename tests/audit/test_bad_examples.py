@@ -1,4 +1,4 @@
-"""A malformed example file: one line with file, step, what is expected and what came."""
+"""A malformed example file: a one-line error with file, step, expected and received."""
 
 import json
 import os
@@ -130,7 +130,7 @@ def test_a_file_that_is_not_utf_8(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("backwards", [False, True])
 def test_a_long_chain_of_unprinted_steps_is_computed(backwards: bool) -> None:
-    """Of the length of an example, and in any order: nothing recurses along it."""
+    """As long as an example may be, and in any order: nothing recurses along it."""
     chain = [{"id": f"s{i}", "formula": f"s{i - 1} + 1" if i else "a"} for i in range(900)]
     last = step(formula="s899 * 1", printed=[[900, 901], [902, 903]])
     steps = [GIVEN, *chain, last]
@@ -139,7 +139,7 @@ def test_a_long_chain_of_unprinted_steps_is_computed(backwards: bool) -> None:
 
 
 def formulas(*written: str) -> str:
-    """An example of steps that are computed and not printed."""
+    """An example whose steps are computed but not printed."""
     steps = [{"id": f"s{i}", "formula": formula} for i, formula in enumerate(written)]
     return json.dumps({"steps": [GIVEN, *steps]})
 
@@ -278,7 +278,7 @@ def test_what_is_no_example() -> None:
 
 
 def test_a_mark_at_the_beginning_of_the_file_is_no_part_of_it(tmp_path: Path) -> None:
-    """Notepad on Windows writes one."""
+    """Notepad on Windows writes a byte order mark."""
     file = tmp_path / "my.json"
     file.write_text(json.dumps({"steps": [GIVEN]}), encoding="utf-8-sig")
     assert load_example(file).steps[0].id == "a"

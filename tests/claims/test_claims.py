@@ -1,4 +1,4 @@
-"""The claims: complete, in both languages, with verdicts that come from measured figures."""
+"""The claims: complete, in both languages, with verdicts computed from measured figures."""
 
 import ast
 import inspect
@@ -85,7 +85,7 @@ def test_an_experiment_computes_and_knows_no_verdict(claim: Claim) -> None:
 
 @every
 def test_a_rule_reads_the_figures(claim: Claim) -> None:
-    """Each rule asks for figures; one that did not could not tell these apart from any others."""
+    """A rule that reads no figures could not judge anything."""
     asked: set[str] = set()
 
     class Asked(dict[str, float]):
