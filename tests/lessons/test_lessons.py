@@ -311,7 +311,7 @@ def test_a_batch_of_one_has_no_index() -> None:
     [(0, 0, "1"), (0, 1, "k"), (3, 1, "3+k"), (0, 2, "2k−1"), (1, 2, "2k"), (4, 3, "2+3k")],
 )
 def test_places_are_counted_from_one(start: int, step: int, wanted: str) -> None:
-    """Compared with the labels: the n-th value is at the n-th place."""
+    """With k counted from 1, the result is counted from 1 too."""
     place = Place(start, (("k", step),) if step else ())
     assert str(place.counted_from(1)) == wanted
     for k in range(5):
