@@ -407,7 +407,7 @@ def test_a_bias_is_no_product() -> None:
         )
         for language in LANGUAGES
     }
-    assert "adds up 8 products and a bias" in said["en"]
+    assert "is the sum of 8 products and a bias" in said["en"]
     assert "由 8 个乘积和 1 个偏置相加" in said["zh"]
     queries = [part for part in lesson("by-hand").parts() if isinstance(part, Paragraph)]
-    assert any("adds up 6 products and is" in plain(part.text) for part in queries)
+    assert any("is the sum of 6 products:" in plain(part.text) for part in queries)
