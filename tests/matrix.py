@@ -38,8 +38,8 @@ SENSITIVE = (
     "tests/training/test_loss.py",
     "tests/training/test_muon.py",
     "tests/nn/test_baselines.py",
-    "tests/trace/test_our_models.py",
-    "tests/trace/test_training_step.py",
+    "tests/tracing/test_our_models.py",
+    "tests/tracing/test_training_step.py",
     "tests/test_weights.py",
 )
 

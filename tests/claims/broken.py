@@ -25,7 +25,7 @@ from glassformer.nn import models as encoders
 from glassformer.nn.attention import MultiHeadAttention
 from glassformer.nn.config import AttentionConfig
 from glassformer.nn.layers import FeedForward, TokenEmbedding
-from glassformer.text import splitting
+from glassformer.text import split_words
 
 Breaker = Callable[[pytest.MonkeyPatch], None]
 
@@ -317,4 +317,4 @@ def blocks_without_attention(patch: pytest.MonkeyPatch) -> None:
 
 def whole_lines(patch: pytest.MonkeyPatch) -> None:
     """Texts are never split into words."""
-    everywhere(patch, splitting.split_words, lambda text, punctuation: [text])
+    everywhere(patch, split_words, lambda text, punctuation: [text])

@@ -16,8 +16,8 @@ from glassformer.documents.parts import Document, Table
 from glassformer.errors import UnknownNameError
 from glassformer.lessons import LESSONS, Lesson, make_lesson
 from tests.lessons.shared_lessons import lesson
-from tests.trace.render.libreoffice import recalculate
-from tests.trace.render.xlsx import read_workbook
+from tests.tracing.render.libreoffice import recalculate
+from tests.tracing.render.xlsx import read_workbook
 
 NAMES = ("illustrated", "masked", "by-hand", "roles", "training-step", "switches")
 

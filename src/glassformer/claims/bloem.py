@@ -20,7 +20,7 @@ from glassformer.nn.config import AttentionConfig, Initialisation
 from glassformer.nn.layers import initialise
 from glassformer.nn.models import Classifier
 from glassformer.nn.presets import bloem_2024
-from glassformer.nn.shapes import Float, Int, Tensor
+from glassformer.nn.tensors import Float, Int, Tensor
 
 
 class SelfAttention(nn.Module):

@@ -29,7 +29,7 @@ from glassformer.claims.specimens import (
 from glassformer.errors import DataError
 from glassformer.nn import Classifier, presets
 from glassformer.training import Result, RunConfig, recipe, train
-from glassformer.training.problems.problem_definitions import TokenisedData
+from glassformer.training.problems import TokenisedData
 
 group = Group("classifier_claims")
 

@@ -26,7 +26,7 @@ from glassformer.errors import ConfigError, ShapeError, UnknownNameError
 from glassformer.nn.attention import MultiHeadAttention, softmax_over_keys
 from glassformer.nn.config import AttentionConfig, ModelConfig
 from glassformer.nn.models import Classifier
-from glassformer.nn.shapes import Bool, Float, Int, Tensor
+from glassformer.nn.tensors import Bool, Float, Int, Tensor
 
 # --- connectivity ---
 # Four ways to connect positions: dense layer, convolution, recurrence, attention.

@@ -20,7 +20,7 @@ from glassformer.nn import (
     Seq2Seq,
     presets,
 )
-from glassformer.nn.shapes import Float, Int, Tensor
+from glassformer.nn.tensors import Float, Int, Tensor
 
 LENGTHS = (64, 256, 1024, 4096)
 """Sequence lengths at which time is measured, to see how it grows."""

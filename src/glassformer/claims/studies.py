@@ -28,7 +28,7 @@ from glassformer.nn.description import count_parameters
 from glassformer.nn.layers import FeedForward, initialise
 from glassformer.nn.models import Classifier
 from glassformer.nn.presets import bloem_2024
-from glassformer.nn.shapes import Bool, Float, Int, Tensor
+from glassformer.nn.tensors import Bool, Float, Int, Tensor
 
 # --- depth ---
 # What residuals and norms are for: the same stack trained with each of them switched off.

@@ -33,5 +33,20 @@ __all__ = [
     "make_lesson",
 ]
 
+_HOMES = {
+    "Entry": "glassformer.lessons.course",
+    "Figure": "glassformer.documents.parts",
+    "Formula": "glassformer.documents.parts",
+    "HeatMap": "glassformer.documents.parts",
+    "LESSONS": "glassformer.lessons.course",
+    "Lesson": "glassformer.lessons.lesson",
+    "LessonStep": "glassformer.lessons.lesson",
+    "Paragraph": "glassformer.documents.parts",
+    "Part": "glassformer.documents.parts",
+    "Remark": "glassformer.documents.parts",
+    "Table": "glassformer.documents.parts",
+    "make_lesson": "glassformer.lessons.course",
+}
+
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = on_first_use(__name__)
+    __getattr__, __dir__ = on_first_use(__name__, _HOMES)

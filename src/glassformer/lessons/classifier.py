@@ -19,7 +19,7 @@ from glassformer.lessons.lesson import LessonStep, Speaker, formula, number
 from glassformer.lessons.lesson_steps import heat_map, percent, role_step
 from glassformer.nn import Classifier, ModelConfig, presets
 from glassformer.nn.attention import set_attention
-from glassformer.nn.shapes import Bool, Float, Int, Tensor
+from glassformer.nn.tensors import Bool, Float, Int, Tensor
 from glassformer.text import WordTokenizer
 from glassformer.tracing import Trace, trace
 

@@ -15,7 +15,7 @@ from glassformer.lessons.figures.model_figures import score_figure
 from glassformer.lessons.figures.sheet import speaker
 from glassformer.lessons.lesson import LessonStep, Speaker, formula, number
 from glassformer.lessons.lesson_steps import heat_map, percent
-from glassformer.nn.shapes import Float, Int, Tensor
+from glassformer.nn.tensors import Float, Int, Tensor
 from glassformer.tracing import Trace, trace
 
 _FEATURES = ("romance", "action", "comedy")

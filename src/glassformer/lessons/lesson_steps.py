@@ -26,7 +26,7 @@ from glassformer.lessons.lesson import (
     step_title,
 )
 from glassformer.nn import Seq2Seq
-from glassformer.nn.shapes import Float, Int, Tensor
+from glassformer.nn.tensors import Float, Int, Tensor
 from glassformer.tracing import Cell, Step, Trace
 from glassformer.tracing.arithmetic.expressions import Operation
 from glassformer.tracing.cells import Terms

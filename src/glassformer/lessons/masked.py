@@ -14,7 +14,7 @@ from glassformer.lessons.lesson import LessonStep, Speaker
 from glassformer.lessons.lesson_steps import AttentionWalk, Remarker, heat_map, role_step
 from glassformer.nn import AttentionConfig
 from glassformer.nn.attention import MultiHeadAttention, set_attention
-from glassformer.nn.shapes import Float, Int, Tensor
+from glassformer.nn.tensors import Float, Int, Tensor
 from glassformer.tracing import Cell, Trace, trace
 
 _IDS = {"scores": ("masked_a1", "masked_a2"), "masked": ("masked_a1_masked", "masked_a2_masked")}

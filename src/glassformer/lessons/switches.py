@@ -24,7 +24,7 @@ from glassformer.nn.attention import MultiHeadAttention, set_attention
 from glassformer.nn.config import FeedForwardConfig
 from glassformer.nn.layers import FeedForward, TokenEmbedding
 from glassformer.nn.positions import sinusoidal_table
-from glassformer.nn.shapes import Float, Int, Tensor
+from glassformer.nn.tensors import Float, Int, Tensor
 from glassformer.tracing import Trace, trace
 
 SWITCHES = (

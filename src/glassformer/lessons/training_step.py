@@ -13,7 +13,7 @@ from glassformer.lessons.lesson import LessonStep, Speaker, formula, number
 from glassformer.lessons.lesson_steps import heat_map
 from glassformer.nn.config import FeedForwardConfig
 from glassformer.nn.layers import FeedForward
-from glassformer.nn.shapes import Float, Tensor
+from glassformer.nn.tensors import Float, Tensor
 from glassformer.tracing import Cell, Trace
 from glassformer.tracing.gradients import trace_training_step
 
