@@ -12,10 +12,7 @@ import pytest
 from glassformer.claims import GROUPS, Claim, Rule, claims, find, outcomes
 from glassformer.claims.claim import Figures, Seconds, Stored, Verdict, with_seconds
 from glassformer.claims.claim_list import PROPERTIES, VERDICTS, claims_document
-from glassformer.claims.classifier_claims import (
-    printed_code,
-    read_text,
-)
+from glassformer.claims.classifier_claims import printed_code, read_text
 from glassformer.documents import render_text
 from glassformer.errors import DataError
 from tests.claims.claim_runs import QUICK, outcome_of

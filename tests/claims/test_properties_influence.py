@@ -87,9 +87,7 @@ def test_strength_agrees_with_finite_differences() -> None:
     ],
     ids=lambda layer: type(layer).__name__,
 )
-def test_everything_but_attention_treats_each_position_alone(
-    alone: nn.Module,
-) -> None:
+def test_everything_but_attention_treats_each_position_alone(alone: nn.Module) -> None:
     measured = influence(alone, torch.randn(3, T, D))
     assert torch.equal(measured.depends, torch.eye(T, dtype=torch.bool))
     assert not measured.mixes_positions

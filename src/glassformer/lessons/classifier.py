@@ -9,10 +9,7 @@ from functools import lru_cache
 import torch
 import torch.nn.functional as F
 
-from glassformer.claims.specimens import (
-    fit,
-    seeded,
-)
+from glassformer.claims.specimens import fit, seeded
 from glassformer.documents.parts import Figure, Paragraph, Part, Table
 from glassformer.lessons.figures.model_figures import block_figure, classifier_figure
 from glassformer.lessons.lesson import LessonStep, Speaker, formula, number

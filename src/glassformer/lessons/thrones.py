@@ -10,9 +10,7 @@ from functools import lru_cache
 import torch
 import torch.nn.functional as F
 
-from glassformer.claims.specimens import (
-    one_thread,
-)
+from glassformer.claims.specimens import one_thread
 from glassformer.documents.parts import Paragraph, Part, Table
 from glassformer.lessons.lesson import LessonStep, Speaker, formula, number
 from glassformer.lessons.lesson_steps import (
