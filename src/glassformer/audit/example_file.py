@@ -150,7 +150,7 @@ def _parse_json(text: str, source: str) -> Any:
         half = error.object[error.start : error.end]
         raise ConfigError(f"{source}: expected Unicode, got half a character, {half!r}") from error
     except ValueError as error:  # a whole number of thousands of digits
-        raise ConfigError(f"{source}: expected shorter numbers: {error}") from error
+        raise ConfigError(f"{source}: expected numbers with fewer digits: {error}") from error
     except RecursionError as error:
         raise ConfigError(f"{source}: nested too deeply") from error
 
