@@ -3,7 +3,7 @@
 An article here is a small Transformer of one to three layers: attention with one or two heads,
 masked or not, residual sums, layer norm, a feed-forward layer, then logits, probabilities, a
 prediction and a loss. It prints some of its steps, each to 1–4 decimals, and leaves others out; its
-author computed on with the printed digits or with all of them.
+author continued with the printed digits or with all of them.
 
 `may_be` says what a printed number could be. It uses no bounds of the audit: it moves the inputs to
 the ends of what their digits may stand for and evaluates the formula on exact numbers, whose
@@ -30,7 +30,7 @@ Values = dict[str, Array]
 
 
 class Writer:
-    """Writes an article step by step: each with its formula and its numbers, printed or not."""
+    """Writes an article step by step, each with a formula and numbers, printed or not."""
 
     def __init__(self, seed: int) -> None:
         self.random = np.random.default_rng(seed)
@@ -50,7 +50,7 @@ class Writer:
         return name
 
     def step(self, name: str, formula: str, value: Array, *, printed: bool = False) -> str:
-        """Printed by chance, or in any case."""
+        """A step that is printed at random, or always."""
         step: dict[str, Any] = {"id": name, "formula": formula}
         self.values[name] = value
         if printed or self.chance(self.prints):
@@ -160,7 +160,7 @@ def _cells(values: Array) -> Any:
 
 @dataclass(frozen=True)
 class Misprint:
-    """An example file with one wrong number: in which step, at which place."""
+    """An example file with one wrong number, in one cell of one step."""
 
     data: dict[str, Any]
     step: str
@@ -171,7 +171,7 @@ class Misprint:
 
 
 def misprints(data: dict[str, Any], seed: int) -> Iterator[Misprint]:
-    """One in every step that is computed and printed; the kind and the place are random."""
+    """One in every step that is computed and printed; kind and cell are random."""
     random = np.random.default_rng(seed)
     for number, step in enumerate(data["steps"]):
         if "formula" not in step or "printed" not in step or "unchecked" in step:
@@ -213,7 +213,7 @@ def _decimals(step: dict[str, Any], at: tuple[int, ...]) -> int | None:
 
 
 def _misprint(value: float, decimals: int | None, random: np.random.Generator) -> float | None:
-    """Another digit, two digits exchanged, the other sign, the point one place off."""
+    """A wrong digit, two digits swapped, the wrong sign, or the point one place off."""
     if decimals is None:  # significant digits
         return value * 10
     text = f"{abs(value):.{decimals}f}"
@@ -236,11 +236,11 @@ def _misprint(value: float, decimals: int | None, random: np.random.Generator) -
 
 
 def may_be(example: Example, step: Step, at: tuple[int, ...]) -> tuple[float, float]:
-    """The least and the greatest value a printed number may stand for, as its inputs are printed.
+    """The least and greatest value that a printed number may stand for, given the printed inputs.
 
-    The inputs go to the ends of their digits, each in the direction in which the number grows, and
-    again from there, as the direction may change on the way; and to ends chosen by chance. All are
-    ends that can be reached: the true range is no smaller.
+    The inputs are moved to the ends of their digits, each in the direction in which the number
+    grows, several times because that direction may change; and to random ends. All of these can be
+    reached, so the true range is no smaller.
     """
     printed, words, between = _before(example, step)
     centre = {name: digits.values for name, digits in printed.items()}

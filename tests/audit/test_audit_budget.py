@@ -1,4 +1,4 @@
-"""Long articles: the same part is computed once, and a search that takes too long says so."""
+"""Long articles: shared parts are computed once, and a search that is cut short says so."""
 
 import json
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ X = [[1, 2], [3, -5]]
 
 
 def chain(length: int, printed: Any) -> str:
-    """A residual sum upon the other, of which only the last is printed."""
+    """A chain of residual sums of which only the last is printed."""
     steps: list[dict[str, Any]] = [{"id": "s0", "printed": X}]
     steps += [{"id": f"s{i + 1}", "formula": f"s{i} + relu(s{i})"} for i in range(length)]
     steps.append({"id": "y", "formula": f"s{length} * 1", "printed": printed, "decimals": 0})
@@ -88,7 +88,7 @@ def test_a_branch_knows_what_was_computed_and_adds_nothing() -> None:
 def test_a_long_chain_of_unprinted_sums_is_judged(
     length: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Seven blocks of a Transformer have fourteen; three hundred are more than a stack holds."""
+    """Seven blocks of a Transformer have fourteen; three hundred would overflow a stack."""
     right = [[2**length * number if number > 0 else number for number in row] for row in X]
     text = chain(length, right) if length < 40 else chain(length, [[None, None], [None, -5]])
     assert audit(read_example(text, "t", "t"))["y"].verdict == "agrees"
@@ -125,7 +125,7 @@ def test_a_search_that_is_not_finished_says_so(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_one_hard_step_leaves_work_for_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The search for pairs in the first wrong step does not keep the second from its slip."""
+    """The search for pairs in the first wrong step leaves budget for the second."""
     steps = json.loads(chain(8, [[700, 711], [723, 741]]))["steps"]
     by_number = [[1, 4], [9, 25]]
     steps.append({"id": "z", "formula": "s0 @ s0", "printed": by_number, "decimals": 0})
@@ -155,7 +155,7 @@ def test_a_slip_that_fails_does_not_end_the_report() -> None:
 
 
 def test_exact_elimination_of_a_large_matrix_ends_with_its_budget() -> None:
-    """Fractions grow: the work for one counts by its digits, and then rows are not compared."""
+    """Fractions grow, and their digits count as work; once it is spent, rows are not compared."""
     random = np.random.default_rng(0)
     given = [{"id": "x", "printed": np.round(random.normal(size=(73, 73)), 11).tolist()}]
     hidden = [{"id": "w", "shape": [73, 2], "printed": "..."}]

@@ -1,4 +1,4 @@
-"""Bounds hold: whatever values between the bounds the operands have, the result is between its own.
+"""Bounds are sound: for any operands within their bounds, the result lies within its own.
 
 The point values are computed by the same formula on exact numbers, whose arithmetic
 `test_formulas` checks against numpy.
@@ -32,7 +32,7 @@ FORMULAS = [
 
 
 def nearer(tree: Node, ranges: Mapping[str, Numbers]) -> Numbers:
-    """Affine bounds, as the audit takes them: of the formula written out."""
+    """Affine bounds of the written-out formula, as in the audit."""
     evaluator = Evaluator(ranges)
     found = closer(
         write_out(tree), evaluator.value, lambda _, shape: np.zeros(shape, dtype=bool), Work()
@@ -115,7 +115,7 @@ def test_an_inverse_whose_middle_lies_outside_the_bounds(side: float) -> None:
 
 
 def test_softmax_bounds_are_tight() -> None:
-    """Not only sound: each bound is reached at a corner."""
+    """Not only sound but tight: each bound is reached at a corner."""
     x = Numbers(np.zeros(3), np.full(3, -0.5), np.full(3, 0.5))
     weights = evaluate(parse("softmax(x)"), {"x": x})
     assert isinstance(weights, Numbers)
@@ -131,7 +131,7 @@ def test_softmax_bounds_are_tight() -> None:
 def test_a_softmax_of_shared_doubts_stays_within_its_form(
     seed: int, width: float, own: float, axis: int
 ) -> None:
-    """Wherever the doubts are, a weight is within `rest` of its line, and between its bounds."""
+    """For any ε, a weight is within `rest` of its line and within its bounds."""
     random = np.random.default_rng(seed)
     mid, parts = 3 * random.normal(size=(3, 4)), width * random.normal(size=(5, 3, 4))
     rest = own * np.abs(random.normal(size=(3, 4)))

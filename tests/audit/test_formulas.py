@@ -1,4 +1,4 @@
-"""The formula language: what it reads, what it computes, and where it points when it cannot."""
+"""The formula language: what it parses, what it computes, and the columns of its errors."""
 
 import math
 
@@ -199,7 +199,7 @@ def shipped_formulas() -> list[str]:
 
 
 def begins(node: Node) -> tuple[str, ...]:
-    """What stands in a formula at the column of a node."""
+    """The text of a formula at the column of a node."""
     match node:
         case Name(name=name):
             return (name,)
@@ -231,7 +231,7 @@ def test_shipped_formulas_are_what_they_show_with_every_node_at_its_column() -> 
 
 @pytest.mark.parametrize("name", ["in", "lambda", "is", "None_", "ﬁ", "模型", "new_1", "_0", "T"])
 def test_any_word_may_name_a_step(name: str) -> None:
-    """Python's keywords too, and letters that Python would take for others."""
+    """Also Python's keywords, and letters that Python would normalise."""
     assert names_of(parse(f"softmax({name} @ {name}.T)")) == [name]
 
 
@@ -256,7 +256,7 @@ def test_what_is_python_but_no_formula_is_refused(formula: str) -> None:
 )
 @pytest.mark.parametrize("closed", [True, False])
 def test_nesting_is_bounded_whatever_it_is_made_of(opening: str, closed: bool) -> None:
-    """A stranger's formula exhausts neither our stack nor that of Python's parser."""
+    """No formula overflows our stack or that of Python's parser."""
     closing = "".join({"(": ")", "[": "]"}.get(sign, "") for sign in reversed(opening))
     formula = opening * (9_000 // (len(opening) + len(closing)))
     with pytest.raises(FormulaError, match=r"deep|operators"):

@@ -1,4 +1,4 @@
-"""The audits of the shipped examples, against facts computed here with plain numpy."""
+"""The audits of the shipped examples, compared with facts computed here by plain numpy."""
 
 import ast
 import json
@@ -120,7 +120,7 @@ def test_the_encoder_by_numpy(by_hand: Audit) -> None:
 
 
 def test_end_to_end_is_the_whole_computation(by_hand: Audit) -> None:
-    """Independent: from the embedding to the head, nothing rounded, nothing mistaken."""
+    """Computed independently from the embedding to the head, without rounding or mistakes."""
     i, p = np.meshgrid(np.arange(6), np.arange(6), indexing="ij")
     angle = p / 10000 ** (2 * (i // 2) / 6)
     position = np.where(i % 2 == 0, np.sin(angle), np.cos(angle))
@@ -151,7 +151,7 @@ def test_illustrated_by_numpy() -> None:
 
 
 def test_the_prediction_holds_whatever_is_not_printed() -> None:
-    """0.56 is the greatest: the unprinted probabilities share less than that."""
+    """0.56 is the largest: the unprinted probabilities share less than that."""
     result = audit_of("thrones")
     assert result["prediction"].verdict == "agrees"
     assert result["logits"].comparison is not None
@@ -182,7 +182,7 @@ def test_the_result_does_not_depend_on_what_steps_are_called(name: str) -> None:
 
 
 def _rename(formula: str, new: dict[str, str]) -> str:
-    """Names, not the functions of the same spelling."""
+    """Rename steps, but not functions of the same name."""
     return re.sub(r"[^\W\d]\w*(?!\w*\s*[(=])", lambda m: new.get(m[0], m[0]), formula)
 
 

@@ -73,7 +73,7 @@ def documents() -> dict[str, Document]:
 SAID = {
     "lesson": "Q[2, 1] = Σₖ x[2, k]·W_Q[k, 1]",
     "audit": "masked_a1_masked",
-    "claim": "its derivative by each of the first three is 0",
+    "claim": "its derivative is 0 for each of the first three inputs",
     "card": "Σₖ x[1, k]·x[k, 0]",
 }
 

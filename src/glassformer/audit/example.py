@@ -14,12 +14,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.audit.formulas.bounds import (
-    Array,
-    Numbers,
-    Words,
-    exactly,
-)
+from glassformer.audit.formulas.bounds import Array, Numbers, Words, exactly
 from glassformer.audit.formulas.terms import Node
 from glassformer.errors import ConfigError, UnknownNameError
 from glassformer.language import Bilingual
@@ -49,12 +44,19 @@ class Digits:
             return np.zeros(self.values.shape)
         return np.asarray((1.0 if self.approximate else 0.5) * 10.0 ** (-self.decimals))
 
+    @property
+    def bounds(self) -> tuple[Array, Array]:
+        """The least and greatest value of each printed number; NaN where none is printed."""
+        return self.values - self.half, self.values + self.half
+
     def numbers(self) -> Numbers:
-        """The range of values that the digits may stand for."""
+        """The digits as numbers with bounds; an unprinted one may be anything."""
         if self.exact and self.shown.all():
             return exactly(self.values)
-        low = np.where(self.shown, self.values - self.half, -np.inf)
-        return Numbers(self.values, low, np.where(self.shown, self.values + self.half, np.inf))
+        low, high = self.bounds
+        return Numbers(
+            self.values, np.where(self.shown, low, -np.inf), np.where(self.shown, high, np.inf)
+        )
 
 
 @dataclass(frozen=True)

@@ -150,7 +150,7 @@ def _parse_json(text: str, source: str) -> Any:
         half = error.object[error.start : error.end]
         raise ConfigError(f"{source}: expected Unicode, got half a character, {half!r}") from error
     except ValueError as error:  # a whole number of thousands of digits
-        raise ConfigError(f"{source}: expected numbers that people can read: {error}") from error
+        raise ConfigError(f"{source}: expected numbers with fewer digits: {error}") from error
     except RecursionError as error:
         raise ConfigError(f"{source}: nested too deeply") from error
 
@@ -188,7 +188,7 @@ def _expand(steps: Any, source: str) -> list[Any]:
         data = json.loads(_shipped(name))
         found = [step for step in data["steps"] if wanted is None or step.get("id") in wanted]
         if wanted is not None and len(found) != len(wanted):
-            raise ConfigError(f"{source}: {name!r} has not all of the steps {wanted}")
+            raise ConfigError(f"{source}: {name!r} does not have all of the steps {wanted}")
         expanded += [{"case": data.get("case", "keep"), **step} for step in found]
     return expanded
 
@@ -216,7 +216,7 @@ def _read_step(data: dict[str, Any], example: dict[str, Any], where: str, work: 
     tree = None
     if formula is not None:
         if not isinstance(formula, str):
-            raise ConfigError(f"expected the formula as a text, got {formula!r}")
+            raise ConfigError(f"expected the formula as a string, got {formula!r}")
         tree = parse(formula)
         _check_functions(tree)
     inputs = tuple(names_of(tree)) if tree is not None else ()
@@ -262,7 +262,7 @@ def _quoted(data: dict[str, Any], *, has_formula: bool) -> Quotation | None:
     if formula is not None:
         indices = _labels(data, "indices", None, 0)
         if not isinstance(formula, str) or not has_formula or code is not None:
-            raise ConfigError("expected 'as_printed' as a text, beside the right 'formula'")
+            raise ConfigError("expected 'as_printed' as a string, next to the right 'formula'")
         if any(len(letter) != 1 for letter in indices) or len(set(indices)) != len(indices):
             raise ConfigError(f"expected one letter for each of 'indices', got {list(indices)}")
         Notation(formula)
@@ -274,7 +274,7 @@ def _quoted(data: dict[str, Any], *, has_formula: bool) -> Quotation | None:
     if not 0 < len(code) <= _MOST_LINES or sum(map(len, code)) > 100 * _MOST_LINES:
         raise ConfigError(f"expected 1 to {_MOST_LINES} lines of code, got {len(code)}")
     if result is not None and (not isinstance(result, str) or not has_formula):
-        raise ConfigError("expected 'result' as an expression, beside the right 'formula'")
+        raise ConfigError("expected 'result' as an expression, next to the right 'formula'")
     return Quotation("\n".join(code), "python", (), result, _flag(data, "whole"))
 
 
@@ -283,7 +283,9 @@ def _printed(data: dict[str, Any], work: Work, *, given: bool) -> Digits | Words
         words = data["words"]
         listed = [words] if isinstance(words, str) else words
         if not isinstance(listed, list) or not all(isinstance(word, str) for word in listed):
-            raise ConfigError(f"expected a text or a list of texts under 'words', got {words!r}")
+            raise ConfigError(
+                f"expected a string or a list of strings under 'words', got {words!r}"
+            )
         if data.get("printed") is not None:
             raise ConfigError("expected either 'words' or 'printed', got both")
         if len(listed) > MOST_NUMBERS or sum(map(len, listed)) > MOST_CHARACTERS:
@@ -301,7 +303,7 @@ def _printed(data: dict[str, Any], work: Work, *, given: bool) -> Digits | Words
         return None
     exact = given and not data.get("rounded", False)
     if not exact and data.get("decimals") is None and data.get("significant") is None:
-        raise ConfigError('expected "decimals" (or "significant") beside printed numbers')
+        raise ConfigError('expected "decimals" (or "significant") next to printed numbers')
     digits = read_digits(
         cells,
         tuple(shape) if shape else None,
@@ -325,7 +327,7 @@ def _labels(
 ) -> tuple[str, ...]:
     labels = data.get(key, [])
     if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
-        raise ConfigError(f"expected {key!r} as a list of texts, got {labels!r}")
+        raise ConfigError(f"expected {key!r} as a list of strings, got {labels!r}")
     if labels and isinstance(printed, Digits) and printed.values.shape:
         size = printed.values.shape[axis]
         if len(labels) != size:
@@ -358,7 +360,7 @@ def _bilingual(value: Any, where: str) -> Bilingual:
     texts = value if isinstance(value, dict) and set(value) == {"en", "zh"} else {}
     if texts and all(isinstance(text, str) and text for text in texts.values()):
         return Bilingual(texts["en"], texts["zh"])
-    raise ConfigError(f'{where}: expected a text or {{"en": …, "zh": …}}, got {value!r}')
+    raise ConfigError(f'{where}: expected a string or {{"en": …, "zh": …}}, got {value!r}')
 
 
 def _check_keys(data: dict[str, Any], known: set[str], where: str) -> None:
@@ -447,10 +449,10 @@ def _fill(cells: Any, shape: tuple[int, ...] | None) -> Any:
     dots = [i for i, cell in enumerate(cells) if isinstance(cell, str) and cell in _ELLIPSIS]
     if dots:
         if not shape:
-            raise ConfigError('expected a "shape" beside printed "..."')
+            raise ConfigError('expected a "shape" next to printed "..."')
         open_ = shape[0] - (len(cells) - 1)
         if len(dots) > 1 or open_ < 0:
-            raise ConfigError(f'expected one "..." and at most {shape[0]} cells beside it')
+            raise ConfigError(f'expected one "..." and at most {shape[0]} other cells')
         cells = cells[: dots[0]] + [None] * open_ + cells[dots[0] + 1 :]
     if shape and len(cells) != shape[0]:
         return cells  # of the wrong size: refused by the caller

@@ -54,11 +54,7 @@ def wrong_divisor(node: Node, scene: Scene) -> Iterator[Part]:
     for new in instead:
         value = scene.numbers(new)
         if value is not None and not np.isclose(value, divisor):
-            detail = scene.tell(
-                "divided by {new} instead of {old}",
-                new=new,
-                old=node.right,
-            )
+            detail = scene.tell("divided by {new} instead of {old}", new=new, old=node.right)
             yield Binary("/", node.left, new, node.column), detail
     yield node.left, scene.tell("not divided by {old}", old=node.right)
 
@@ -122,10 +118,7 @@ def _along(name: Bilingual, wrong: int, right: int, axes: int) -> Bilingual:
         along = "{function} along the rows instead of down the columns"
         return say.both(down if wrong == 0 else along, function=name)
     return say.both(
-        "{function} along axis {wrong} instead of {right}",
-        function=name,
-        wrong=wrong,
-        right=right,
+        "{function} along axis {wrong} instead of {right}", function=name, wrong=wrong, right=right
     )
 
 
@@ -155,9 +148,7 @@ def factors_exchanged(node: Node, scene: Scene) -> Iterator[Part]:
     if not isinstance(node, Binary) or node.operator != "@" or node.left == node.right:
         return
     detail = scene.tell(
-        "{left} and {right} swapped",
-        left=node.left,
-        right=_turned(node) or node.right,
+        "{left} and {right} swapped", left=node.left, right=_turned(node) or node.right
     )
     other = _turned(node)
     if other is None:

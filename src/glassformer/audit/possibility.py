@@ -93,10 +93,6 @@ class _Page:
     def nowhere(self) -> Cells:
         return np.zeros(self.digits.values.shape, dtype=bool)
 
-    def bounds(self) -> tuple[Array, Array]:
-        """The least and greatest value of each printed number; NaN where none is printed."""
-        return self.digits.values - self.digits.half, self.digits.values + self.digits.half
-
 
 # --- probabilities ---------------------------------------------------------------------------
 
@@ -115,7 +111,7 @@ def _softmax(page: _Page) -> Impossible | None:
     if scores is None or scores.shape != page.digits.values.shape:
         return None
     along = int(axis.value)
-    low, high = (_lines(part, along) for part in page.bounds())
+    low, high = (_lines(part, along) for part in page.digits.bounds)
     if tree.function == "log_softmax":
         low, high = np.exp(low), np.exp(high)
     low = np.maximum(low, 0.0)
@@ -212,7 +208,7 @@ def _average(page: _Page) -> Impossible | None:
     ):
         return None  # a fully masked row averages nothing
     least, most = values.low.min(axis=0), values.high.max(axis=0)
-    low, high = page.bounds()
+    low, high = page.digits.bounds
     if low.shape[-1:] != least.shape:
         return None
     room = _ROOM * (1 + np.abs(page.digits.values))
@@ -253,7 +249,7 @@ def _normalised(page: _Page) -> Impossible | None:
     n = value.shape[-1]
     most = float(n - shape.missing)
     least = _smallest_sum_of_squares(page, shape, float(epsilon.high), most, value.shape[:-1])
-    low, high = (part.reshape(-1, n) for part in page.bounds())
+    low, high = (part.reshape(-1, n) for part in page.digits.bounds)
     cells = np.zeros(low.shape, dtype=bool)
     said: list[Bilingual] = []
     for line in range(len(low)):
@@ -388,7 +384,7 @@ def _linear(page: _Page) -> Impossible | None:
         return None
     if x.shape[0] != len(page.digits.values) or not np.isnan(weights.mid).all():
         return None  # printed weights need no such check
-    low, high = (np.array(part) for part in page.bounds())
+    low, high = (np.array(part) for part in page.digits.bounds)
     low[np.isnan(low)], high[np.isnan(high)] = -np.inf, np.inf
     if layer.relu:
         low[low <= 0] = -np.inf  # a ReLU shows 0 for anything below
@@ -526,11 +522,7 @@ def _relations(rows: Array, work: Work) -> Iterator[Array]:
 
 
 def _steep_rows(
-    page: _Page,
-    x: Numbers,
-    between: tuple[float, float],
-    low: Array,
-    high: Array,
+    page: _Page, x: Numbers, between: tuple[float, float], low: Array, high: Array
 ) -> Impossible | None:
     """Two rows whose outputs differ more than weights in the given range allow.
 
@@ -627,7 +619,7 @@ def _range(page: _Page) -> Impossible | None:
     if not isinstance(tree, Call) or tree.function not in _RANGES:
         return None
     said, least, most = _RANGES[tree.function]
-    low, high = page.bounds()
+    low, high = page.digits.bounds
     cells = (high < least - _ROOM) | (low > most + _ROOM)
     if not cells.any():
         return None

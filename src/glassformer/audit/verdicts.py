@@ -59,16 +59,12 @@ def compare(step: Step, value: Value) -> Comparison:
 def overlap(digits: Digits, value: Numbers) -> Cells:
     """Where a computed number may be what the printed digits stand for."""
     with np.errstate(all="ignore"):
-        low, high = _bounds(digits)
+        low, high = digits.bounds
         size = np.maximum(np.abs(digits.values), np.abs(value.mid))
         room = _ROOM * np.where(np.isfinite(size), np.maximum(size, 1e-3), 1.0)
         meets = (value.low <= high + room) & (value.high >= low - room)
     # NaN compares false with everything; an unknown number contradicts nothing.
     return np.asarray(meets | np.isnan(value.low) | np.isnan(value.high))
-
-
-def _bounds(digits: Digits) -> tuple[Array, Array]:
-    return digits.values - digits.half, digits.values + digits.half
 
 
 def _compare_words(step: Step, value: Value) -> Comparison:
@@ -167,9 +163,8 @@ class StepResult:
         if digits.values.shape != value.shape:
             return None
         with np.errstate(invalid="ignore"):  # −∞ from −∞ is no distance
-            above = digits.values - digits.half - value.high
-            below = value.low - digits.values - digits.half
-            distance = np.maximum(np.maximum(above, below), 0.0)
+            low, high = digits.bounds
+            distance = np.maximum(np.maximum(low - value.high, value.low - high), 0.0)
         wrong = self.comparison.wrong if self.comparison else False
         return np.where(wrong, distance, 0.0)
 

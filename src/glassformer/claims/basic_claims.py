@@ -169,11 +169,7 @@ def only_attention_joins_positions() -> Figures:
     parts_join = sum(influence(part, x).mixes_positions for part in others)
     for parameter in made.attention.parameters():
         torch.nn.init.zeros_(parameter)
-    return {
-        "attention": joins,
-        "others": parts_join,
-        "silent": influence(made, x).mixes_positions,
-    }
+    return {"attention": joins, "others": parts_join, "silent": influence(made, x).mixes_positions}
 
 
 @group.claim("C10", lambda f: f["unread"] > 0 and f["attention"] < f["convolution"])

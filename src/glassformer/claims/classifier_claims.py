@@ -112,10 +112,7 @@ def as_good_as_an_rnn_and_faster() -> Figures:
 
 @group.claim(
     "C71",
-    Rule(
-        lambda f: f["more"] >= 0.95,
-        partly=lambda f: f["more"] > f["plain"] + 0.01,
-    ),
+    Rule(lambda f: f["more"] >= 0.95, partly=lambda f: f["more"] > f["plain"] + 0.01),
     command="glassformer claims C71 --slow",
 )
 def more_data_and_depth_help() -> Figures:
@@ -236,9 +233,7 @@ def the_printed_code_runs() -> Figures:
 
 
 @group.claim(
-    "C73",
-    lambda f: f["read"] > 0 and f["printed"] == 0,
-    command=_READ_TEXTS.format("C73"),
+    "C73", lambda f: f["read"] > 0 and f["printed"] == 0, command=_READ_TEXTS.format("C73")
 )
 def the_mask_option_masks() -> Figures:
     """How often the printed code reads `mask`; whether it, and our class, look ahead."""

@@ -63,11 +63,7 @@ def _trained_rows(lengths: tuple[int, ...]) -> int:
 
 
 @group.claim(
-    "C61",
-    Rule(
-        lambda f: f["longest"] < f["every"],
-        partly=lambda f: f["short"] < f["every"],
-    ),
+    "C61", Rule(lambda f: f["longest"] < f["every"], partly=lambda f: f["short"] < f["every"])
 )
 def every_length_is_needed() -> Figures:
     """Position vectors trained by texts of every length, of the longest, and by short ones."""

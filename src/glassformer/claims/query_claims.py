@@ -204,11 +204,7 @@ def _copy_the_left_neighbour(*, shared: bool) -> tuple[float, float]:
 
 
 @group.claim(
-    "C27",
-    Rule(
-        lambda f: f["shared_runs"] == 0,
-        partly=lambda f: f["own"] < 0.1 < f["shared"],
-    ),
+    "C27", Rule(lambda f: f["shared_runs"] == 0, partly=lambda f: f["own"] < 0.1 < f["shared"])
 )
 def queries_and_keys_need_their_own_maps() -> Figures:
     """A task with a direction, with separate maps and with one map for queries and keys."""

@@ -9,12 +9,7 @@ from torch import Tensor
 
 from glassformer.claims.claim import Figures, Group, Rule
 from glassformer.claims.properties import score_spread
-from glassformer.claims.specimens import (
-    ROUNDING,
-    accuracy,
-    attention,
-    fit,
-)
+from glassformer.claims.specimens import ROUNDING, accuracy, attention, fit
 from glassformer.nn import AttentionConfig, presets
 
 group = Group("scaling_claims")

@@ -20,13 +20,7 @@ def _corpus() -> list[str]:
     return [text for text in printed.items if text is not None]
 
 
-@group.claim(
-    "C95",
-    Rule(
-        lambda f: f["kept"] == 23,
-        partly=lambda f: f["ignored"] == 23,
-    ),
-)
+@group.claim("C95", Rule(lambda f: f["kept"] == 23, partly=lambda f: f["ignored"] == 23))
 def the_vocabulary_has_23_words() -> Figures:
     """Distinct words of the corpus, case-sensitive and not."""
     corpus = _corpus()
@@ -75,10 +69,7 @@ def the_data_set_has_570_gigabytes() -> Figures:
     n_bytes = sum(len(text.encode()) for text in _EVERYDAY)
     n_tokens = sum(map(len, shipped.encode_batch(_EVERYDAY)))
     copies = [name for name in RECIPES if "chatgpt" in name]
-    return {
-        "copies": len(copies),
-        "billions": 570 * n_tokens / n_bytes,
-    }
+    return {"copies": len(copies), "billions": 570 * n_tokens / n_bytes}
 
 
 @group.claim("C98", lambda f: f["attending"] == f["blocks"] > 0)

@@ -1,4 +1,4 @@
-"""The Transformer by hand: encoder, decoder and prediction with consistent, right numbers."""
+"""The Transformer by hand: encoder, decoder and prediction with consistent, correct numbers."""
 
 from __future__ import annotations
 
@@ -36,17 +36,13 @@ from glassformer.nn.layers import TokenEmbedding
 from glassformer.nn.positions import sinusoids
 from glassformer.tracing import Cell, Trace, trace
 
-# --- by hand model ---
-# The Transformer of the by-hand text as a model of ours, and its pass.
-#
-# Embedding, attention matrices and epsilon are the text's. It prints neither its feed-forward
-# parameters nor the decoder's; those are numbers between 0 and 1 with two decimals, as it uses,
-# from a seed that leads to the word it predicts. Where it departs from its own formulas, the
-# formulas win.
-
+# The Transformer of the by-hand text, built from our modules. Embedding, attention matrices and
+# epsilon are the text's. It prints neither its feed-forward parameters nor the decoder's; those are
+# random numbers between 0 and 1 with two decimals, like its others. Where the text departs from its
+# own formulas, the formulas win.
 
 SEED = 5
-"""The first with which the prediction is the text's word, “you”."""
+"""The first seed with which the prediction is the text's word, “you”."""
 _PAD, START = 0, 25
 WIDTH = 6
 _MAPS = {"to_queries": "w_query", "to_keys": "w_key", "to_values": "w_value",
@@ -54,7 +50,7 @@ _MAPS = {"to_queries": "w_query", "to_keys": "w_key", "to_values": "w_value",
 
 
 def by_hand_model(example: Example, seed: int = SEED) -> Seq2Seq:
-    """The text's Transformer with its printed numbers, scores divided by √d_k as it says."""
+    """The text's Transformer with its printed numbers; scores are divided by √d_k, as it says."""
     config = presets.by_hand_2024().with_(attention__divisor="sqrt_head")
     model = build(config, attention="written").eval()
     assert isinstance(model, Seq2Seq)
@@ -75,7 +71,7 @@ def by_hand_model(example: Example, seed: int = SEED) -> Seq2Seq:
 
 
 def _set_vocabulary(layer: nn.Linear, example: Example) -> None:
-    """The entries of the output layer that the text prints; the words have the ids 1 to 23."""
+    """Set the entries of the output layer that the text prints; its words have ids 1 to 23."""
     printed = printed_matrix(example, "w_vocabulary").T
     words = layer.weight[1 : 1 + printed.size(0)]
     words.copy_(torch.where(printed.isnan(), words, printed))
@@ -83,14 +79,13 @@ def _set_vocabulary(layer: nn.Linear, example: Example) -> None:
 
 @dataclass(frozen=True)
 class Names:
-    """The words by id, and those of the sentence."""
+    """The vocabulary by id, and the words of the sentence."""
 
     vocabulary: tuple[str, ...]
     sentence: tuple[str, ...]
 
 
 def names_of(example: Example) -> Names:
-    """The names that an example of this kind prints."""
     listed = example["word_list"].printed
     assert isinstance(listed, Words)
     words = tuple(str(word) for word in listed.items)
@@ -99,7 +94,7 @@ def names_of(example: Example) -> Names:
 
 
 def by_hand_trace(seed: int = SEED) -> Trace:
-    """One pass: the six words, and “<start>”."""
+    """One pass over the six words and “<start>”."""
     example = load_example("by-hand")
     names = names_of(example)
     source = printed_matrix(example, "sentence").long().unsqueeze(0)
@@ -139,7 +134,7 @@ def steps(say: Speaker) -> Iterator[LessonStep]:
 
 
 def _progress(run: Trace, names: Names, covered: Stage, say: Speaker) -> Figure:
-    """The whole model, with what the lesson has covered so far."""
+    """The whole model, with the parts covered so far."""
     predicted = names.vocabulary[int(run["probabilities"].value[0].argmax())]
     drawing = architecture_figure(
         run, names.sentence, names.vocabulary[START], predicted, covered, say.language

@@ -1,4 +1,4 @@
-"""Is a review positive? A classifier of one block, trained on the spot, and all its numbers."""
+"""Is a review positive? A classifier of one block, trained on the spot, with all its numbers."""
 
 from __future__ import annotations
 
@@ -9,10 +9,7 @@ from functools import lru_cache
 import torch
 import torch.nn.functional as F
 
-from glassformer.claims.specimens import (
-    fit,
-    seeded,
-)
+from glassformer.claims.specimens import fit, seeded
 from glassformer.documents.parts import Figure, Paragraph, Part, Table
 from glassformer.lessons.figures.model_figures import block_figure, classifier_figure
 from glassformer.lessons.lesson import LessonStep, Speaker, formula, number
@@ -41,7 +38,6 @@ class _Predictor(Classifier):
         is_token: Bool[Tensor, "B T"] | None = None,
         types: Int[Tensor, "B T"] | None = None,
     ) -> Float[Tensor, "B C"]:
-        """Probabilities of the classes."""
         logits = super().forward(ids, is_token, types)
         probabilities = torch.softmax(logits, dim=-1)
         return probabilities
@@ -54,12 +50,12 @@ class Learned:
     model: Classifier
     words: WordTokenizer
     right: int
-    """How many of the reviews it gets right."""
+    """How many reviews it classifies correctly."""
 
 
 @lru_cache(maxsize=2)
 def learn(*, positions: bool = True) -> Learned:
-    """Train on all reviews at once; the same every time."""
+    """Train on all reviews at once; deterministic."""
     words = WordTokenizer.build([review for review, _ in REVIEWS])
     pad = words.special.pad
     assert pad is not None
@@ -133,7 +129,7 @@ def _block(run: Trace, words: list[str], say: Speaker) -> LessonStep:
 
 
 def _answer(run: Trace, review: str, say: Speaker) -> Iterator[LessonStep]:
-    """From the mean over the words to probabilities."""
+    """From the mean over the words to class probabilities."""
     pooled = run["pooled"][0]
     facts = {"column": 1, "value": number(pooled.value)}
     yield role_step("pooled", pooled, say, phrase="pooled", title=say("pooled title"), facts=facts)

@@ -521,9 +521,7 @@ def _softmax(x: Affine, axis: int) -> Affine | None:
         np.minimum(made.high, most),
     )
     return _moved(
-        made,
-        lambda part: np.moveaxis(part, -1, axis),
-        lambda part: np.moveaxis(part, -1, axis + 1),
+        made, lambda part: np.moveaxis(part, -1, axis), lambda part: np.moveaxis(part, -1, axis + 1)
     )
 
 

@@ -99,10 +99,7 @@ class Evaluator:
     """
 
     def __init__(
-        self,
-        values: Mapping[str, Value],
-        lay_over: LayOver | None = None,
-        work: Work | None = None,
+        self, values: Mapping[str, Value], lay_over: LayOver | None = None, work: Work | None = None
     ) -> None:
         self._values = values
         self._lay_over = lay_over

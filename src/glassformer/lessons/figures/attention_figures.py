@@ -1,4 +1,4 @@
-"""Attention in figures: step by step with three inputs, as a diagram, and with several heads."""
+"""Figures of attention: step by step with three inputs, as a diagram, and with several heads."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ Kind = Literal["queries", "keys", "values"]
 _ROLES: dict[Kind, Role] = {"queries": "query", "keys": "key", "values": "value"}
 _SYMBOLS: dict[Kind, str] = {"queries": "W_Q", "keys": "W_K", "values": "W_V"}
 _HEAD_ROLES: tuple[Role, ...] = ("query", "score", "value", "key")
-"""A colour for each head."""
+"""One colour per head."""
 _BELOW = "₁₂₃₄₅₆₇₈₉"
 _CHOSEN = 1
-"""The diagrams follow the second input, as the texts do."""
+"""The diagrams follow the second input, like the texts."""
 
 
 # --- three inputs, step by step --------------------------------------------------------------
 
 
 class _Lanes(Table):
-    """A lane for each input, named in the first column; the others have headings."""
+    """One row per input, named in the first column; the other columns have headings."""
 
     def __init__(self, names: Sequence[str] = (), across: float = 28) -> None:
         super().__init__(across, 20)
@@ -60,7 +60,7 @@ class _Lanes(Table):
     def add(
         self, pieces: Sequence[Piece], said: str = "", role: Role = "ink", beats: Sequence[int] = ()
     ) -> Sequence[Piece]:
-        """A column of pieces, one to a lane."""
+        """A column of pieces, one per row."""
         beats = beats or [0] * len(pieces)
         if said:
             self.put(heading(said, role), 0, self._next, beat=beats[0] if len({*beats}) < 2 else 0)
@@ -80,14 +80,13 @@ def _rows(numbers: Numbers, role: Role) -> list[Matrix]:
 
 
 def inputs_figure(run: Trace, language: Language) -> Drawing:
-    """The inputs, a row each."""
     say, lanes = speaker(language), _Lanes(_names(run, language))
     lanes.add(_rows(numbers_of(run["x"]), "input"), say("inputs"), "input")
     return lanes.drawing(say("inputs figure"))
 
 
 def derive_figure(run: Trace, language: Language) -> Drawing:
-    """Three vectors from each input."""
+    """A key, a query and a value from each input."""
     say, lanes = speaker(language), _Lanes(_names(run, language))
     inputs = lanes.add(_rows(numbers_of(run["x"]), "input"), say("inputs"), "input")
     lanes.add([Piece(24, 0) for _ in inputs])
@@ -102,9 +101,9 @@ def derive_figure(run: Trace, language: Language) -> Drawing:
 
 
 def _product(left: Matrix, right: Matrix, made: Matrix, *, cells: bool) -> Table:
-    """One matrix times another, made row by row, with frames around what is multiplied.
+    """A matrix product, built row by row, with frames around what is multiplied.
 
-    `cells`: the frames follow the first cell of each row, and the column it comes from.
+    With `cells`, the frames follow the first cell of each row and the column that it comes from.
     """
 
     def frame(canvas: Canvas, row: int) -> None:
@@ -167,7 +166,7 @@ def scores_figure(run: Trace, language: Language) -> Drawing:
 
 
 def softmax_figure(run: Trace, language: Language) -> Drawing:
-    """From scores to shares of one."""
+    """From scores to weights that sum to one."""
     say, lanes = speaker(language), _Lanes(_names(run, language), across=46)
     scaled, weights = numbers_of(run["scaled"]), numbers_of(run["weights"])
     row = [float(number) for number in scaled.values[0]]
@@ -205,7 +204,7 @@ def weighted_figure(run: Trace, language: Language) -> Drawing:
 
 
 def _summands(run: Trace) -> Numbers:
-    """What output 1 is the sum of: a row for each input, as the trace has them."""
+    """The summands of output 1, one row per input, from the trace."""
     context = run["context"]
     cells = [context[0, 0, 0, entry] for entry in range(context.shape[-1])]
     values = np.array([[term.value for term in cell.terms] for cell in cells]).T
@@ -226,7 +225,7 @@ def sum_figure(run: Trace, language: Language) -> Drawing:
 
 
 def repeat_figure(run: Trace, language: Language) -> Drawing:
-    """All rows of weights, and with them all outputs."""
+    """All rows of weights at once, and all outputs."""
     say, names = speaker(language), _names(run, language)
     weights, values, outputs = (
         numbers_of(run[step]) for step in ("weights", "projected_values", "context")
@@ -244,7 +243,7 @@ def repeat_figure(run: Trace, language: Language) -> Drawing:
 
 @dataclass(frozen=True)
 class _Attention:
-    """The steps that a diagram shows: with three maps, or all the same without."""
+    """The steps that a diagram shows; without projections, queries, keys and values are x."""
 
     x: Step
     queries: Step
@@ -256,7 +255,6 @@ class _Attention:
 
     @property
     def mapped(self) -> bool:
-        """Whether queries, keys and values are vectors of their own."""
         return self.keys is not self.x
 
 
@@ -269,7 +267,7 @@ def basic_figure(run: Trace, language: Language) -> Drawing:
 
 
 def key_query_value_figure(run: Trace, language: Language) -> Drawing:
-    """Attention of one head with three maps."""
+    """Attention of one head with three projections."""
     queries, keys, values = (run[f"projected_{kind}"] for kind in ("queries", "keys", "values"))
     x, outputs = run["x"], run["context"]
     steps = _Attention(x, queries, keys, values, run["scaled"], run["weights"], outputs)
@@ -277,7 +275,7 @@ def key_query_value_figure(run: Trace, language: Language) -> Drawing:
 
 
 class _Vector(Matrix):
-    """A row of numbers with its symbol on one side."""
+    """A row of numbers with its symbol beside it."""
 
     def __init__(self, step: Step, place: int, role: Role, letter: str) -> None:
         super().__init__(numbers_of(step).rows(place), role, cell=SLIM)
@@ -287,7 +285,6 @@ class _Vector(Matrix):
         self.before, self.after = room * (role == "key"), room * (role in ("value", "output"))
 
     def draw(self, canvas: Canvas) -> None:
-        """The numbers and the symbol."""
         super().draw(canvas)
         box = self.box
         x, y = {
@@ -305,10 +302,10 @@ _LEVELS = {
 
 
 def _diagram(steps: _Attention, language: Language) -> Table:
-    """From the inputs below to one output above.
+    """From the inputs at the bottom to one output at the top.
 
-    Each input has three columns, with its key in the first and its value in the third. Without maps
-    a vector is its own key and value, and stands where the key would.
+    Each input has three columns, with its key in the first and its value in the third. Without
+    projections a vector is its own key and value and takes the place of the key.
     """
     say, n, mapped = speaker(language), steps.x.shape[-2], steps.mapped
     table = Table(14 if mapped else 30, 20)
@@ -352,7 +349,7 @@ def _diagram(steps: _Attention, language: Language) -> Table:
 def _vectors(
     table: Table, steps: _Attention, at: Sequence[int]
 ) -> tuple[list[_Vector], list[_Vector], _Vector]:
-    """Keys, values and the chosen query; with maps, above the inputs that they are made from."""
+    """Keys, values and the chosen query; with projections, above their inputs."""
     keys, values, queries = [], [], []
     for place, column in enumerate(at):
         x = _Vector(steps.x, place, "input", "x")
@@ -377,7 +374,7 @@ def _from_corner(side: int, x: Box, made: Box) -> list[Point]:
 
 
 def _query_lines(table: Table, query: Piece, dots: Sequence[Piece], aside: float) -> None:
-    """The query goes to every dot product, along one line below them."""
+    """The query goes to every dot product along one line below them."""
 
     def corner(dot: Box) -> Point:
         return dot.right + 10, dot.bottom + 8
@@ -393,7 +390,7 @@ def _query_lines(table: Table, query: Piece, dots: Sequence[Piece], aside: float
 
 
 def roles_figure(run: Trace, language: Language) -> Drawing:
-    """The row, the column and the shares of the second input."""
+    """The second input's row and column of scores, and its share of each output."""
     say, n, table = speaker(language), run["x"].shape[-2], Table(44, 18)
     rows, columns = ([f"{letter}{sign}" for sign in _BELOW[:n]] for letter in "qk")
     scores = numbers_of(run["scores"])
@@ -422,7 +419,7 @@ def roles_figure(run: Trace, language: Language) -> Drawing:
 
 
 def gave_figure(run: Trace, words: Sequence[str], reader: int, language: Language) -> Drawing:
-    """What one word of a sentence looks at: a fan for each head, lines as thick as weights."""
+    """What one word attends to: a fan of lines per head, as thick as the weights."""
     say, table = speaker(language), Table(70, 8)
     weights = run["weights"].value[0, :, reader]
     for head in range(weights.shape[0]):
@@ -440,7 +437,7 @@ def gave_figure(run: Trace, words: Sequence[str], reader: int, language: Languag
 
 
 def heads_figure(run: Trace, language: Language) -> Drawing:
-    """The queries cut among the heads, each head's weights and output, joined and mapped."""
+    """Queries split among the heads, each head's weights and output, and the joined result."""
     say, weights, table = speaker(language), run["weights"], Table(36, 24)
     n, words = weights.shape[-3], weights.labels[-2] or ()
     roles, title = _HEAD_ROLES[:n], say("queries")
@@ -480,7 +477,7 @@ def _rejoined(joined: Matrix, head: int, mixed: Box) -> list[Point]:
 
 
 def reshape_figure(run: Trace, language: Language) -> Drawing:
-    """T × H·E, seen as T × H × E, then as H × T × E: the numbers stay, the axes change places."""
+    """T × H·E viewed as T × H × E, then transposed to H × T × E: the numbers stay the same."""
     say, numbers = speaker(language), numbers_of(run["projected_queries"])
     n, words = run["weights"].shape[-3], run["weights"].labels[-2] or ()
     n_words, width = numbers.values.shape

@@ -1,4 +1,4 @@
-"""Whole models in figures: a block, a classifier, the encoder-decoder, and a strip of pictures."""
+"""Figures of whole models: a block, a classifier, the encoder-decoder, and a comic strip."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from glassformer.tracing import Trace
 
 _CELL = (42.0, 26.0)
 _BLOCK = "encoder.blocks.0"
-# From below: what is drawn, the step whose vectors leave it, and its colour.
+# From the bottom up: what is drawn, the step whose vectors leave it, and its colour.
 _Stage = tuple[str, str, Role]
 _STAGES: tuple[_Stage, ...] = (
     ("attention", f"{_BLOCK}.attention.output", "score"),
@@ -47,7 +47,7 @@ _STAGES: tuple[_Stage, ...] = (
 def _put_vectors(
     table: Table, run: Trace, name: str, role: Role, row: int, first: int, beat: int = 0
 ) -> list[Matrix]:
-    """The vector of each word, in a column of its own."""
+    """The vector of each word, in its own column."""
     numbers = numbers_of(run[name])
     return [
         table.put(Matrix(numbers.rows(place), role, cell=_CELL), row, first + place, beat=beat)
@@ -56,7 +56,7 @@ def _put_vectors(
 
 
 def block_figure(run: Trace, words: Sequence[str], language: Language) -> Drawing:
-    """The parts of a block, the residual connections, and every word's vector on its way."""
+    """The parts of a block, its residual connections, and every word's vector after each part."""
     say, last, table = speaker(language), len(_STAGES), Table(24, 34)
     below = table.put(Label(say("embedding"), "input", 14, bold=True), last, 1)
     table.put(Piece(14, 0), last, 0)
@@ -84,13 +84,13 @@ def block_figure(run: Trace, words: Sequence[str], language: Language) -> Drawin
 
 
 def _residual(table: Box, start: Box, over: Box, end: Box) -> list[Point]:
-    """From between two parts, around the second of them, to the sum."""
+    """From between two parts, around the second one, to the sum."""
     left, y = table.left + 12, (start.top + over.bottom) / 2 + 6
     return [(start.x, y), (left, y), (left, end.y), (end.left - 2, end.y)]
 
 
 def _around(table: Table, stages: Sequence[Piece]) -> Box:
-    """All parts of the block."""
+    """The box around all parts of the block."""
     left, top, last = table.box.left, stages[-1].box.top - 14, stages[1].box
     return Box(left, top, last.right + 12 - left, last.bottom + 10 - top)
 
@@ -98,7 +98,7 @@ def _around(table: Table, stages: Sequence[Piece]) -> Box:
 def classifier_figure(
     run: Trace, words: Sequence[str], classes: Sequence[str], language: Language
 ) -> Drawing:
-    """Words, blocks, their mean, a linear map and a probability for each class."""
+    """Words, a block, the mean over words, a linear map and class probabilities."""
     say, n, table = speaker(language), len(words), Table(24, 26)
     labels: tuple[tuple[int, str, Role], ...] = (
         (1, "softmax", "quiet"), (2, "linear", "quiet"), (3, "pooled", "weighted"),
@@ -142,7 +142,7 @@ def _framed(said: Piece, canvas: Canvas) -> None:
 # --- encoder and decoder ---------------------------------------------------------------------
 
 Stage = Literal["nothing", "encoder", "decoder", "everything"]
-"""What a lesson has covered, up to and with it."""
+"""The last part that a lesson has covered."""
 _REACHED: dict[Stage, int] = {"nothing": 0, "encoder": 1, "decoder": 2, "everything": 3}
 _ENCODER, _DECODER = "model.encoder.blocks.0", "model.decoder.blocks.0"
 _LEFT: tuple[_Stage, ...] = (
@@ -170,7 +170,7 @@ def architecture_figure(
     run: Trace, source: Sequence[str], target: str, predicted: str, covered: Stage,
     language: Language,
 ) -> Drawing:  # fmt: skip
-    """The whole model, and the shape that leaves each part; parts still to come are dashed."""
+    """The whole model with the output shape of each part; parts not yet covered are dashed."""
     say, reached = speaker(language), _REACHED[covered]
     table, bottom = Table(60, 28), len(_RIGHT) + 1
     table.put(Swatch(say("covered"), "score", "part"), 0, 0, align="start")
@@ -204,7 +204,7 @@ def _tower(
     table: Table, run: Trace, stages: Sequence[_Stage], column: int, bottom: int, say: Speaker,
     done: Sequence[bool],
 ) -> list[Part]:  # fmt: skip
-    """Parts one above another, each with the shape that leaves it."""
+    """Parts stacked upwards, each with its output shape."""
     tower: list[Part] = []
     for place, (key, name, role) in enumerate(stages):
         part = Part(say(key), role, done=done[place])
@@ -223,21 +223,16 @@ def _tower(
 
 @dataclass(frozen=True)
 class Played:
-    """Who acts in the strip: the words, the one that asks, and the word that is predicted."""
+    """The cast of the strip: the words, the one that asks, the start token, the vocabulary."""
 
     words: Sequence[str]
     asking: int
     started: str
     vocabulary: Sequence[str]
 
-    @property
-    def asker(self) -> str:
-        """The word that asks."""
-        return self.words[self.asking]
-
 
 def strip_figure(run: Trace, played: Played, language: Language) -> Drawing:
-    """Nine pictures, row by row, drawn as if by hand, with the real numbers."""
+    """Nine pictures that look hand-drawn, with the real numbers."""
     say, attention, words = speaker(language), f"{_ENCODER}.attention", played.words
 
     def matrix(name: str, role: Role) -> Matrix:
@@ -253,8 +248,8 @@ def strip_figure(run: Trace, played: Played, language: Language) -> Drawing:
     pictures: list[tuple[str, Piece, int | None]] = [
         (say("strip words"), matrix("model.encoder.embedding.looked_up", "input"), None),
         (say("strip positions"), matrix("model.encoder.summed", "input"), None),
-        (say("strip queries", word=played.asker), matrix(f"{attention}.projected_queries", "query"),
-         asking),
+        (say("strip queries", word=words[asking]),
+         matrix(f"{attention}.projected_queries", "query"), asking),
         (say("strip scores"), bars(f"{attention}.scaled", asking, "score"), None),
         (say("strip weights"), bars(f"{attention}.weights", asking, "output"), None),
         (say("strip context"), matrix(f"{attention}.context", "output"), asking),
@@ -279,7 +274,7 @@ def _bars(words: Sequence[str], values: Sequence[float], role: Role) -> Bars:
 
 
 class _Picture(Piece):
-    """A picture of the strip: a frame that is not quite straight, what is said, and one piece."""
+    """A picture of the strip: a slightly crooked frame, a speech bubble, and one piece."""
 
     def __init__(self, said: str, number: int, piece: Piece, framed: int | None) -> None:
         super().__init__(300, 270)
@@ -301,7 +296,7 @@ class _Picture(Piece):
 
 
 def _by_hand(box: Box, seed: int) -> str:
-    """A frame whose sides are not quite straight; the same every time."""
+    """A frame whose sides are slightly bent, the same every time."""
 
     def shift(place: int) -> float:
         return 2.6 * math.sin(1.7 * place + 2.3 * seed)
