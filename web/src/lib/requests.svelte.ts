@@ -28,7 +28,7 @@ export class Requests<Next extends object> {
   }
 
   /** End the look that is on its way; where one is named, only if it is that one. */
-  protected stopLooking(named: AbortSignal | null = null): void {
+  stopLooking(named: AbortSignal | null = null): void {
     if (named === null || named === this.looking?.signal) this.looking?.abort();
   }
 
@@ -48,7 +48,7 @@ export class Requests<Next extends object> {
   }
 
   /** Go to another place of this trace. */
-  protected async look(work: (signal: AbortSignal) => Promise<Next>): Promise<void> {
+  async look(work: (signal: AbortSignal) => Promise<Next>): Promise<void> {
     this.looking?.abort();
     const controller = new AbortController();
     this.looking = controller;
@@ -61,7 +61,7 @@ export class Requests<Next extends object> {
    * Do something that may fail; a failure becomes the line on the screen. Where the reader has not
    * asked for it, it takes no line away that the reader may not have read.
    */
-  protected async attempt(
+  async attempt(
     controller: AbortController,
     work: (signal: AbortSignal) => Promise<Next>,
   ): Promise<boolean> {
