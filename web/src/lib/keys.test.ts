@@ -26,7 +26,9 @@ afterEach(() => {
 });
 
 function press(key: string, fields: object = {}): KeyboardEvent {
-  return { key, target: new FakeElement(), defaultPrevented: false, ...fields } as KeyboardEvent;
+  const plain = { ctrlKey: false, altKey: false, metaKey: false, shiftKey: false };
+  const event = { key, target: new FakeElement(), defaultPrevented: false, ...plain, ...fields };
+  return event as unknown as KeyboardEvent;
 }
 
 const box = (kind: string) => Object.assign(new Input(), { type: kind });
