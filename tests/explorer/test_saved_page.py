@@ -34,8 +34,8 @@ from glassformer.tracing import Trace, trace
 from glassformer.tracing.formula import ENGLISH
 from tests.explorer.conftest import PATIENCE
 from tests.explorer.saved import data_of, step_names
-from tests.trace.operator_examples import EXAMPLES
-from tests.trace.render.toys import traced
+from tests.tracing.operator_examples import EXAMPLES
+from tests.tracing.render.toys import traced
 
 # --- the file ---
 

@@ -16,7 +16,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from glassformer.cancelling import stop_if_cancelled
 from glassformer.documents.addresses import Addresses, all_steps, flat_place, index_of
 from glassformer.documents.heat_maps import (
     BLUE,
@@ -46,7 +45,7 @@ from glassformer.documents.workbook_layout import (
     cell_name,
     lay_out,
 )
-from glassformer.errors import TraceError
+from glassformer.errors import TraceError, stop_if_cancelled
 from glassformer.tracing.arithmetic.expressions import Expression, Number, Scalar
 from glassformer.tracing.arithmetic.float64_values import Evaluation, relation
 from glassformer.tracing.capture.memory import Index

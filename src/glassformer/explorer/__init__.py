@@ -32,3 +32,15 @@ The files, in reading order: `schemas`, what is said and heard; `server`, `conne
 trace, `panels` of an equation, `cell_cards`, `trace_edits`, and `saved_page`, the page and a trace
 in one file. `explore_function` is `glassformer.explore`.
 """
+
+from __future__ import annotations
+
+from glassformer.errors import ConfigError
+
+
+def not_installed(error: ModuleNotFoundError) -> ConfigError:
+    """Stands here because every other module of the package needs what may be missing."""
+    return ConfigError(
+        f"the explorer needs {error.name}, which is not installed: "
+        "pip install 'glassformer[explorer]'"
+    )

@@ -23,11 +23,10 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel
 
-from glassformer.cancelling import stop_if_cancelled
 from glassformer.documents import render
 from glassformer.documents.addresses import Addresses, Cells, flat_place, index_of
 from glassformer.documents.trace_words import words_in
-from glassformer.errors import TraceError
+from glassformer.errors import TraceError, stop_if_cancelled
 from glassformer.explorer.cell_cards import card_info, dependents_of, path_of
 from glassformer.explorer.open_traces import OpenTrace
 from glassformer.explorer.overview import describe

@@ -32,7 +32,7 @@ from glassformer.tracing.arithmetic.float64_values import (
 )
 from glassformer.tracing.capture.memory import Index, View
 from glassformer.tracing.formula import MOST_TERMS, number
-from glassformer.tracing.notebooks import Explanation, notebook_markdown
+from glassformer.tracing.notes import Explanation, notebook_markdown
 
 if TYPE_CHECKING:
     from glassformer.tracing.arithmetic.float64_values import Precisions

@@ -22,6 +22,7 @@ from glassformer.tracing.arithmetic.float64_values import (
     Relation,
     evaluate,
     gathered,
+    largest_terms,
     relation,
 )
 from glassformer.tracing.capture.source_lines import source_parts
@@ -41,7 +42,6 @@ from glassformer.tracing.formula import (
 )
 from glassformer.tracing.formula.notation import Leaf, Value
 from glassformer.tracing.formula.places import place_of, written_places
-from glassformer.tracing.largest_terms import largest_terms
 
 _MOST_FACTORS = 4_096
 say = words(__name__)

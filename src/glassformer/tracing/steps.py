@@ -15,10 +15,10 @@ from torch import Tensor
 from glassformer.errors import TraceError, UnknownNameError
 from glassformer.tracing.arithmetic import rules
 from glassformer.tracing.arithmetic.expressions import Axis, Entry, Lookup, walk
-from glassformer.tracing.arithmetic.rules.rule_operands import held
+from glassformer.tracing.arithmetic.rules.rule_registry import held
 from glassformer.tracing.capture.memory import Index, View
 from glassformer.tracing.cell_block import CellBlock, Flat, select
-from glassformer.tracing.notebooks import notebook_markdown
+from glassformer.tracing.notes import notebook_markdown
 
 if TYPE_CHECKING:
     from glassformer.tracing.arithmetic.expressions import Expression

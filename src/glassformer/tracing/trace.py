@@ -16,7 +16,7 @@ from glassformer.tracing.capture.operator_calls import Call, Operator
 from glassformer.tracing.capture.recorder import Recording
 from glassformer.tracing.cells import Cell
 from glassformer.tracing.formula.naming import Names
-from glassformer.tracing.notebooks import notebook_markdown
+from glassformer.tracing.notes import notebook_markdown
 from glassformer.tracing.stages import Stages, find_stages
 from glassformer.tracing.steps import AxisLabels, Role, Step, check_labels, find_labels
 

@@ -224,7 +224,7 @@ def _computes(node: ast.AST) -> bool:
 
 
 _TORCH = str(Path(torch.__file__).parent)
-_HERE = str(Path(__file__).parent)
+_HERE = str(Path(__file__).parents[1])
 _CALL = torch.nn.Module._call_impl.__code__
 
 # Inside torch only these read like a model's own source; everywhere else in torch the caller's

@@ -145,7 +145,7 @@ class Names:
         self._used: dict[str, frozenset[str]] = {}
 
     def forget(self) -> None:
-        """Let go of the steps: a closed trace gives its memory back without garbage collection."""
+        """Break the reference cycles, so that a closed trace is freed at once."""
         self._sights.clear()
 
     def name(self, step: Step, seen_from: str = "") -> str:

@@ -17,10 +17,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 import numpy as np
 
 from glassformer.tracing.arithmetic import expressions as e
-from glassformer.tracing.arithmetic.float64_values import Evaluation, Floats, gathered
+from glassformer.tracing.arithmetic.float64_values import (
+    Evaluation,
+    Floats,
+    gathered,
+    largest_terms,
+)
 from glassformer.tracing.formula.naming import Sight, Symbol
 from glassformer.tracing.formula.places import Place, place_of, written_places
-from glassformer.tracing.largest_terms import largest_terms
 
 if TYPE_CHECKING:
     from glassformer.tracing.cells import Cell
