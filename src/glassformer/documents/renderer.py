@@ -202,6 +202,12 @@ def text_lines(card: Card, words: Words) -> list[str]:
     return lines or [f"{card.name} = {card.value}"]
 
 
+def legend_text(card: Card, words: Words) -> str:
+    """`with Q: projected_queries, K: projected_keys`; empty where the symbols are the names."""
+    entries = ", ".join(f"{symbol}: {name}" for symbol, name in card.legend.items())
+    return words["legend"].format(legend=entries) if entries else ""
+
+
 def tex_lines(card: Card, words: Words) -> list[str]:
     """TeX mathematics; a line that continues the one above begins with its sign."""
     phrases = phrases_in(words)

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 from glassformer.documents import parts as p
 from glassformer.documents.heat_maps import matrices, matrix, shape_text
+from glassformer.documents.renderer import legend_text
 from glassformer.documents.trace_data import json_text, trace_data
 from glassformer.documents.trace_words import Words, meaning, note_in, phrases_in, words_in
 from glassformer.documents.workbook import workbook_bytes
@@ -148,6 +149,8 @@ class TraceDocuments:
             parts.append(p.Paragraph(f"{words[cell.role]}. {why}"))
         else:
             parts.append(p.Formula(shown))
+            if legend := legend_text(shown, words):
+                parts.append(p.Paragraph(legend, "quiet"))
             if shown.relation == "≠":
                 parts.append(p.Paragraph(p.Span(words["not reproduced"], "bad")))
         parts += [self._terms(shown)] if shown.parts else []
