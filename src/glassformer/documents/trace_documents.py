@@ -29,7 +29,7 @@ _MOST_STEPS = 60
 
 @dataclass(frozen=True, slots=True)
 class TraceDocuments:
-    """Makes documents of traces in one language, with so many digits and terms of a sum."""
+    """Makes documents of traces in one language; `digits` and `terms` limit numbers and sums."""
 
     language: str = "en"
     digits: int = 4
@@ -40,7 +40,7 @@ class TraceDocuments:
         return words_in(self.language)
 
     def document(self, thing: Traced) -> p.Document:
-        """A trace as its index and all of its steps; steps and cells one below another."""
+        """A trace as its index and all its steps; or the given steps and cells in order."""
         parts: list[p.Part] = []
         chosen = _listed(thing)
         if isinstance(thing, Trace):
@@ -192,7 +192,7 @@ def _listed(thing: Traced) -> list[Step | Cell]:
 
 
 def _below(branch: Branch) -> list[p.Tree]:
-    """Steps and inner modules, in the order in which they began."""
+    """Steps and submodules, in order of execution."""
     inside = f"{branch.path}." if branch.path else ""
     begun = [(s.number, _leaf(s.name.removeprefix(inside), s)) for s in branch.steps]
     begun += [
