@@ -1,4 +1,4 @@
-"""Steps as matrices: two-dimensional slices with labels, and how much of them fits."""
+"""Steps as matrices: two-dimensional slices with labels and colour scales."""
 
 from __future__ import annotations
 

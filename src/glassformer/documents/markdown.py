@@ -1,4 +1,4 @@
-"""Markdown: pipe tables, and formulas as `$$…$$`, which GitHub and notebooks set."""
+"""Markdown: pipe tables, and formulas as `$$…$$`, which GitHub and notebooks render."""
 
 from __future__ import annotations
 

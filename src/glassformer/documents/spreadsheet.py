@@ -1,7 +1,7 @@
 """A workbook: one sheet to read, and sheets with live formulas that its matrices link to.
 
-The sheets behind are those of the trace's own workbook: parameters and inputs are plain numbers to
-change, everything computed is a formula. Change one, and the matrices to read follow.
+The other sheets are those of the trace's own workbook: parameters and inputs are plain numbers to
+change, everything computed is a formula. Change one, and the matrices on the first sheet follow.
 """
 
 from __future__ import annotations

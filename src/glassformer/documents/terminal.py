@@ -1,7 +1,7 @@
-"""The terminal: prose, formulas, and heat maps in which the numbers stand, too.
+"""The terminal: prose, formulas, and heat maps that also show the numbers.
 
-Colours are left out where the terminal has none or `NO_COLOR` is set. rich breaks lines at spaces
-alone, so a Chinese sentence would break at whatever Latin word stands in it: `Prose` does better.
+Without colour support, or with `NO_COLOR` set, there are no colours. rich breaks lines only at
+spaces, which Chinese text lacks; `Prose` handles that.
 """
 
 from __future__ import annotations

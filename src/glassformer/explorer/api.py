@@ -1,4 +1,4 @@
-"""The API: from a request to a question, and its answer; errors as answers; its own description."""
+"""The HTTP API: its routes, and the FastAPI app made of them."""
 
 from __future__ import annotations
 

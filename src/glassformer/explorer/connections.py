@@ -1,10 +1,9 @@
-"""Connections that keep the server waiting: deadlines, a bounded number, and an end without delay.
+"""Slow clients: deadlines, a limit on connections, and a prompt shutdown.
 
-uvicorn ends a quiet connection between two requests, and nothing else: a request that is half sent
-waits for ever, and so does an answer that nobody reads. Here a request has a deadline for its head
-and one for its body, an answer one for being read. When there are too many connections, in all or
-from one address, the one that has kept the server waiting for the longest is closed, so that a
-crowd of half-sent requests does not keep out somebody who sends a whole one.
+uvicorn closes only connections that are idle between requests: a half-sent request waits for ever,
+and so does a response that nobody reads. Here headers, body and response have a deadline
+each. When there are too many connections, in total or from one address, the one that has kept the
+server waiting longest is closed, so that many half-sent requests do not lock out a complete one.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
     module = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
     glassformer.explore(module, torch.randn(1, 4, 8))
 
-The server runs in a thread of this process. A script stops there until Ctrl+C, so that the page
-does not go away under its reader; a prompt and a notebook go on, and a notebook shows the page.
+The server runs in a thread of this process. A script blocks until Ctrl+C, so that the page stays
+up; a prompt or a notebook continues, and a notebook displays the page.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Errors as answers: one clear line each, and never the end of the server."""
+"""Errors as HTTP responses: one clear line each."""
 
 from __future__ import annotations
 

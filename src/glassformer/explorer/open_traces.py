@@ -1,11 +1,11 @@
 """The traces that are open: a bounded number of them in a bounded amount of memory.
 
-A run and the traces that edits made of it are a *family*. Families are dropped whole, the one not
-looked at for the longest time first, so that undo and reset find what they need; of one family,
-edits far back are dropped when there are very many of them. Lessons and the user's own module are
-*kept*: they are never dropped, what edits make of them is. The memory of what was dropped is given
-back as soon as the last request that looks at it is done. An id that is not open may be one that
-was dropped, or one from before the server was started anew: a page does the same in either case.
+A run and the traces that edits made from it are a *family*. Families are dropped whole, least
+recently used first, so that undo and reset find what they need; within a very large family old
+edits are dropped. Lessons and the user's own module are *kept*: they are never dropped, only their
+edits are. The memory of a dropped trace is freed as soon as the last request that uses it is done.
+An unknown id may have been dropped or may predate a restart of the server: the page handles both
+alike.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ class Store:
 
     @contextmanager
     def use(self, id_: str) -> Iterator[OpenTrace]:
-        """Use a trace: it stays open inside the block; its family becomes the most recently used."""
+        """Keep a trace open inside the block, and mark its family as most recently used."""
         with self._lock:
             if id_ not in self._open:
                 raise DroppedError

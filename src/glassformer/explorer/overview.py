@@ -1,4 +1,4 @@
-"""A trace without its numbers: steps, tree, labels, attention; worked out once for each trace."""
+"""A trace without its numbers: steps, tree, labels, attention; computed once per trace."""
 
 from __future__ import annotations
 

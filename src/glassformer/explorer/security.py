@@ -1,8 +1,8 @@
-"""Who may ask what: the checks that stand before every request.
+"""Access control: the checks before every request.
 
-Without a token only this machine's own names are answered to (`Host`), so that a foreign page
-cannot reach the server by letting its own name point here (DNS rebinding); the port is not
-compared, since it may be forwarded. A request that changes something, and any request to the API
+Without a token only loopback `Host` names are served, so that a foreign page cannot reach the
+server by pointing its own name here (DNS rebinding); the port is not compared, since it may be
+forwarded. A request that changes something, and any request to the API
 that a browser says comes from elsewhere, must come from this very page (`Origin`,
 `Sec-Fetch-Site`). With a token, which an address other machines can reach must have, every request
 needs it: once as `?token=…`, which sets a cookie, or as `Authorization: Bearer …`.

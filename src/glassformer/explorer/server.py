@@ -1,4 +1,4 @@
-"""The server: a port, an address to print, the app behind it."""
+"""The server: its port, its address, and the app behind it."""
 
 from __future__ import annotations
 

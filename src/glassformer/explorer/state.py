@@ -1,7 +1,7 @@
 """What the server holds: models, open traces, lessons, the queue of runs, a watched training run.
 
-Nothing of it is a selection: which step or cell is looked at is the page's affair, so two tabs do
-not disturb each other.
+The server keeps no selection: which step or cell is shown is up to the page, so that two tabs do
+not interfere.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Numbers set to others: each edit makes a new trace, the old one stays for undo."""
+"""Edits: each makes a new trace; the old one is kept for undo."""
 
 from __future__ import annotations
 
