@@ -394,7 +394,7 @@ export interface components {
     schemas: {
         /**
          * Answer
-         * @description What the model says, computed from the trace's own outputs: an edit changes it.
+         * @description The model's answer, computed from the trace's outputs, so that an edit changes it.
          */
         Answer: {
             /**
@@ -431,7 +431,7 @@ export interface components {
         };
         /**
          * AnswerPosition
-         * @description What a model that writes would put in one place, most probable first.
+         * @description A generating model's candidates for one position, most probable first.
          */
         AnswerPosition: {
             /** After */
@@ -667,7 +667,7 @@ export interface components {
         };
         /**
          * DecodeStep
-         * @description The candidates of one step, best first, and the rivals that they continue.
+         * @description The candidates of one step, best first, and the beams (`rivals`) that they extend.
          */
         DecodeStep: {
             /** Rivals */
@@ -693,7 +693,7 @@ export interface components {
         };
         /**
          * DependentInfo
-         * @description A step that was made from a cell.
+         * @description A step computed from a cell.
          */
         DependentInfo: {
             /** Step */
@@ -932,7 +932,7 @@ export interface components {
         };
         /**
          * Problem
-         * @description Why a request was not answered: one clear line, in English.
+         * @description Why a request was refused: one clear line, in English.
          */
         Problem: {
             /** Detail */
@@ -1121,7 +1121,7 @@ export interface components {
         };
         /**
          * Thumbnail
-         * @description A small picture of a step: `rows` × `columns` bytes, base64; 255 is no finite number.
+         * @description A small picture of a step: `rows` × `columns` bytes, base64; 255 marks NaN and infinities.
          */
         Thumbnail: {
             /** Step */
