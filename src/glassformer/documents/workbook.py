@@ -27,7 +27,7 @@ from glassformer.documents.heat_maps import (
     scale_of,
     shape_text,
 )
-from glassformer.documents.renderer import write_file
+from glassformer.documents.renderer import legend_text, write_file
 from glassformer.documents.trace_words import Words, meaning, note_in, phrases_in, words_in
 from glassformer.documents.workbook_formulas import (
     INFINITE,
@@ -236,7 +236,8 @@ class _BlockWriter:
         card = Card(step[(0,) * len(step.shape)], phrases=phrases)
         if card.expression is None:
             return str(step.trace.naming.symbol(step))
-        return f"{card.name} {card.relation} {card.formula}"
+        legend = legend_text(card, self._setting.words)
+        return f"{card.name} {card.relation} {card.formula}" + (f"  ({legend})" if legend else "")
 
     def _number(self, row: int, column: int, number: Scalar, format_: Any) -> None:
         if math.isnan(number):

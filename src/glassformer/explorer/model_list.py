@@ -59,14 +59,14 @@ class Catalogue:
     """The models that this server may open, by name."""
 
     def __init__(self, chosen: str | None = None) -> None:
-        """All that ship; with `chosen`, that one alone (a shipped name or a folder)."""
+        """All shipped models, or only `chosen` (a shipped name or a folder)."""
         self._folders: dict[str, Path] = {}
         if chosen is None:
             names = [*_ORDER, *(name for name in checkpoint.shipped() if name not in _ORDER)]
             self._folders = {name: checkpoint.SHIPPED / name for name in names}
         else:
             folder = checkpoint.find(chosen)
-            called = Path(chosen) if Path(chosen).is_dir() else folder  # a run's model is in it
+            called = Path(chosen) if Path(chosen).is_dir() else folder  # a run holds its model
             self._folders = {called.resolve().name: folder}
         self.cards = [
             card for name, folder in self._folders.items() if (card := _card(name, folder))
@@ -77,7 +77,6 @@ class Catalogue:
             )
 
     def folder(self, name: str) -> Path:
-        """The folder of a model on a card."""
         if name not in self._folders:
             raise UnknownNameError("model", name[:80], self._folders)
         return self._folders[name]
@@ -108,13 +107,13 @@ def _config(folder: Path) -> dict[str, Any]:
 
 
 def _count_parameters(file: Path) -> int:
-    """From the head of the weights' file, which lists every shape."""
+    """From the header of the weights file, which lists every shape."""
     entries = read_tensor_entries(file, error=CheckpointError)
     return sum(math.prod(entry.shape) for entry in entries.values())
 
 
 def _score(about: dict[str, Any]) -> Bilingual | None:
-    """The measure that people ask for first, on its test part if there is one."""
+    """The headline metric, on the test set if there is one."""
     scores: dict[str, dict[str, float]] = about.get("scores", {})
     parts = {part: found for part, found in scores.items() if part != "validation"} or scores
     for found in parts.values():
@@ -132,13 +131,13 @@ def _score(about: dict[str, Any]) -> Bilingual | None:
 
 
 MOST_BYTES = 512 * 1024**2
-"""What one trace may take; a longer text is refused in one line."""
+"""The memory limit of one trace; a text that needs more is refused."""
 _MOST_LOADED = 6
 _ANSWERED: tuple[Task, ...] = ("classify", "translate", "generate")
 
 
 class Models:
-    """The models that are loaded."""
+    """The loaded models; the least recently used are dropped."""
 
     def __init__(self, catalogue: Catalogue) -> None:
         self.catalogue = catalogue
@@ -146,7 +145,7 @@ class Models:
         self._loaded: OrderedDict[str, Model] = OrderedDict()
 
     def get(self, name: str) -> Model:
-        """A model of the catalogue, read from its folder the first time."""
+        """A model of the catalogue, loaded on first use."""
         folder = self.catalogue.folder(name)
         with self._lock:
             if name not in self._loaded:
@@ -158,7 +157,7 @@ class Models:
 
 
 def run_text(models: Models, request: TraceRequest) -> OpenTrace:
-    """Run a model over a text and keep every number."""
+    """Run a model over a text and record every number."""
     model = models.get(request.model)
     return open_text(model, request.model, request.text, request.target, max_bytes=MOST_BYTES)
 
@@ -166,7 +165,7 @@ def run_text(models: Models, request: TraceRequest) -> OpenTrace:
 def open_text(
     model: Model, name: str, text: str, target: str | None, max_bytes: int = DEFAULT_BYTES
 ) -> OpenTrace:
-    """The trace of one pass of a model over a text, with what the page says about it."""
+    """Trace one forward pass of a model over a text."""
     reading = forward_pass(model.checkpoint, text, target)
     recorded = trace(
         reading.model, *reading.arguments, axis_labels=reading.labels, max_bytes=max_bytes
@@ -183,7 +182,7 @@ MOST_CANDIDATES = 32
 
 
 def decode(models: Models, wanted: DecodeRequest) -> DecodeAnswer:
-    """Search, and tell how it went."""
+    """Decode with a ledger of every step's candidates."""
     model = models.get(wanted.model)
     found = _search(model, wanted)
     tokenizer = model.checkpoint.target_tokenizer or model.checkpoint.tokenizer
@@ -232,7 +231,7 @@ def _settings(wanted: DecodeRequest) -> Greedy | Beam | Sampling:
 
 
 def _steps(ledger: Ledger, tokenizer: Tokenizer) -> list[DecodeStep]:
-    """Each step with the texts that its candidates continue."""
+    """Each step with the prefixes that its candidates extend."""
     told: list[DecodeStep] = []
     rivals = [""]
     for number, step in enumerate(ledger.steps):
