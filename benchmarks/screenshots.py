@@ -26,7 +26,7 @@ from tempfile import TemporaryDirectory
 from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from glassformer.cli.explore_command import WatchedRun
+from glassformer.cli.watched_run import WatchedRun
 from glassformer.explorer.api import create_api
 from glassformer.explorer.server import prepare
 from glassformer.explorer.state import State

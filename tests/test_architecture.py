@@ -32,7 +32,10 @@ ALLOWED: dict[str, set[str]] = {
     "training": {"cpu", "modes", "nn", "text", "data", "decoding", "checkpoint"},
     "tracing": {"modes"},
     "experiments": {"tracing"},
-    "tasks": {"checkpoint", "cpu", "text", "decoding", "modes", "nn"},
+    "tasks": {
+        "checkpoint", "cpu", "text", "decoding", "modes", "nn", "tracing", "experiments",
+        "explore",  # the public name, on first use
+    },
     "documents": {"tracing", "experiments"},
     "audit": {"documents", "text"},
     "claims": {"nn", "text", "training", "documents", "experiments", "audit", "tracing", "tasks"},
@@ -43,7 +46,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     "cli": {
         "nn", "text", "tracing", "data", "checkpoint", "decoding", "tasks", "training",
-        "documents", "lessons", "audit", "claims", "export", "explorer",
+        "documents", "lessons", "audit", "claims", "export", "explorer", "experiments",
     },
     "__main__": {"cli"},
     "__init__": {"nn", "tracing", "experiments", "tasks", "checkpoint", "training", "explorer"},

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from glassformer.cli.explore_command import watch
+from glassformer.cli.watched_run import watch
 from glassformer.documents.heat_maps import Scale
 from glassformer.errors import ConfigError
 from glassformer.explorer import server as serving

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from glassformer.cli import run
-from glassformer.cli.explore_command import WatchedRun
+from glassformer.cli.watched_run import WatchedRun
 from glassformer.training import command, evaluation, train
 from glassformer.training import run as run_module
 from glassformer.training import run_folder as folder_module

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -15,14 +17,15 @@ def train(
     *recipe: Annotated[str, Parameter(allow_leading_hyphen=True)],
 ) -> None:
     """Train a model by a recipe; the result is one JSON object."""
-    from glassformer.cli.explore_command import watch
     from glassformer.training.command import execute
 
-    execute(recipe, watch)
+    execute(recipe, _watch)
 
 
-# --- recipes ---
-# `glassformer recipes`: what can be trained, and what can be set.
+def _watch(folder: Path) -> AbstractContextManager[None]:
+    from glassformer.cli.watched_run import watch  # imports torch, which a typing mistake need not
+
+    return watch(folder)
 
 
 known = words("glassformer.training.reference")

@@ -20,8 +20,7 @@ from glassformer.explorer.schemas import ModelInfo, Task, TraceRequest
 from glassformer.files import read_object, read_tensor_entries
 from glassformer.language import Bilingual, words
 from glassformer.tasks import Model, load
-from glassformer.tasks.forward_pass import forward_pass
-from glassformer.tracing import trace
+from glassformer.tasks.hugging_face_folder import is_hugging_face, weight_entries
 from glassformer.tracing.capture.memory import DEFAULT_BYTES
 
 _TASKS: dict[str, Task] = {
@@ -74,6 +73,8 @@ class Catalogue:
 
 def _card(name: str, folder: Path) -> ModelInfo | None:
     config = _config(folder)
+    if is_hugging_face(config):
+        return _foreign_card(name, folder, config)
     architecture = (config.get("architectures") or [""])[0]
     if architecture not in _TASKS:
         return None
@@ -89,6 +90,26 @@ def _card(name: str, folder: Path) -> ModelInfo | None:
         max_tokens=config.get("model", {}).get("max_len"),
         examples=_EXAMPLES[name] if shipped else ["Hello"],
         score=_score(about),
+    )
+
+
+def _foreign_card(name: str, folder: Path, config: dict[str, Any]) -> ModelInfo:
+    """A folder of Hugging Face: what it is for is known when its module is loaded."""
+    architecture = str((config.get("architectures") or [config.get("model_type")])[0])
+    endings = {
+        "ForSequenceClassification": "classify", "ForConditionalGeneration": "translate",
+        "ForCausalLM": "generate", "LMHeadModel": "generate",
+    }  # fmt: skip
+    entries = weight_entries(folder)
+    return ModelInfo(
+        name=name,
+        task=next((task for end, task in endings.items() if architecture.endswith(end)), "module"),
+        title=Bilingual(name, name),
+        summary=say.both("yours", made=architecture),
+        n_parameters=sum(math.prod(entry.shape) for entry in entries.values()),
+        max_tokens=None,
+        examples=["Hello"],
+        score=None,
     )
 
 
@@ -133,9 +154,17 @@ class Models:
         self.catalogue = catalogue
         self._lock = threading.Lock()
         self._loaded: OrderedDict[str, Model] = OrderedDict()
+        self._kept: dict[str, Model] = {}
+
+    def keep(self, model: Model, text: str) -> ModelInfo:
+        """Take in a model that is in memory; answers its card, with a text to try."""
+        self._kept[model.name] = model
+        return card_of(model, text)
 
     def get(self, name: str) -> Model:
         """A model of the catalogue, read from its folder the first time."""
+        if name in self._kept:
+            return self._kept[name]
         folder = self.catalogue.folder(name)
         with self._lock:
             if name not in self._loaded:
@@ -156,9 +185,27 @@ def open_text(
     model: Model, name: str, text: str, target: str | None, max_bytes: int = DEFAULT_BYTES
 ) -> OpenTrace:
     """The trace of one pass of a model over a text, with what the page says about it."""
-    reading = forward_pass(model.checkpoint, text, target)
-    recorded = trace(
-        reading.model, *reading.arguments, axis_labels=reading.labels, max_bytes=max_bytes
+    reading = model.forward_pass(text, target)
+    recorded = reading.trace(max_bytes)
+    return OpenTrace(recorded, name, task_of(model), text, target, loaded=model, reading=reading)
+
+
+def task_of(model: Model) -> Task:
+    """What the page shows as a model's answer; the outputs alone where it knows no better."""
+    answers_text = model.tokenizer is not None  # an image has no tokens to be unknown
+    known = (task for task in _ANSWERED if answers_text and model.tasks[:1] == (task,))
+    return next(known, "module")
+
+
+def card_of(model: Model, text: str) -> ModelInfo:
+    """The card of a model in memory, with a text to try."""
+    return ModelInfo(
+        name=model.name,
+        task=task_of(model),
+        title=Bilingual(model.name, model.name),
+        summary=say.both("yours", made=type(model.module).__name__),
+        n_parameters=sum(parameter.numel() for parameter in model.module.parameters()),
+        max_tokens=None,
+        examples=[text],
+        score=None,
     )
-    task: Task = next((known for known in _ANSWERED if known == model.task), "module")
-    return OpenTrace(recorded, name, task, text, target, loaded=model, reading=reading)

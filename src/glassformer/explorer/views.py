@@ -27,7 +27,6 @@ from glassformer.language import Language
 from glassformer.lessons import LESSONS, Formula, HeatMap, Lesson, Part, make_lesson
 from glassformer.tasks import Model, Translated
 from glassformer.tasks.forward_pass import EmptyTextError
-from glassformer.tasks.reading import count_unknown
 from glassformer.text import Tokenizer
 
 MOST_CANDIDATES = 32
@@ -37,15 +36,13 @@ def decode(models: Models, wanted: DecodeRequest) -> DecodeAnswer:
     """Search, and tell how it went."""
     model = models.get(wanted.model)
     found = _search(model, wanted)
-    tokenizer = model.checkpoint.target_tokenizer or model.checkpoint.tokenizer
-    assert tokenizer is not None
     assert found.ledger is not None
-    unknown, total = count_unknown(model.checkpoint, wanted.text)
+    unknown, total = model.count_unknown(wanted.text)
     return DecodeAnswer(
         model=wanted.model,
         text=wanted.text,
         results=[(one.text, one.score) for one in found.alternatives],
-        steps=_steps(found.ledger, tokenizer),
+        steps=_steps(found.ledger, model.writer),
         cut=found.cut,
         n_tokens=total,
         n_unknown=unknown,

@@ -1,0 +1,54 @@
+"""Image files, within bounds: what a stranger's file may take is decided before it is decoded."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from glassformer.errors import InputError
+from glassformer.files import as_path, open_regular
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+_FORMATS = ("PNG", "JPEG", "GIF", "BMP", "WEBP")
+_MOST_BYTES = 64 * 2**20
+_MOST_PIXELS = 64 * 10**6
+
+
+def read_image(source: str | Path) -> Image:
+    """An image file in three colours."""
+    path = as_path(source, InputError, "an image")
+    try:
+        from PIL import Image
+    except ImportError:
+        raise InputError("image files are read by Pillow: pip install pillow") from None
+    try:
+        with open_regular(path) as opened:
+            if path.stat().st_size > _MOST_BYTES:
+                raise InputError(
+                    "the image {path} is larger than {most:,} bytes", path=path, most=_MOST_BYTES
+                )
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", Image.DecompressionBombWarning)
+                image = Image.open(opened, formats=_FORMATS)
+                if image.width * image.height > _MOST_PIXELS:
+                    raise InputError(
+                        "the image {path} has more than {most:,} pixels",
+                        path=path,
+                        most=_MOST_PIXELS,
+                    )
+                return image.convert("RGB")
+    except InputError:
+        raise
+    except OSError as error:
+        raise InputError(
+            "cannot read the image {path}: {reason}",
+            path=path,
+            reason=error.strerror or "it is none of " + ", ".join(_FORMATS),
+        ) from None
+    except Exception as error:  # whatever a damaged file makes a decoder raise
+        raise InputError(
+            "cannot read the image {path}: {reason}", path=path, reason=type(error).__name__
+        ) from None
