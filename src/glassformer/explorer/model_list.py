@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer import checkpoint
-from glassformer.errors import CheckpointError, UnknownNameError
+from glassformer.errors import CheckpointError, InputError, UnknownNameError
 from glassformer.explorer.open_traces import OpenTrace
 from glassformer.explorer.schemas import ModelInfo, Task, TraceRequest
 from glassformer.files import read_object, read_tensor_entries
@@ -63,6 +63,10 @@ class Catalogue:
             raise CheckpointError(
                 "{chosen} is no model that reads text: it cannot be explored", chosen=chosen
             )
+
+    def folders(self) -> dict[str, Path]:
+        """Every folder by the name on its card."""
+        return dict(self._folders)
 
     def folder(self, name: str) -> Path:
         """The folder of a model on a card."""
@@ -178,7 +182,20 @@ class Models:
 def run_text(models: Models, request: TraceRequest) -> OpenTrace:
     """Run a model over a text and keep every number."""
     model = models.get(request.model)
+    if (image := model.image_of(request.text)) is not None:
+        _check_place(image, models.catalogue.folders().get(request.model))
     return open_text(model, request.model, request.text, request.target, max_bytes=MOST_BYTES)
+
+
+def _check_place(image: str, folder: Path | None) -> None:
+    """A request may open images in the folder of its model, or where the server was started."""
+    path = Path(image).resolve()
+    if not any(path.is_relative_to(place.resolve()) for place in (Path.cwd(), folder) if place):
+        raise InputError(
+            "{image} is neither in the folder of its model nor below the one that the explorer "
+            "was started in",
+            image=image,
+        )
 
 
 def open_text(

@@ -45,6 +45,7 @@ _HEADS: tuple[tuple[str, tuple[Task, ...], str], ...] = (
     ("WithLMHeadModel", ("fill", "embed"), "a masked language model"),
 )
 _NO_WORDS = Alternative("", score=0.0, log_probability=0.0, ended=True, ids=())
+_IMAGE = "image:"
 _MORE_THAN_SOURCE = 50  # tokens of a translation, unless asked otherwise
 
 
@@ -107,7 +108,7 @@ class HuggingFaceModel(Model):
     def max_tokens(self) -> int | None:
         """The longest text that the model reads; None where only memory limits it."""
         found = []
-        for name, part in self.module.named_modules():
+        for name, part in self._text_module.named_modules():
             if "position" in name and isinstance(part, nn.Embedding):
                 # RoBERTa and its kin count positions from the padding id on.
                 offset = 0 if part.padding_idx is None else part.padding_idx + 1
@@ -132,11 +133,11 @@ class HuggingFaceModel(Model):
     # --- reading ---
 
     def read(self, texts: Sequence[str]) -> list[Read]:
-        if self._has_images:
-            return [Read([], cut=False, empty=not text.strip(), source=text) for text in texts]
         return [self._read(text) for text in texts]
 
     def _read(self, text: str) -> Read:
+        if (source := self.image_of(text)) is not None:
+            return Read([], cut=False, empty=not source.strip(), source=source)
         tokenizer = self.reader
         if not isinstance(tokenizer, HuggingFaceTokenizer):
             ids, cut = tokenizer.encode(text), False
@@ -154,8 +155,8 @@ class HuggingFaceModel(Model):
                 "a {kind} has no target: only a translator takes one",
                 kind=type(self.module).__name__,
             )
-        if self._has_images:
-            return self._image_pass(text)
+        if (source := self.image_of(text)) is not None:
+            return self._image_pass(source)
         tokenizer = self.reader
         ids = tokenizer.encode(text)
         if not ids or not text.strip():
@@ -174,6 +175,13 @@ class HuggingFaceModel(Model):
         self._check_length(written, before=1)
         return self._pass(ids, written)
 
+    def image_of(self, text: str) -> str | None:
+        if self._has_images:
+            return text
+        if self._is_pair and text.startswith(_IMAGE):
+            return text.removeprefix(_IMAGE)
+        return None
+
     def _check_length(self, ids: Sequence[int], before: int = 0) -> None:
         if self.max_tokens is not None and len(ids) > self.max_tokens - before:
             raise TooLongError(len(ids), self.max_tokens - before)
@@ -191,7 +199,8 @@ class HuggingFaceModel(Model):
 
     def _image_pass(self, source: str) -> Pass:
         labels = {"logits": list(self.labels)} if len(self.labels) > 1 else {}
-        return Pass(self.module, keywords={"pixel_values": self._pixels(source)}, labels=labels)
+        module = self.module.vision_model if self._is_pair else self.module
+        return Pass(module, keywords={"pixel_values": self._pixels(source)}, labels=labels)
 
     @property
     def _text_module(self) -> nn.Module:
@@ -274,15 +283,20 @@ class HuggingFaceModel(Model):
                     for one in read
                 ]
         if self._is_pair:
-            return self._rows(read, batch_size, self._text_features)
+            with evaluating(self.module.modules()):
+                return [self._features(one)[0].cpu() for one in read]
         body = self._text_module
         if self.tasks != ("embed",):  # a head on it: its body, under whatever name
             body = getattr(body, body.base_model_prefix, body)
         return self._rows(read, batch_size, lambda ids: self._pooled(body(ids)))
 
-    def _text_features(self, ids: Tensor) -> Tensor:
-        found = self.module.get_text_features(ids)
-        return found if isinstance(found, Tensor) else found.pooler_output
+    def _features(self, read: Read) -> Tensor:
+        """A text or an image in the space that both share."""
+        if read.source:
+            found = self.module.get_image_features(pixel_values=self._pixels(read.source))
+        else:
+            found = self.module.get_text_features(self._tensor(read.ids))
+        return found if isinstance(found, Tensor) else found.pooler_output  # type: ignore[no-any-return]
 
     def _pooled(self, output: Any) -> Tensor:
         hidden: Tensor = output.last_hidden_state
@@ -344,19 +358,19 @@ class HuggingFaceModel(Model):
         attention: bool = False,
     ) -> Generated:
         self._refuse_ledger(ledger)
-        ids, cut = self._prompt(prompt, max_new)
-        found = tuple(self._generated(ids, search or sampling_of({}), max_new))
+        ids, cut, room = self._prompt(prompt, max_new)
+        found = tuple(self._generated(ids, search or sampling_of({}), room))
         seen = self._attention(self._pass([*ids, *found[0].ids])) if attention else None
         return Generated(prompt, found, cut, None, seen)
 
     def stream(
         self, prompt: str, *, max_new: int = CONTINUATION, search: Greedy | Sampling | None = None
     ) -> Iterator[str]:
-        ids, _ = self._prompt(prompt, max_new)
-        return self._streamed(ids, self._options(search or sampling_of({}), max_new))
+        ids, _, room = self._prompt(prompt, max_new)
+        return self._streamed(ids, self._options(search or sampling_of({}), room))
 
-    def _prompt(self, prompt: str, max_new: int) -> tuple[list[int], bool]:
-        """The ids of a prompt, its last where room must be left for what is written."""
+    def _prompt(self, prompt: str, max_new: int) -> tuple[list[int], bool, int]:
+        """The last ids of a prompt, whether some were cut, and the room left for new ones."""
         self._require("generate")
         if not isinstance(prompt, str):
             raise InputError(
@@ -370,8 +384,10 @@ class HuggingFaceModel(Model):
             ids = [i for i in (tokenizer.special.start, tokenizer.special.end) if i is not None][:1]
         if not ids:
             raise InputError("the prompt is empty, and this model has no token to begin with")
-        room = len(ids) if self.max_tokens is None else max(1, self.max_tokens - max_new)
-        return ids[-room:], len(ids) > room
+        if self.max_tokens is None:
+            return ids, False, max_new
+        kept = ids[-max(1, self.max_tokens - 1) :]
+        return kept, len(kept) < len(ids), min(max_new, self.max_tokens - len(kept))
 
     @torch.inference_mode()
     def _generated(

@@ -98,6 +98,10 @@ class Model(ABC):
         An encoder-decoder also needs a target: the one given, else the one that it produces.
         """
 
+    def image_of(self, text: str) -> str | None:
+        """The image file that a text names: any of an image model, `image:FILE` of a pair."""
+        return None
+
     @abstractmethod
     def _pass(self, ids: Sequence[int], target: Sequence[int] = ()) -> Pass:
         """The pass over ids as the model reads them."""
@@ -435,7 +439,7 @@ class Model(ABC):
         """Texts for a model that has no answer to an empty one."""
         read = self.read(texts)
         for number, (text, one) in enumerate(zip(texts, read, strict=True)):
-            if not one.ids:
+            if not (one.ids or one.source):
                 raise InputError(
                     f"text {number} is empty: there is nothing to read in {text!r:.40}"
                 )

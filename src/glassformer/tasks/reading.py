@@ -24,7 +24,7 @@ class Read(NamedTuple):
     unknown: bool = False
     """Whether the vocabulary knows no token of it, as with the letters of another language."""
     source: str = ""
-    """Of an image: its file."""
+    """The file of an image, which has no ids."""
 
 
 def texts_of(texts: Iterable[str]) -> list[str]:
