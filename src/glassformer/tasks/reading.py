@@ -59,6 +59,8 @@ def read_masked(tokenizer: Tokenizer, texts: Sequence[str]) -> list[Read]:
     """For a masked language model: `<mask>` in a text is the mask, unlike in any other text."""
     mask = tokenizer.special.mask
     assert mask is not None
+    if mask in tokenizer.encode(tokenizer.token(mask)):  # others' tokenizers find it
+        return encode_texts(tokenizer, texts)
     read = []
     for text in texts:
         *parts, last = text.split(tokenizer.token(mask))
