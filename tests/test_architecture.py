@@ -43,6 +43,7 @@ ALLOWED: dict[str, set[str]] = {
     "export": {"nn", "text", "checkpoint", "decoding", "modes"},
     "explorer": {
         "tracing", "documents", "lessons", "audit", "tasks", "checkpoint", "decoding", "text",
+        "data",
     },
     "cli": {
         "nn", "text", "tracing", "data", "checkpoint", "decoding", "tasks", "training",

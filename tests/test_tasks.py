@@ -24,7 +24,7 @@ def tokenizer() -> SubwordTokenizer:
     return SubwordTokenizer.train([*TEXTS, "a bad dog, a good cat"] * 3, vocab_size=300)
 
 
-def classifier(max_len: int = 24, **about: object) -> Model:
+def classifier(max_len: int = 24, **about: object) -> GlassformerModel:
     torch.manual_seed(0)
     words = tokenizer()
     config = presets.bloem_2024(
@@ -111,7 +111,8 @@ def test_a_long_text_is_cut_and_the_answer_says_so() -> None:
 def test_the_shipped_classifier_reads_long_texts_as_it_was_trained_to() -> None:
     """Both ends of a review are kept: a verdict often stands in its last words."""
     model = load("imdb")
-    max_len = model.checkpoint.config.max_len
+    max_len = model.max_tokens
+    assert max_len is not None
     (read,) = model.read(["begin " * 2000 + "end " * 400])
     assert read.cut and len(read.ids) == max_len
     (end,) = model.reader.encode("end")

@@ -142,7 +142,7 @@ def test_a_run_is_walked_with_its_own_numbers(visit: Visit) -> None:
     page = visit("#/toy?text=I am not happy&view=walk&at=1")
     page.locator(".walk article").wait_for()
     found = glassformer.load("toy", attention="written").forward_pass("I am not happy")
-    recorded = trace(found.model, *found.arguments)
+    recorded = trace(found.module, *found.arguments)
     heading = page.locator("article h3")
     for _ in recorded.steps:
         if heading.inner_text().endswith("scores"):

@@ -148,7 +148,7 @@ class Folder:
         made = type(family)(
             family.config, family.task, family.options | vocabulary | self.options, family.left_out
         )
-        config = made.make().config
+        config: Any = made.make().config
         if self.task in ("classify", "tag"):
             config.id2label = dict(enumerate(CLASSES))
             config.label2id = {name: at for at, name in enumerate(CLASSES)}

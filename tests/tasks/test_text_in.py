@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from starlette.testclient import TestClient
 
 import glassformer as gf
 from glassformer import checkpoint
 from glassformer.checkpoint import Checkpoint
 from glassformer.cli import run
 from glassformer.errors import InputError, TraceError, UnknownNameError
-from glassformer.nn import build, presets
+from glassformer.nn import MultiHeadAttention, build, presets
 from glassformer.tasks import GlassformerModel
 from glassformer.text import SubwordTokenizer, WordTokenizer
 
@@ -43,7 +44,7 @@ def test_a_trace_of_a_text_is_that_of_its_ids(toy: GlassformerModel) -> None:
 def test_attention_is_written_out_and_the_model_stays_fused(toy: GlassformerModel) -> None:
     def kinds() -> set[str]:
         parts = toy.module.modules()
-        return {part.implementation for part in parts if hasattr(part, "implementation")}
+        return {part.implementation for part in parts if isinstance(part, MultiHeadAttention)}
 
     before = kinds()
     with toy.trace(TEXT) as traced:
@@ -186,3 +187,46 @@ def test_words_are_coloured_in_a_terminal(
     monkeypatch.setenv("NO_COLOR", "1")
     assert run(["explain", "toy", TEXT, "--words"]) == 0
     assert "\x1b" not in capsys.readouterr().out
+
+
+def test_an_image_classifier_opens_a_file_or_a_test_image(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from PIL import Image
+
+    from glassformer.data.digits import read_digits, split_digits
+    from glassformer.explorer.api import create_api
+    from glassformer.explorer.state import State
+    from glassformer.nn import ModelConfig
+
+    config = ModelConfig.from_dict(
+        presets.bloem_2024(vocab_size=2, d_model=8, n_heads=2, n_layers=1, max_len=16).to_dict()
+    ).with_(
+        architecture="image_classifier", image__size=8, image__patch=2, image__channels=1, output__n_classes=10
+    )  # fmt: skip
+    torch.manual_seed(0)
+    names = tuple(map(str, range(10)))
+    about = {"checksums": {"digits": ""}}
+    made = Checkpoint(build(config).eval(), config, labels=names, about=about)
+    folder = checkpoint.save(tmp_path / "digits", made)
+    test = split_digits(read_digits())[2]
+    with torch.no_grad():
+        wanted = made.model(torch.from_numpy(test.images[[3]])).softmax(-1)[0]
+    assert run(["run", str(folder), "test:3", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["label"] == names[int(wanted.argmax())]
+    assert answer["probability"] == pytest.approx(float(wanted.max()), abs=1e-6)
+    pixels = (test.images[3, 0] * 255).round().astype("uint8")
+    Image.fromarray(pixels).save(folder / "three.png")
+    model = gf.load(folder)
+    share = model.classify([str(folder / "three.png")])[0].probability
+    assert share == pytest.approx(answer["probability"], abs=1e-3)
+    assert run(["trace", str(folder), "test:3"]) == 0
+    assert run(["run", str(folder), "test:9999"]) == 1
+    assert "there is no image 9999" in capsys.readouterr().err
+    with pytest.raises(InputError, match="the test images of this model are not known"):
+        model.classify(["test:3"])
+    with TestClient(create_api(State.of(str(folder))), base_url="http://localhost") as client:
+        for text, status in (("test:3", 201), (str(folder / "three.png"), 201), ("/x.png", 400)):
+            answer = client.post("/api/traces", json={"model": "digits", "text": text})
+            assert answer.status_code == status, answer.text

@@ -36,9 +36,14 @@ def open_model(model: str, options: ModelOptions, **more: Any) -> Model:
     """The model that the command names; `more` is passed to `load`."""
     from glassformer.tasks import load
 
-    return load(
+    loaded = load(
         model,
         tokenizer="ids" if options.ids else None,
         as_glassformer=options.module is not None,
         **more,
     )
+    if loaded.corpus == "digits":
+        from glassformer.data.digits import test_image
+
+        loaded.samples = test_image
+    return loaded

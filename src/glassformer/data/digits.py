@@ -42,6 +42,18 @@ def split_digits(digits: Digits) -> tuple[Digits, Digits, Digits]:
     return digits.some(~is_test & ~is_valid), digits.some(is_valid), digits.some(is_test)
 
 
+def test_image(number: int) -> torch.Tensor:
+    """A test image (1, 8, 8) by its number."""
+    _, _, test = split_digits(read_digits())
+    if number >= len(test.images):
+        raise DataError(
+            "the digits have {count} test images, from 0 on: there is no image {number}",
+            count=len(test.images),
+            number=number,
+        )
+    return torch.from_numpy(test.images[number])
+
+
 @dataclass(frozen=True)
 class DigitExamples(Examples[ImageBatch]):
     """Images to be classified."""

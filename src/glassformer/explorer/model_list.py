@@ -24,7 +24,8 @@ from glassformer.tasks.hugging_face_folder import is_hugging_face, weight_entrie
 from glassformer.tracing.capture.memory import DEFAULT_BYTES
 
 _TASKS: dict[str, Task] = {
-    "Classifier": "classify", "Seq2Seq": "translate", "LanguageModel": "generate"
+    "Classifier": "classify", "Seq2Seq": "translate", "LanguageModel": "generate",
+    "MaskedLanguageModel": "module", "ImageClassifier": "module", "TextEncoder": "module",
 }  # fmt: skip
 _ORDER = ("toy", "imdb", "en-de", "en-zh", "shakespeare")
 
@@ -40,6 +41,7 @@ _EXAMPLES = {
     "en-zh": ["Where is the station?", "I like to read books.", "She is not at home today."],
     "shakespeare": ["KING HENRY:\nWhat say you, my", "ROMEO:\nO, she doth", "To be, or not to"],
 }
+_FIRST = {"ImageClassifier": "test:0", "MaskedLanguageModel": "Hello <mask>"}
 say = words(__name__)
 
 
@@ -92,7 +94,7 @@ def _card(name: str, folder: Path) -> ModelInfo | None:
         summary=say[f"{name} summary"] if shipped else say.both("yours", made=made),
         n_parameters=_count_parameters(folder / checkpoint.WEIGHTS),
         max_tokens=config.get("model", {}).get("max_len"),
-        examples=_EXAMPLES[name] if shipped else ["Hello"],
+        examples=_EXAMPLES[name] if shipped else [_FIRST.get(architecture, "Hello")],
         score=_score(about),
     )
 
@@ -100,7 +102,7 @@ def _card(name: str, folder: Path) -> ModelInfo | None:
 def _foreign_card(name: str, folder: Path, config: dict[str, Any]) -> ModelInfo:
     """A folder of Hugging Face: what it is for is known when its module is loaded."""
     architecture = str((config.get("architectures") or [config.get("model_type")])[0])
-    endings = {
+    endings: dict[str, Task] = {
         "ForSequenceClassification": "classify", "ForConditionalGeneration": "translate",
         "ForCausalLM": "generate", "LMHeadModel": "generate",
     }  # fmt: skip
@@ -172,7 +174,12 @@ class Models:
         folder = self.catalogue.folder(name)
         with self._lock:
             if name not in self._loaded:
-                self._loaded[name] = load(folder, attention="written")
+                model = load(folder, attention="written")
+                if model.corpus == "digits":
+                    from glassformer.data.digits import test_image
+
+                    model.samples = test_image
+                self._loaded[name] = model
                 while len(self._loaded) > _MOST_LOADED:
                     self._loaded.popitem(last=False)
             self._loaded.move_to_end(name)
@@ -222,7 +229,7 @@ def card_of(model: Model, text: str) -> ModelInfo:
         title=Bilingual(model.name, model.name),
         summary=say.both("yours", made=type(model.module).__name__),
         n_parameters=sum(parameter.numel() for parameter in model.module.parameters()),
-        max_tokens=None,
+        max_tokens=model.max_tokens,
         examples=[text],
         score=None,
     )

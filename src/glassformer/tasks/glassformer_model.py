@@ -15,6 +15,7 @@ from glassformer.errors import ConfigError, InputError
 from glassformer.modes import evaluating
 from glassformer.nn import (
     Classifier,
+    ImageClassifier,
     LanguageModel,
     MaskedLanguageModel,
     MatrixFactorisation,
@@ -27,6 +28,7 @@ from glassformer.nn.attention import MultiHeadAttention
 from glassformer.nn.models import pool
 from glassformer.tasks.answers import Task, sampling_of
 from glassformer.tasks.forward_pass import EmptyTextError, Pass, TooLongError, vocabulary_labels
+from glassformer.tasks.images import image_tensor
 from glassformer.tasks.model import CONTINUATION, FILMS, HALF_CHARACTER, Model
 from glassformer.tasks.reading import (
     Read,
@@ -54,6 +56,7 @@ _TASKS: tuple[tuple[type[nn.Module], tuple[Task, ...], str], ...] = (
     (MatrixFactorisation, ("recommend",), "a recommender"),
     (TextEncoder, ("embed",), "an encoder"),
     (MaskedLanguageModel, ("fill", "embed"), "a masked language model"),
+    (ImageClassifier, ("classify",), "an image classifier"),
 )
 _NO_WORDS = Alternative("", score=0.0, log_probability=0.0, ended=True, ids=())
 
@@ -76,14 +79,25 @@ class GlassformerModel(Model):
                 kind=type(self.module).__name__,
             )
         self.tasks, self.kind = found[0]
+        if isinstance(self.module, ImageClassifier):
+            self.corpus = next(iter(checkpoint.about.get("checksums") or ()), None)
         if self.tasks[0] == "fill" and (
             self.tokenizer is None or self.tokenizer.special.mask is None
         ):
             self.tasks = ("embed",)
 
+    @property
+    def max_tokens(self) -> int | None:
+        return self.checkpoint.config.max_len
+
     # --- reading ---
 
+    def image_of(self, text: str) -> str | None:
+        return text if isinstance(self.module, ImageClassifier) else None
+
     def read(self, texts: Sequence[str]) -> list[Read]:
+        if isinstance(self.module, ImageClassifier):
+            return [Read([], cut=False, empty=not text.strip(), source=text) for text in texts]
         if self.task == "recommend":  # names, not tokens
             return [Read([], cut=False, empty=not text.strip(" ;")) for text in texts]
         tokenizer = self.reader
@@ -102,6 +116,8 @@ class GlassformerModel(Model):
                 "a {kind} has no target: only a translator takes one",
                 kind=type(self.module).__name__,
             )
+        if isinstance(self.module, ImageClassifier):
+            return Pass(self._written, (self._pixels(text),), labels=self._output_labels)
         tokenizer = self.reader
         has_end = self.task == "translate" and tokenizer.special.end is not None
         ids = tokenizer.wrap(self._encoded(tokenizer, text), end=has_end)
@@ -175,7 +191,7 @@ class GlassformerModel(Model):
         """Words of the vocabulary, or names of classes, by the parameter whose rows they name."""
         module = self.module
         labels: dict[str, list[str]] = {}
-        if isinstance(module, Classifier):
+        if isinstance(module, Classifier | ImageClassifier):
             labels = {"to_classes.weight": list(self.labels)} if self.labels else {}
         elif isinstance(module, LanguageModel | MaskedLanguageModel | Seq2Seq):
             labels = vocabulary_labels(module, module.to_vocabulary.weight, self.writer)
@@ -189,8 +205,17 @@ class GlassformerModel(Model):
 
     # --- answers ---
 
+    def _pixels(self, source: str) -> Tensor:
+        """An image as the module reads it (1, C, Y, X), from 0 to 1."""
+        image = self.checkpoint.config.image
+        found = image_tensor(source, image.size, image.channels, self.samples)
+        return found.to(next(self.module.parameters()).device)
+
     @torch.inference_mode()
     def _logits(self, read: Sequence[Read], batch_size: int) -> list[Tensor]:
+        if isinstance(self.module, ImageClassifier):
+            with evaluating(self.module.modules()):
+                return [self.module(self._pixels(one.source))[0].cpu() for one in read]
         rows = self._rows(read, batch_size, self.module)
         return [
             row[: len(one.ids)] if row.dim() > 1 else row

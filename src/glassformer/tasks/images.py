@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
 
 from glassformer.errors import InputError
 from glassformer.files import as_path, open_regular
@@ -12,6 +18,9 @@ from glassformer.files import as_path, open_regular
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+Samples = Callable[[int], Tensor]
+"""The test images of a data set by number, each (C, Y, X) with values from 0 to 1."""
+_SAMPLE = re.compile(r"test:(\d{1,9})")
 _FORMATS = ("PNG", "JPEG", "GIF", "BMP", "WEBP")
 _MOST_BYTES = 64 * 2**20
 _MOST_PIXELS = 64 * 10**6
@@ -52,3 +61,20 @@ def read_image(source: str | Path) -> Image:
         raise InputError(
             "cannot read the image {path}: {reason}", path=path, reason=type(error).__name__
         ) from None
+
+
+def image_tensor(source: str, size: int, channels: int, samples: Samples | None) -> Tensor:
+    """An image (1, C, Y, X) from 0 to 1: a file, scaled to the model's size, or `test:17`."""
+    if (numbered := _SAMPLE.fullmatch(source.strip())) is not None:
+        if samples is None:
+            raise InputError(
+                "{source}: the test images of this model are not known; give an image file",
+                source=source,
+            )
+        return samples(int(numbered[1])).unsqueeze(0)
+    with read_image(source) as image:
+        scaled = image.convert("L" if channels == 1 else "RGB").resize((size, size))
+        pixels = torch.from_numpy(np.asarray(scaled, dtype=np.float32) / 255)
+    if channels == 1:
+        return pixels.view(1, 1, size, size)
+    return pixels.permute(2, 0, 1).unsqueeze(0)

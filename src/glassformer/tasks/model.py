@@ -45,8 +45,9 @@ from glassformer.tracing.trace import find_cell
 
 if TYPE_CHECKING:
     from glassformer.experiments.attribution import Method
+    from glassformer.tasks.images import Samples
     from glassformer.text import Tokenizer
-    from glassformer.tracing.cells import Explanation
+    from glassformer.tracing.notebooks import Explanation
 
 CONTINUATION, FILMS, GUESSES = 200, 10, 5  # tokens, films and words, unless asked otherwise
 HALF_CHARACTER = "\N{REPLACEMENT CHARACTER}"  # of several bytes, cut by the maximum length
@@ -70,6 +71,10 @@ class Model(ABC):
     """For texts that come out, where they have a vocabulary of their own."""
     labels: tuple[str, ...] = ()
     """Names of classes."""
+    corpus: str | None = None
+    """The data set that an image classifier was trained on, where its folder says so."""
+    samples: Samples | None = None
+    """Its test images: with them, `test:17` may stand in the place of an image file."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, {self.kind})"
@@ -84,6 +89,11 @@ class Model(ABC):
                 kind=self.kind,
             )
         return self.tasks[0]
+
+    @property
+    def max_tokens(self) -> int | None:
+        """The longest text that the model reads; None where only memory limits it."""
+        return None
 
     # --- how each kind of model calls its module ---
 
