@@ -202,7 +202,8 @@ def test_an_image_classifier_opens_a_file_or_a_test_image(
     config = ModelConfig.from_dict(
         presets.bloem_2024(vocab_size=2, d_model=8, n_heads=2, n_layers=1, max_len=16).to_dict()
     ).with_(
-        architecture="image_classifier", image__size=8, image__patch=2, image__channels=1, output__n_classes=10
+        architecture="image_classifier", image__size=8, image__patch=2, image__channels=1,
+        output__n_classes=10,
     )  # fmt: skip
     torch.manual_seed(0)
     names = tuple(map(str, range(10)))
