@@ -194,7 +194,7 @@ def test_an_image_classifier_opens_a_file_or_a_test_image(
 ) -> None:
     from PIL import Image
 
-    from glassformer.data.digits import read_digits, split_digits
+    from glassformer.data.readers import read_digits, split_digits
     from glassformer.explorer.api import create_api
     from glassformer.explorer.state import State
     from glassformer.nn import ModelConfig

@@ -33,10 +33,10 @@ def explore(
     """Start the explorer and print its address; Ctrl+C ends it."""
     if port is not None and not 0 <= port < 2**16:
         raise ConfigError("a port is a number from 0 to 65535, got {port}", port=port)
-    from glassformer.explorer.server import not_installed, open_in_browser
+    from glassformer.explorer import not_installed
 
     try:
-        from glassformer.explorer.server import DEFAULT_PORT, prepare
+        from glassformer.explorer.server import DEFAULT_PORT, open_in_browser, prepare
     except ModuleNotFoundError as error:
         raise not_installed(error) from None
     serving = prepare(_loader(model), host, port)

@@ -43,7 +43,7 @@ def open_model(model: str, options: ModelOptions, **more: Any) -> Model:
         **more,
     )
     if loaded.corpus == "digits":
-        from glassformer.data.digits import test_image
+        from glassformer.data.readers import digit_to_test
 
-        loaded.samples = test_image
+        loaded.samples = digit_to_test
     return loaded

@@ -57,7 +57,7 @@ def _write_page(
     model: Model, text: str, target: str | None, steps: list[str], output: Path
 ) -> Trace:
     """The explorer's page of the run, with the text and the model's answer."""
-    from glassformer.documents.file_writing import write_file
+    from glassformer.documents.renderer import write_file
     from glassformer.explorer.model_list import open_text
     from glassformer.explorer.saved_page import page_of
 

@@ -23,7 +23,8 @@ def train(
 
 
 def _watch(folder: Path) -> AbstractContextManager[None]:
-    from glassformer.cli.watched_run import watch  # imports torch, which a typing mistake need not
+    """Imported only where `--watch` asks for it: a mistyped recipe does not wait for torch."""
+    from glassformer.explorer.training_watch import watch
 
     return watch(folder)
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from torch import nn
 
-from glassformer.explorer.server import not_installed, open_in_browser
+from glassformer.explorer import not_installed
 from glassformer.tasks import Model
 from glassformer.tasks import load as as_model
 from glassformer.tracing import Trace, trace
@@ -98,7 +98,7 @@ def explore(
     """
     try:
         from glassformer.explorer.api import create_api
-        from glassformer.explorer.server import prepare
+        from glassformer.explorer.server import open_in_browser, prepare
         from glassformer.explorer.state import State
     except ModuleNotFoundError as error:
         raise not_installed(error) from None

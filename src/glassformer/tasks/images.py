@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from glassformer.errors import InputError
@@ -18,7 +19,7 @@ from glassformer.files import as_path, open_regular
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-Samples = Callable[[int], Tensor]
+Samples = Callable[[int], NDArray[np.float32]]
 """The test images of a data set by number, each (C, Y, X) with values from 0 to 1."""
 _SAMPLE = re.compile(r"test:(\d{1,9})")
 _FORMATS = ("PNG", "JPEG", "GIF", "BMP", "WEBP")
@@ -71,7 +72,7 @@ def image_tensor(source: str, size: int, channels: int, samples: Samples | None)
                 "{source}: the test images of this model are not known; give an image file",
                 source=source,
             )
-        return samples(int(numbered[1])).unsqueeze(0)
+        return torch.from_numpy(samples(int(numbered[1]))).unsqueeze(0)
     with read_image(source) as image:
         scaled = image.convert("L" if channels == 1 else "RGB").resize((size, size))
         pixels = torch.from_numpy(np.asarray(scaled, dtype=np.float32) / 255)

@@ -28,7 +28,7 @@ under which they keep their parameters.
 """
 
 # (`explanation` is imported by `Cell.explain`; loaded here, it does not delay the first one.)
-from glassformer.cancelling import cancelled_by
+from glassformer.errors import cancelled_by
 from glassformer.tracing import explanation as _explanation  # noqa: F401
 from glassformer.tracing.arithmetic.float64_values import Precisions
 from glassformer.tracing.capture.record import trace
