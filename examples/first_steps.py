@@ -14,10 +14,10 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 
-from glassformer import build, checkpoint
+from glassformer import build
 from glassformer.documents import render, render_text
 from glassformer.nn import MultiHeadAttention, Seq2Seq, presets
-from glassformer.tasks.forward_pass import forward_pass
+from glassformer.tasks import load
 from glassformer.text import WordTokenizer
 from glassformer.tracing import trace
 
@@ -85,13 +85,10 @@ def learned_example() -> None:
 def trained_example(page: Path | None) -> None:
     """The shipped translator: its output, its attention, and the arithmetic of one number."""
     heading("3. A trained translator")
-    translator = checkpoint.load(checkpoint.find("en-de"), attention="written")
-    assert translator.tokenizer is not None
+    translator = load("en-de")
     sentence = "A man is riding a bicycle."
-    reading = forward_pass(translator, sentence)
-    translation = translator.tokenizer.decode(reading.arguments[1][0].tolist())
-    print(f"{sentence} → {translation}\n")
-    traced = trace(reading.model, *reading.arguments, axis_labels=reading.labels)
+    print(f"{sentence} → {translator.translate([sentence])[0].text}\n")
+    traced = translator.trace(sentence)
     weights = traced["decoder.blocks.2.cross_attention.weights"]
     print(render_text(weights, at=(0, 0)))
     print(weights[0, 2, 3].explain(depth=0))

@@ -28,7 +28,10 @@ ALLOWED: dict[str, set[str]] = {
     "training": {"modes", "nn", "text", "data", "decoding", "checkpoint"},
     "tracing": {"modes"},
     "experiments": {"tracing"},
-    "tasks": {"checkpoint", "text", "decoding", "modes", "nn"},
+    "tasks": {
+        "checkpoint", "text", "decoding", "modes", "nn", "tracing", "experiments",
+        "explore",  # the public name, on first use
+    },
     "documents": {"tracing", "experiments"},
     "audit": {"documents", "text"},
     "claims": {"nn", "text", "training", "documents", "experiments", "audit", "tracing", "tasks"},
@@ -36,11 +39,11 @@ ALLOWED: dict[str, set[str]] = {
     "export": {"nn", "text", "checkpoint", "decoding", "modes"},
     "explorer": {
         "tracing", "documents", "lessons", "audit", "tasks", "checkpoint", "decoding", "text",
-        "training",
+        "training", "data",
     },
     "cli": {
         "nn", "text", "tracing", "data", "checkpoint", "decoding", "tasks", "training",
-        "documents", "lessons", "audit", "claims", "export", "explorer",
+        "documents", "lessons", "audit", "claims", "export", "explorer", "experiments",
     },
     "__main__": {"cli"},
     "__init__": {"nn", "tracing", "experiments", "tasks", "checkpoint", "training", "explorer"},

@@ -10,7 +10,6 @@ from playwright.sync_api import Page, Route, expect
 import glassformer
 from glassformer.explorer.state import Lessons
 from glassformer.lessons import Formula, HeatMap, make_lesson
-from glassformer.tasks.forward_pass import forward_pass
 from glassformer.tracing import trace
 from tests.explorer.conftest import Live, Visit
 
@@ -142,8 +141,8 @@ def test_the_language_changes_in_place(visit: Visit) -> None:
 def test_a_run_is_walked_with_its_own_numbers(visit: Visit) -> None:
     page = visit("#/toy?text=I am not happy&view=walk&at=1")
     page.locator(".walk article").wait_for()
-    found = forward_pass(glassformer.load("toy", attention="written").checkpoint, "I am not happy")
-    recorded = trace(found.model, *found.arguments)
+    found = glassformer.load("toy", attention="written").forward_pass("I am not happy")
+    recorded = trace(found.module, *found.arguments)
     heading = page.locator("article h3")
     for _ in recorded.steps:
         if heading.inner_text().endswith("scores"):

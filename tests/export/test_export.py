@@ -21,7 +21,7 @@ from glassformer.errors import ExportError, UnknownNameError
 from glassformer.export import TARGETS, export
 from glassformer.export.compatibility import traced
 from glassformer.nn import ModelConfig, Seq2Seq, build, presets
-from glassformer.tasks import Model, load
+from glassformer.tasks import GlassformerModel, load
 from glassformer.text import CharacterTokenizer, SubwordTokenizer
 
 TEXTS = ["a good film", "an awfully bad film", "the dog runs over the lazy fox"]
@@ -246,6 +246,7 @@ def test_ctranslate2_translates_as_we_do(tmp_path: Path) -> None:
     import ctranslate2
 
     model = load("en-de")
+    assert isinstance(model, GlassformerModel)
     folder = export(model.checkpoint, "ctranslate2", tmp_path / "out").folder
     tokenizer = model.checkpoint.tokenizer
     assert tokenizer is not None
@@ -264,6 +265,7 @@ def test_a_hugging_face_folder_translates_by_itself(tmp_path: Path) -> None:
     from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
     model = load("en-de")
+    assert isinstance(model, GlassformerModel)
     folder = export(model.checkpoint, "hf", tmp_path / "out").folder
     tokenizer = AutoTokenizer.from_pretrained(folder)
     theirs = AutoModelForSeq2SeqLM.from_pretrained(folder)
@@ -280,6 +282,7 @@ def test_onnx_predicts_the_same_labels(tmp_path: Path) -> None:
     import onnxruntime
 
     model = load("imdb")
+    assert isinstance(model, GlassformerModel)
     folder = export(model.checkpoint, "onnx", tmp_path / "out").folder
     session = onnxruntime.InferenceSession(str(folder / "model.onnx"))
     texts = ["A wonderful film, I loved it.", "Terrible.", "Boring, but the music was good. " * 9]
@@ -316,6 +319,6 @@ def test_the_configs_have_the_special_ids_of_our_tokenizers(tmp_path: Path) -> N
         special.end,
     )
     model = checkpoint.model
-    assert isinstance(model, Seq2Seq) and Model(checkpoint).task == "translate"
+    assert isinstance(model, Seq2Seq) and GlassformerModel(checkpoint).task == "translate"
     assert special.start is not None
     assert translate(model, [[5]], start=special.start, end=special.end, search=Beam(), max_new=3)

@@ -272,3 +272,16 @@ def split_digits(digits: Digits) -> tuple[Digits, Digits, Digits]:
     at = np.arange(len(digits.labels))
     is_test, is_valid = at % 5 == 0, at % 10 == 1
     return digits.select(~is_test & ~is_valid), digits.select(is_valid), digits.select(is_test)
+
+
+def digit_to_test(number: int) -> NDArray[np.float32]:
+    """A test image (1, 8, 8) by its number."""
+    _, _, test = split_digits(read_digits())
+    if number >= len(test.images):
+        raise DataError(
+            "the digits have {count} test images, from 0 on: there is no image {number}",
+            count=len(test.images),
+            number=number,
+        )
+    image: NDArray[np.float32] = test.images[number]
+    return image

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, Self
 from torch import nn
 
 from glassformer.explorer import not_installed
+from glassformer.tasks import Model
+from glassformer.tasks import load as as_model
 from glassformer.tracing import Trace, trace
 from glassformer.tracing.capture.recorder import Labels
 
@@ -75,9 +77,10 @@ class Exploration:
 
 
 def explore(
-    module_or_function: Callable[..., Any],
+    module_or_function: Callable[..., Any] | Model,
     /,
     *inputs: Any,
+    tokenizer: Any = None,
     axis_labels: Labels | None = None,
     host: str = "127.0.0.1",
     port: int | None = None,
@@ -87,6 +90,8 @@ def explore(
 ) -> Exploration:
     """Run a module or a function once, and open a page on which every number can be clicked.
 
+    A `Model`, or a module with its `tokenizer`, is run on a text, and the page has a field for
+    others: `explore(load("toy"), "I am not happy")`, `explore(module, "a text", tokenizer=…)`.
     `axis_labels` names the positions of an input: `{"input_ids": ["I", "am"]}`. Other keywords are
     the module's own. `open_page=False` starts no browser; in a notebook the page is the cell's
     output. `wait=False` lets a script go on while the page is open: it ends when the script ends.
@@ -97,9 +102,14 @@ def explore(
         from glassformer.explorer.state import State
     except ModuleNotFoundError as error:
         raise not_installed(error) from None
-    recorded = trace(module_or_function, *inputs, axis_labels=axis_labels, **keywords)
     state = State.of()
-    link = _open(state, recorded, module_or_function)
+    if tokenizer is not None and isinstance(module_or_function, nn.Module):
+        module_or_function = as_model(module_or_function, tokenizer=tokenizer)
+    if isinstance(module_or_function, Model):
+        recorded, link = _open_text(state, module_or_function, *inputs, **keywords)
+    else:
+        recorded = trace(module_or_function, *inputs, axis_labels=axis_labels, **keywords)
+        link = _open(state, recorded, module_or_function)
     notebook = _in_notebook()
     serving = prepare(lambda: create_api(state), host, port, framed=notebook)
     page = Exploration(recorded, serving, link)
@@ -110,6 +120,19 @@ def explore(
     if wait if wait is not None else not (notebook or _is_interactive()):
         page.wait()
     return page
+
+
+def _open_text(
+    state: State, model: Model, text: str, target: str | None = None
+) -> tuple[Trace, str]:
+    """Put the model on a card with a text field, and open its pass over a text."""
+    from glassformer.explorer.model_list import open_text
+
+    cards = state.catalogue.cards
+    state.catalogue.cards = [card for card in cards if card.name != model.name]
+    state.own.append(state.models.keep(model, text))
+    opened = state.store.keep(open_text(model, model.name, text, target))
+    return opened.trace, f"#/trace/{opened.id}"
 
 
 def _open(state: State, recorded: Trace, function: Callable[..., Any]) -> str:

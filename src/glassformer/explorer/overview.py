@@ -29,7 +29,6 @@ from glassformer.explorer.schemas import (
 )
 from glassformer.language import Bilingual
 from glassformer.tasks import Model
-from glassformer.tasks.reading import count_unknown
 from glassformer.text import Tokenizer
 from glassformer.tracing import Operand, Step, Trace
 from glassformer.tracing.formula import symbol_to_tex
@@ -65,7 +64,7 @@ def _answer(opened: OpenTrace) -> Answer:
         shapes = [shape_text(step.shape) for step in opened.trace.outputs.values()]
         return Answer(task="module", text=", ".join(shapes), output=output.number)
     said = _class(model, output) if opened.task == "classify" else _written(opened, model, output)
-    unknown, total = count_unknown(model.checkpoint, opened.text)
+    unknown, total = model.count_unknown(opened.text)
     return said.model_copy(update={"n_tokens": total, "n_unknown": unknown})
 
 
@@ -73,7 +72,7 @@ def _class(model: Model, output: Step) -> Answer:
     chances = _softmax(output.view.array[0])
     if not chances.any():
         return Answer(task="classify", text=NO_ANSWER, output=output.number)
-    names = model.checkpoint.labels or tuple(str(place) for place in range(len(chances)))
+    names = model.labels or tuple(str(place) for place in range(len(chances)))
     classes = [
         Choice(
             text=names[place], probability=float(chances[place]), cell=cell_ref(output[0, place])
@@ -85,9 +84,8 @@ def _class(model: Model, output: Step) -> Answer:
 
 def _written(opened: OpenTrace, model: Model, output: Step) -> Answer:
     """One position per token read; the last one is the prediction."""
-    tokenizer = model.checkpoint.target_tokenizer or model.checkpoint.tokenizer
-    assert tokenizer is not None and opened.reading is not None
-    read = [int(id_) for id_ in opened.reading.arguments[-1][0]]
+    assert opened.reading is not None
+    tokenizer, read = model.writer, list(opened.reading.ids)
     chances = _softmax(output.view.array[0])
     positions = [
         _position(tokenizer, output, place, chances[place], read) for place in range(len(read))
