@@ -1,4 +1,4 @@
-"""Sweeps: many replays at once are those one by one; they stop and go on; edited parts of a kind."""
+"""Sweeps: many replays at once are those one by one, and an interrupted one goes on."""
 
 import json
 from collections.abc import Callable

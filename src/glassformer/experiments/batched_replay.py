@@ -10,7 +10,6 @@ rounding of other kernels; no trace is made of them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor

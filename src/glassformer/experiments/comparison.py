@@ -174,7 +174,7 @@ def _axes(
 
 
 def _compared(one: Step, other: Step, axes: list[Aligned | None]) -> ComparedStep | None:
-    """How far the cells that have a partner are apart; None if they are equal, or there are none."""
+    """How far cells that have a partner are apart; None if they are equal, or there are none."""
     old, new = _chosen(one.view.tensor(), axes, 0), _chosen(other.view.tensor(), axes, 1)
     if old.numel() == 0 or torch.equal(old, new):
         return None
