@@ -3,13 +3,13 @@
     pip install -e '.[hf,peers]' -c constraints.txt
     python benchmarks/patching.py [--layers 12] [--width 768] [--tokens 32] [--repeats 3]
 
-GPT-2 at the size of its smallest checkpoint, random weights, two texts that differ in every token,
-the residual stream before each layer patched at each position, the difference of two logits watched.
-Each side runs in a process of its own, by turns, and takes the time from the two texts to the table:
-its own capture of both runs included, the making of the model not. Peak memory is what the process
-takes at most above what it held before. Times are the best of the repeats, on the clock and of the
-processor, which other work on the machine disturbs less. The tables are compared, relative to the
-largest effect.
+GPT-2 at the size of its smallest checkpoint, random weights, two texts that differ in every token;
+the residual stream before each layer is patched at each position, and the difference of two logits
+watched. Each side runs in a process of its own, by turns. It takes the time from the two texts to
+the table: its own capture of both runs included, the making of the model not. Peak memory is what
+the process takes at most above what it held before. Times are the best of the repeats, on the clock
+and of the processor, which other work on the machine disturbs less. The tables are compared,
+relative to the largest effect.
 
 - `ours`: `glassformer.experiments.sweep`.
 - `theirs`: `transformer_lens.patching.get_act_patch_resid_pre`.

@@ -48,7 +48,7 @@ def test_a_head_ablated(tmp_path: Path) -> None:
     model = made("gpt2")
     bridge = bridged(model, tmp_path)
 
-    def without(z: Tensor, hook: Any) -> Tensor:  # noqa: ARG001 - the name that it is called by
+    def without(z: Tensor, hook: Any) -> Tensor:
         return torch.cat([z[:, :, :1], torch.zeros_like(z[:, :, 1:])], 2)
 
     with torch.no_grad():

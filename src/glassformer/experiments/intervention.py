@@ -33,7 +33,7 @@ class Part:
     def find(self, trace: Trace) -> list[CellBlock]:
         """These cells, in this trace; of a whole block, what it adds to the residual stream."""
         return [
-            self._of(step) for step in _steps_of(trace, self.name, per_head=self.head is not None)
+            self._of(step) for step in steps_named(trace, self.name, per_head=self.head is not None)
         ]
 
     def _of(self, step: Step) -> CellBlock:
@@ -208,7 +208,7 @@ def _mean(block: CellBlock, part: Part, over: Sequence[Trace]) -> Tensor:
     return flat
 
 
-def _steps_of(trace: Trace, name: str, *, per_head: bool) -> list[Step]:
+def steps_named(trace: Trace, name: str, *, per_head: bool) -> list[Step]:
     """The steps that a name means."""
     inside = {known: step for known, step in trace.stages.items() if known.startswith(f"{name}.")}
     if name in trace.names or name in trace.stages:

@@ -11,6 +11,7 @@ from torch import Tensor
 from glassformer.errors import TraceError, UnknownNameError
 from glassformer.experiments.charts import Picture, bars, heat_map
 from glassformer.experiments.differentiation import linear_parts
+from glassformer.experiments.intervention import steps_named
 from glassformer.experiments.measure import Measured, trace_of
 from glassformer.experiments.result import Result
 from glassformer.tracing import Cell, Step, Trace
@@ -155,13 +156,14 @@ def contributions(
 
     The last norm is held at the scale that it has in this run, which makes the way from the stream
     to the number a linear one; what it adds on its own (biases) is a part, too. With `heads`, an
-    attention is split into its heads and its bias. With `neurons`, the name of the step that a
-    feed-forward layer's second matrix reads (`transformer.h.3.mlp.act`), that layer is split into
-    its neurons.
+    attention is split into its heads and its bias. With `neurons`, the name of the step or
+    module that a feed-forward layer's second matrix reads (`transformer.h.3.mlp.act`), that layer
+    is split into its neurons.
     """
     found = written_parts(trace_of(cell), heads=heads)
     if neurons is not None:
-        found = _with_neurons(found, trace_of(cell)[neurons])
+        (layer,) = steps_named(trace_of(cell), neurons, per_head=False)
+        found = _with_neurons(found, neurons, layer)
     parts, rest = linear_parts(cell, [step for _, step in found])
     rows: list[tuple[str, float, CellBlock | None]] = []
     for (name, step), part in zip(found, parts, strict=True):
@@ -201,7 +203,9 @@ def written_parts(trace: Trace, *, heads: bool) -> list[tuple[str, Step]]:
     return found
 
 
-def _with_neurons(found: list[tuple[str, Step]], neurons: Step) -> list[tuple[str, Step]]:
+def _with_neurons(
+    found: list[tuple[str, Step]], name: str, neurons: Step
+) -> list[tuple[str, Step]]:
     """A feed-forward layer's neurons in the place of what it writes: the next that follows."""
     order = {id(step): at for at, step in enumerate(neurons.trace.steps)}
     later = [
@@ -211,6 +215,6 @@ def _with_neurons(found: list[tuple[str, Step]], neurons: Step) -> list[tuple[st
     ]
     if not later:
         raise TraceError(
-            "{name} does not lead to what a feed-forward layer writes", name=neurons.name
+            "{name} does not lead to what a feed-forward layer writes", name=name
         )
-    return [*found[: later[0]], (neurons.name, neurons), *found[later[0] + 1 :]]
+    return [*found[: later[0]], (name, neurons), *found[later[0] + 1 :]]
