@@ -162,7 +162,7 @@ class BatchedReplay:
         own = flat.get(id(cell.step.view.version))
         if own is None:
             return torch.full((count,), float(cell.value), dtype=torch.float64)
-        return _window(cell.step.view, own)[(slice(None), *cell.index)].double()
+        return _window(cell.step.view, own)[(slice(None), *cell.index)].cpu().double()
 
     def _row(self, cell: Cell, flat: dict[int, Tensor], count: int) -> Tensor:
         """One number of a linear map's result: a row of its input by a row of its matrix."""
@@ -174,12 +174,12 @@ class BatchedReplay:
             return view.tensor()[None] if own is None else _window(view, own)
 
         *lead, column = cell.index
-        row = tensor(call.view("input"))[(slice(None), *lead)]
-        matrix = tensor(call.view("weight"))[:, column]
+        row = tensor(call.view("input"))[(slice(None), *lead)].cpu()
+        matrix = tensor(call.view("weight"))[:, column].cpu()
         total = (row * matrix).double().sum(-1)
         bias = call.maybe_view("bias")
         if bias is not None:
-            total = total + tensor(bias)[:, column].double()
+            total = total + tensor(bias)[:, column].cpu().double()
         return total.expand(count)
 
 
@@ -197,8 +197,9 @@ def _copies(view: View, count: int) -> Tensor:
     """A version's memory, once for each edit."""
     view.version.check()
     size = view.version.storage.nbytes() // view.dtype.itemsize
-    whole = torch.empty(0, dtype=view.dtype).set_(view.version.storage, 0, (size,), (1,))
-    return whole.repeat(count, 1)
+    storage = view.version.storage
+    empty = torch.empty(0, dtype=view.dtype, device=storage.device)
+    return empty.set_(storage, 0, (size,), (1,)).repeat(count, 1)
 
 
 def _window(view: View, memory: Tensor) -> Tensor:

@@ -175,7 +175,8 @@ def _axes(
 
 def _compared(one: Step, other: Step, axes: list[Aligned | None]) -> ComparedStep | None:
     """How far cells that have a partner are apart; None if they are equal, or there are none."""
-    old, new = _chosen(one.view.tensor(), axes, 0), _chosen(other.view.tensor(), axes, 1)
+    old = _chosen(one.view.tensor_on_cpu(), axes, 0)
+    new = _chosen(other.view.tensor_on_cpu(), axes, 1)
     if old.numel() == 0 or torch.equal(old, new):
         return None
     old, new = old.double(), new.double()

@@ -125,7 +125,7 @@ class _Differentiation:
             )
         grads = [None if leaf is None else next(found) for leaf in leaves]
         return [
-            torch.zeros(step.shape, dtype=step.dtype) if grad is None else grad.detach()
+            torch.zeros(step.shape, dtype=step.dtype) if grad is None else grad.detach().cpu()
             for step, grad in zip(self._steps, grads, strict=True)
         ]
 
@@ -138,7 +138,7 @@ class _Differentiation:
         """Whole steps, with these numbers to start from."""
         with torch.enable_grad():
             self._run(targets)
-            return [self._tensor(step.view).detach() for step in targets]
+            return [self._tensor(step.view).detach().cpu() for step in targets]
 
     def _number(self, target: Measured) -> Tensor:
         cells = signed_cells(target)
@@ -163,8 +163,9 @@ class _Differentiation:
     def _start(self, step: Step, value: Tensor) -> None:
         """From here on the step's numbers are a variable."""
         if self._held:
-            own = self._given.get(id(step))
-            leaf = (self._scale * step.value if own is None else own.clone()).requires_grad_()
+            own, given = step.view.tensor(), self._given.get(id(step))
+            started = self._scale * own if given is None else given.detach().clone().to(own)
+            leaf = started.requires_grad_()
         else:
             leaf = value if value.requires_grad else value.detach().clone().requires_grad_()
         self._leaves[id(step)] = leaf
@@ -221,7 +222,8 @@ def _memory(version: Version, dtype: torch.dtype) -> Tensor:
     """All of a version's memory as a flat tensor of this type."""
     version.check()
     size = version.storage.nbytes() // dtype.itemsize
-    return torch.empty(0, dtype=dtype).set_(version.storage, 0, (size,), (1,))
+    empty = torch.empty(0, dtype=dtype, device=version.storage.device)
+    return empty.set_(version.storage, 0, (size,), (1,))
 
 
 _STATISTICS = frozenset(

@@ -255,7 +255,7 @@ def composition(runs: Sequence[Trace], side: Side = "queries") -> Composition:
                     columns = slice(later * n_heads, (later + 1) * n_heads)
                     row = source * n_heads + head
                     added[row, columns] += _squares(effects[later], n_heads)
-                    whole[row, columns] += _squares(targets[later].view.tensor(), n_heads)
+                    whole[row, columns] += _squares(targets[later].view.tensor_on_cpu(), n_heads)
     heads = tuple(f"{layer} head {head}" for layer in layers for head in range(n_heads))
     return Composition(side, heads, (added / whole).sqrt(), tuple(runs))
 

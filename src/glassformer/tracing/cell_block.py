@@ -148,7 +148,7 @@ class CellBlock:
     @property
     def value(self) -> Tensor:
         """Its numbers: a copy."""
-        return values_at(self.step.view.tensor(), self.places)
+        return values_at(self.step.view.tensor_on_cpu(), self.places)
 
     @property
     def labels(self) -> AxisLabels:
@@ -216,6 +216,7 @@ def set_at(tensor: Tensor, places: Flat, values: Tensor) -> None:
     if tensor.ndim == 0:
         tensor.copy_(values.reshape(()))
         return
+    values = values.to(tensor.device)
     where = tuple(torch.from_numpy(part) for part in np.unravel_index(places, tensor.shape))
     tensor[where] = values
 

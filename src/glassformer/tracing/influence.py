@@ -398,7 +398,7 @@ def _compare(before: Step, after: Step) -> StepDifference | None:
     shared = before.view.version.storage._cdata == after.view.version.storage._cdata
     if shared or before.view.numel == 0:
         return None
-    old, new = before.view.tensor(), after.view.tensor()
+    old, new = before.view.tensor_on_cpu(), after.view.tensor_on_cpu()
     mask = (old != new) & ((old == old) | (new == new))  # NaN equals NaN here
     if _may_be_unwritten(after) or _may_be_unwritten(before):
         for index in map(tuple, mask.nonzero().tolist()):

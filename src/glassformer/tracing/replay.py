@@ -117,7 +117,7 @@ def _edited(trace: Trace, edits: Mapping[Any, Any]) -> Recording:
 def _pins(trace: Trace) -> list[_Edit]:
     """The cells that earlier edits set, with the values they hold."""
     return [
-        _Edit(step, step.pinned.flat, values_at(step.view.tensor(), step.pinned.flat))
+        _Edit(step, step.pinned.flat, values_at(step.view.tensor_on_cpu(), step.pinned.flat))
         for step in trace.steps
         if isinstance(step.pinned, Places)
     ]

@@ -43,7 +43,7 @@ class Operand:
     @property
     def value(self) -> Tensor:
         """The numbers, in the shape in which the operator saw them."""
-        return self.view.tensor().clone()
+        return self.view.tensor_on_cpu().clone()
 
 
 class Step:
@@ -139,8 +139,8 @@ class Step:
 
     @property
     def value(self) -> Tensor:
-        """Its numbers: a copy, so that writing to it changes no trace."""
-        return self.view.tensor().clone()
+        """Its numbers: a copy on the CPU, so that writing to it changes no trace."""
+        return self.view.tensor_on_cpu().clone()
 
     @property
     def stage(self) -> str | None:

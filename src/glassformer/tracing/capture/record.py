@@ -100,7 +100,8 @@ class PlainRun:
         modules = again.modules() if isinstance(again, nn.Module) else ()
         with random, torch.no_grad(), warnings.catch_warnings(), evaluating(modules):
             warnings.simplefilter("ignore")  # the recorded run has warned already
-            return dict(tensors_in(again(*program.args, **program.kwargs), ""))
+            result = again(*program.args, **program.kwargs)
+            return {name: tensor.cpu() for name, tensor in tensors_in(result, "")}
 
 
 def _again(program: Program) -> Callable[..., Any] | None:
@@ -131,7 +132,7 @@ def _copied(again: Callable[..., Any]) -> Callable[..., Any] | None:
 def _differences(recording: Recording, plain: Outputs, kind: str) -> Iterator[Note]:
     """A note for each output that differs from the plain run's by more than rounding."""
     for name, view in recording.outputs.items():
-        shown, own = view.tensor(), plain.get(name)
+        shown, own = view.tensor_on_cpu(), plain.get(name)
         if own is None or as_real(own).shape != shown.shape:
             shape = None if own is None else tuple(own.shape)
             yield Note("other shape", name=name, shown=tuple(shown.shape), own=shape)
@@ -239,7 +240,7 @@ def trace(
     compare: bool = True,
     **kwargs: Any,
 ) -> Trace:
-    """Run a module (or a plain function on tensors) on the CPU and record every operator.
+    """Run a module (or a plain function on tensors) where it is and record every operator.
 
     The module runs in evaluation mode, without gradients; it is left as it was. Where torch has a
     fast path, or the run is small, it runs once more without the trace, and a note names the cells
@@ -350,32 +351,32 @@ def sources_of(recorder: Recorder, program: Program) -> Iterator[Source]:
     """The tensors that are there before the run, by name: inputs, parameters, buffers."""
     modules = recorder.paths.modules
     for name, tensor in _named_inputs(program):
-        yield Source(name, recorder.adopt(_on_cpu(tensor, "input", name)), "input")
+        yield Source(name, recorder.adopt(_with_numbers(tensor, "input", name)), "input")
     for path, module in modules:
         for name, parameter in module._parameters.items():
             if parameter is not None:
                 full = join(path, name)
-                view = recorder.adopt(_on_cpu(parameter, "parameter", full))
+                view = recorder.adopt(_with_numbers(parameter, "parameter", full))
                 yield Source(full, view, "parameter")
     for path, module in modules:
         for name, buffer in module._buffers.items():
             if buffer is not None:
                 full = join(path, name)
-                yield Source(full, recorder.adopt(_on_cpu(buffer, "buffer", full)), "constant")
+                yield Source(full, recorder.adopt(_with_numbers(buffer, "buffer", full)), "constant")
     seen: set[int] = set()
     for path, module in modules:
         if id(module) not in seen:
             seen.add(id(module))
             for name, value in vars(module).items():
-                if isinstance(value, Tensor) and value.is_cpu:
+                if isinstance(value, Tensor) and value.device.type != "meta":
                     yield Source(join(path, name), recorder.adopt(value), "constant")
 
 
-def _on_cpu(tensor: Tensor, what: str, name: str) -> Tensor:
-    if not tensor.is_cpu:
+def _with_numbers(tensor: Tensor, what: str, name: str) -> Tensor:
+    if tensor.device.type == "meta":
         raise TraceError(
-            f"{what} {name} is on {tensor.device}: a trace runs on the CPU; "
-            "move the module and its inputs there with .to('cpu')"
+            f"{what} {name} is on the device meta and has no numbers: give the module its weights "
+            "with .to_empty(device=…) and load_state_dict"
         )
     return tensor
 

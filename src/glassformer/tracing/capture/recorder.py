@@ -42,7 +42,10 @@ from glassformer.tracing.steps import Role
 
 
 # What `_AutoDispatchBelowAutograd` switches off.
-_AUTOGRAD = ("AutogradCPU", "AutogradOther", "ADInplaceOrView", "AutogradFunctionality")
+_AUTOGRAD = (
+    "AutogradCPU", "AutogradCUDA", "AutogradMPS", "AutogradOther", "ADInplaceOrView",
+    "AutogradFunctionality",
+)  # fmt: skip
 
 _ONE_AT_A_TIME = threading.Lock()
 _ONEDNN = threading.RLock()
@@ -432,7 +435,7 @@ class Recorder(TorchDispatchMode):
             if storage is None:
                 return value
             size, stride = value.size(), value.stride()
-            return torch.empty(0, dtype=value.dtype).set_(
+            return torch.empty(0, dtype=value.dtype, device=value.device).set_(
                 storage, value.storage_offset(), size, stride
             )
         if isinstance(value, _SEQUENCES):

@@ -244,12 +244,12 @@ class _Moves:
         self._next = 1  # 0 is what the operator fills in where it moves nothing
         with torch.no_grad():
             made = call.again(self._places)
-        self._made = [None if tensor is None else tensor.numpy() for tensor in made]
+        self._made = [None if tensor is None else tensor.cpu().numpy() for tensor in made]
 
     def _places(self, name: str, view: View) -> Tensor:
         """The numbers of a tensor's cells, counted on from those of the tensor before."""
         if name in _WHERE:
-            return view.given()
+            return view.given(view.tensor_on_cpu())
         shape = view.shape[:-1] if view.pairs else view.shape
         count = math.prod(shape)
         self._views.append(view)
@@ -342,7 +342,7 @@ class _Weights:
 
     def _operand(self, _name: str, view: View) -> Tensor:
         if not view.dtype.is_floating_point:
-            return view.given()
+            return view.given(view.tensor_on_cpu())
         # The kernels against aliasing use weights that are rounded to the cells' own precision.
         rounded = self._name.endswith(("_aa", "_aa_backward"))
         dtype = view.dtype if rounded else torch.float64
@@ -368,7 +368,7 @@ def _weighted(output: int) -> Build:
         weights = remembered(call, _Weights)
         terms: list[Expression] = []
         for view, row in zip(weights.views, weights.row(output, index), strict=True):
-            values = row.numpy()
+            values = row.cpu().numpy()
             for at in np.argwhere(np.abs(values) > _NOTHING * np.abs(values).max(initial=0)):
                 place = tuple(at.tolist())
                 weight, part = float(values[place]), cell(view, *place)
