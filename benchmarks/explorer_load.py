@@ -29,13 +29,13 @@ from urllib.parse import urlsplit
 
 import torch
 
-from glassformer.explorer.cell_cards import card_info, find_cell
+from glassformer.explorer.cell_cards import card_info, dependents_of, find_cell, path_of
 from glassformer.explorer.model_list import Catalogue, Models, run_text
 from glassformer.explorer.open_traces import MOST_TRACES, OpenTrace
 from glassformer.explorer.overview import describe
 from glassformer.explorer.panels import equation, thumbnail, window
 from glassformer.explorer.schemas import Edit, TraceRequest
-from glassformer.explorer.trace_edits import changes_of, dependents_of, edit_trace, path_of
+from glassformer.explorer.trace_edits import changes_of, edit_trace
 
 TEXTS = {
     "toy": ["I am not happy", "you are very sad", "we are happy"],

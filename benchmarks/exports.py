@@ -23,7 +23,7 @@ from glassformer import checkpoint
 from glassformer.checkpoint import Checkpoint
 from glassformer.data import find
 from glassformer.data.imdb import read_reviews
-from glassformer.data.parallel import read_multi30k
+from glassformer.data.readers import read_multi30k
 from glassformer.decoding import Beam, translate
 from glassformer.export import export
 from glassformer.nn import Classifier, Seq2Seq

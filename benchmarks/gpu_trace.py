@@ -113,8 +113,8 @@ def check(options: argparse.Namespace, dtype: torch.dtype, say: Callable[[str], 
     )
     report = run.verify(sample=options.sample or None)
     say(
-        f"{name}: verified {report.cells} cells, worst {report.worst:.1e} of {tolerance(dtype):.0e} "
-        f"allowed, at {report.worst_cell}; {report.without_rule} cells without a rule\n"
+        f"{name}: verified {report.cells} cells, worst {report.worst:.1e} at {report.worst_cell} "
+        f"({tolerance(dtype):.0e} allowed); {report.without_rule} cells without a rule\n"
     )
     if not report.ok:
         say(f"{report}\n")

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
 from glassformer.data import find
-from glassformer.data.ratings import Ratings, read_genres, read_ratings, split_ratings
+from glassformer.data.readers import Ratings, read_genres, read_ratings, split_ratings
 from glassformer.training import Result, recipe, train
 
 RATED_OFTEN, FEWEST, FOLDS, ROUNDS, RIDGE = 50, 30, 5, 5, 30.0

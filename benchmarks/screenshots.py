@@ -26,10 +26,10 @@ from tempfile import TemporaryDirectory
 from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from glassformer.cli.explore_command import WatchedRun
 from glassformer.explorer.api import create_api
 from glassformer.explorer.server import prepare
 from glassformer.explorer.state import State
+from glassformer.explorer.training_watch import WatchedRun
 
 ROOT = Path(__file__).parents[1]
 EVERY = ROOT / "runs" / "screenshots"

@@ -198,7 +198,7 @@ CASES: tuple[Case, ...] = (
         "concat(h1, h2)",
         lambda v: np.hstack([v["h1"], v["h2"]]),
         lambda v: interleaved(v["h1"], v["h2"]),
-        says="in turn",
+        says="interleaved",
     ),
     Case(
         "heads " + _TURN,
@@ -206,7 +206,7 @@ CASES: tuple[Case, ...] = (
         "concat(h1, h2) @ wo",
         lambda v: np.hstack([v["h1"], v["h2"]]) @ v["wo"],
         lambda v: interleaved(v["h1"], v["h2"]) @ v["wo"],
-        says="in turn",
+        says="interleaved",
     ),
     Case(
         "heads " + _TURN,
@@ -214,7 +214,7 @@ CASES: tuple[Case, ...] = (
         "concat(h1, h2, h3)",
         lambda v: np.hstack([v["h1"], v["h2"], v["h3"]]),
         lambda v: interleaved(v["h1"], v["h2"], v["h3"]),
-        says="in turn",
+        says="interleaved",
     ),
     Case(
         "maximum for mean",

@@ -34,10 +34,14 @@ from torch import Tensor, nn
 from glassformer.data import IGNORED, Batch, Order, PairBatch, WindowBatch
 from glassformer.decoding.fast.cuda_graphs import CudaRecorder
 from glassformer.nn import ModelConfig, build, presets
-from glassformer.training.fast.acceleration import Acceleration, accelerated, attention_kernels
+from glassformer.training.fast.acceleration import (
+    Acceleration,
+    accelerated,
+    attention_kernels,
+    join_projections,
+)
 from glassformer.training.fast.graph_learner import RecordedWork
-from glassformer.training.fast.joined_projections import join_projections
-from glassformer.training.loss import model_loss
+from glassformer.training.learner import model_loss
 from glassformer.training.run_config import AttentionKernel
 
 Step = Callable[[], None]

@@ -15,7 +15,7 @@ import torch
 
 from glassformer.data import find
 from glassformer.data.imdb import read_reviews
-from glassformer.data.parallel import read_multi30k
+from glassformer.data.readers import read_multi30k
 from glassformer.decoding.metrics import bleu
 from glassformer.errors import ConfigError
 from glassformer.tasks import Model, Weights, load

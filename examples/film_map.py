@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
 from glassformer.data import find
-from glassformer.data.ratings import Ratings, read_ratings
+from glassformer.data.readers import Ratings, read_ratings
 from glassformer.data.text_files import read_text
 from glassformer.lessons.figures.film_map import Axes, Point, draw_map
 from glassformer.training import recipe, train

@@ -33,13 +33,13 @@ SENSITIVE = (
     "tests/decoding/test_ledger.py",
     "tests/lessons/test_figures.py",
     "tests/lessons/test_notebooks.py",
-    "tests/lessons/test_walks.py",
+    "tests/lessons/test_lessons.py",
     "tests/training/test_average.py",
     "tests/training/test_loss.py",
     "tests/training/test_muon.py",
     "tests/nn/test_baselines.py",
-    "tests/trace/test_our_models.py",
-    "tests/trace/test_training_step.py",
+    "tests/tracing/test_our_models.py",
+    "tests/tracing/test_training_step.py",
     "tests/test_weights.py",
 )
 

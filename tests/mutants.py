@@ -34,8 +34,8 @@ KNOWN = Path(__file__).with_suffix(".toml")
 LIMIT_S = 300
 """Of processor time: a mistake may make a loop endless. Then the tests did notice, in their way."""
 PACKAGES = (
-    "nn", "text", "data", "decoding", "training", "trace", "lessons", "tasks", "checkpoint",
-    "export", "explorer",
+    "nn", "text", "data", "decoding", "training", "trace", "lessons", "audit", "claims",
+    "tasks", "checkpoint", "export", "explorer",
 )  # fmt: skip
 REST = {
     "tasks": ("tests/test_tasks*.py", "tests/test_run_*.py", "tests/test_recommending.py"),

@@ -244,7 +244,9 @@ def test_the_lines_say_what_was_expected(tmp_path: Path) -> None:
     )
     wrong = "nowhere"
     said = line(lambda: glassformer.load("toy", device=wrong), ConfigError)
-    assert said.startswith("device must be one that this machine has, such as 'cpu', got 'nowhere'")
+    assert said.startswith(
+        "device must be available on this machine, for example 'cpu'; got 'nowhere'"
+    )
     wrong = [["a"]]
     said = line(lambda: decoding.extend(SAVED.model, wrong, end=END), InputError)  # type: ignore[arg-type]
     assert said == "an id must be a whole number, got 'a'"

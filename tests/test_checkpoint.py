@@ -187,7 +187,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], list[str]]] = {
     ),
     "no hash of the weights": (
         lambda f: _rewrite(f / "config.json", lambda d: d.pop("weights_sha256")),
-        ["its hash is not the one in config.json"],
+        ["its hash differs from the one in config.json"],
     ),
     "labels are no list": (
         lambda f: _rewrite(f / "config.json", lambda d: d.update(labels=5)),
@@ -355,7 +355,7 @@ def test_a_run_that_has_not_ended_says_how_to_go_on(name: str, tmp_path: Path) -
     (tmp_path / "run").mkdir()
     for file in ("config.json", "metrics.jsonl"):
         (tmp_path / "run" / file).write_text("{}", encoding="utf-8")
-    with pytest.raises(CheckpointError, match=r"has not ended; to go on: .* --resume"):
+    with pytest.raises(CheckpointError, match=r"is unfinished; resume it with: .* --resume"):
         checkpoint.find(tmp_path / name)
 
 
@@ -415,11 +415,11 @@ def test_a_foreign_config_of_any_size_is_refused_before_anything_is_built(
     (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
     few = {f"a{i}": torch.ones(2) for i in range(10)}
     save_file(few, tmp_path / "model.safetensors")
-    with pytest.raises(CheckpointError, match=r"asks for 10,000 layers, .* has 10 tensors"):
+    with pytest.raises(CheckpointError, match=r"requires 10,000 layers, .* has 10 tensors"):
         checkpoint.load_foreign(tmp_path)
     config |= {"n_layer": 1, "num_hidden_layers": 1}
     (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
-    with pytest.raises(CheckpointError, match=r"asks for [\d,]+ numbers, .* holds 20"):
+    with pytest.raises(CheckpointError, match=r"requires [\d,]+ numbers, .* has 20"):
         checkpoint.load_foreign(tmp_path)
 
 

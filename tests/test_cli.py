@@ -114,8 +114,8 @@ def test_explain_shows_formula_numbers_and_source_line(glassformer: Command) -> 
     done = glassformer(*EXPLAIN, "logits[0]")
     assert done.code == 0, done.stderr
     assert "logits[0, 0] = 1.941" in done.stdout
-    assert "Σₖ pooled[0, k]·to_classes.weight[0, k]" in done.stdout
-    assert "encoders.py:" in done.stdout
+    assert "z[0] = Σₖ pooled[k]·W_classes[0, k]" in done.stdout
+    assert "models.py:" in done.stdout
 
 
 def test_explain_as_json_is_data(glassformer: Command) -> None:

@@ -1,10 +1,13 @@
 """Strangers' files: bounded, one line, no exception of a parser's; ours: whole or not at all."""
 
+import errno
 import json
 import os
 import stat
+import sys
 import threading
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -22,6 +25,7 @@ from glassformer.files import (
     read_bytes,
     read_object,
     read_tensor_entries,
+    try_lock,
     write_whole,
 )
 
@@ -30,7 +34,7 @@ from glassformer.files import (
 
 @pytest.mark.parametrize("path", [None, 5, b"a", "", "a\0b", ["a"]])
 def test_what_is_no_path_is_one_line(path: Any) -> None:
-    with pytest.raises(CheckpointError, match="a model folder is named by a path") as caught:
+    with pytest.raises(CheckpointError, match="a model folder must be given by a path") as caught:
         as_path(path, CheckpointError, "a model folder")
     assert "\n" not in str(caught.value)
 
@@ -70,9 +74,9 @@ def test_a_file_may_not_be_larger_than_asked(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"[" * 100_000, "nested over 100 deep"),
-        (b'{"a":' * 100_000, "nested over 100 deep"),
-        (b'{"a":' * 500 + b"1" + b"}" * 500, "nested over 100 deep"),
+        (b"[" * 100_000, "nested more than 100 levels deep"),
+        (b'{"a":' * 100_000, "nested more than 100 levels deep"),
+        (b'{"a":' * 500 + b"1" + b"}" * 500, "nested more than 100 levels deep"),
         (b"[1]", "expected a JSON object, got list"),
         (b"5", "expected a JSON object, got int"),
         (b"", "expected JSON in UTF-8"),
@@ -241,3 +245,57 @@ def test_many_threads_may_write_one_file(tmp_path: Path) -> None:
         thread.join()
     assert path.read_text("utf-8") in contents
     assert list(tmp_path.iterdir()) == [path]
+
+
+# --- locks ---
+
+
+class FakeMsvcrt(ModuleType):
+    """Windows' byte locks: one holder per byte of a file, named by its handle."""
+
+    LK_NBLCK = 2
+
+    def __init__(self) -> None:
+        super().__init__("msvcrt")
+        self.holders: dict[tuple[int, int], int] = {}
+
+    def locking(self, handle: int, mode: int, n_bytes: int) -> None:
+        assert (mode, n_bytes) == (self.LK_NBLCK, 1)
+        byte = (os.fstat(handle).st_ino, os.lseek(handle, 0, os.SEEK_CUR))
+        if self.holders.setdefault(byte, handle) != handle:
+            raise PermissionError(errno.EACCES, "Permission denied")
+
+
+@pytest.mark.parametrize("system", [sys.platform, "win32"])
+def test_one_open_file_at_a_time_holds_the_lock(
+    system: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "platform", system)
+    monkeypatch.setitem(sys.modules, "msvcrt", FakeMsvcrt())
+    lock = tmp_path / ".lock"
+    lock.write_bytes(b"12345")
+    with lock.open("ab") as one, lock.open("ab") as other, (tmp_path / "else").open("ab") as third:
+        assert [try_lock(opened) for opened in (one, other, third, one)] == [
+            "us",
+            "another",
+            "us",
+            "us",
+        ]
+        one.write(b"6")
+    assert lock.read_bytes() == b"123456"
+
+
+@pytest.mark.parametrize("system", [sys.platform, "win32"])
+def test_without_locks_the_holder_is_unknown(
+    system: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    fake = FakeMsvcrt()
+    monkeypatch.setattr(fake, "locking", refuse)
+    monkeypatch.setattr(sys, "platform", system)
+    monkeypatch.setitem(sys.modules, "msvcrt", fake)
+    monkeypatch.setattr("fcntl.flock", refuse)
+    with (tmp_path / ".lock").open("ab") as opened:
+        assert try_lock(opened) == "unknown"

@@ -34,7 +34,7 @@ PACKAGE = Path(__file__).parent.parent / "src" / "glassformer"
 FILES = sorted(file for file in PACKAGE.rglob("*.toml") if file.parent.name != "recipes")
 HAN = re.compile("[\u4e00-\u9fff]")
 # Chinese that is not prose: ranges of characters, and a test for Han letters.
-NOT_PROSE = {"language.py", "splitting.py", "translate.py"}
+NOT_PROSE = {"language.py", "translation.py"}
 
 
 def placeholders(text: str) -> set[str]:
@@ -71,7 +71,7 @@ def asked_for() -> tuple[set[str], list[re.Pattern[str]]]:
 
 
 def test_there_are_files() -> None:
-    assert {"help.toml", "errors.toml", "films.toml", "words.toml"} <= {f.name for f in FILES}
+    assert {"help.toml", "errors.toml", "films.toml", "messages.toml"} <= {f.name for f in FILES}
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(PACKAGE)))
@@ -153,7 +153,7 @@ def test_every_word_of_the_renderers_is_there() -> None:
     asked = {
         node.slice.value
         for file, tree in trees().items()
-        if file.relative_to(PACKAGE).parts[0] in ("documents", "trace", "explorer")
+        if file.relative_to(PACKAGE).parts[0] in ("documents", "tracing", "explorer")
         for node in ast.walk(tree)
         if isinstance(node, ast.Subscript)
         and ast.unparse(node.value).split(".")[-1] == "words"
@@ -291,15 +291,15 @@ ERRORS: list[tuple[GlassformerError, str, str]] = [
     ),
     (
         DataError(
-            "{path} has no column {column!r}{near}; name yours with --text-column and "
+            "{path} has no column {column!r}{near}; set the columns with --text-column and "
             "--label-column",
             path="a.csv",
             column="txt",
             near=did_you_mean("txt", ["text"]),
         ),
-        "a.csv has no column 'txt'; did you mean 'text'?; name yours with --text-column and "
+        "a.csv has no column 'txt'; did you mean 'text'?; set the columns with --text-column and "
         "--label-column",
-        "a.csv 没有 'txt' 列；你是不是要找 'text'？；请用 --text-column 和 --label-column 指明列名",
+        "a.csv 没有 'txt' 列；你是不是要找 'text'？；请用 --text-column 和 --label-column 指定列名",
     ),
     (
         GlassformerError("of another {kind}", kind="sort"),

@@ -345,7 +345,7 @@ def test_a_llama2c_file_that_does_not_add_up_is_one_line(tmp_path: Path) -> None
         assert "\n" not in str(caught.value), name
     with pytest.raises(CheckpointError, match="No such file"):
         checkpoint.load_llama2c(tmp_path / "missing.bin")
-    with pytest.raises(CheckpointError, match="named by a path"):
+    with pytest.raises(CheckpointError, match="must be given by a path"):
         checkpoint.load_llama2c(None)  # type: ignore[arg-type]
 
 

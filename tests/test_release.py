@@ -177,7 +177,7 @@ def test_links_and_images_of_the_long_description_are_absolute(
     assert all(target.startswith("https://") for target in targets)
     raw = f"https://raw.githubusercontent.com/glassformer/glassformer/{tag}/docs/screenshots/"
     assert raw in text and f"]({HOME}/blob/{tag}/docs/trace.md)" in text
-    assert f"]({HOME}/tree/{tag}/src/glassformer/trace)" in text
+    assert f"]({HOME}/tree/{tag}/src/glassformer/tracing)" in text
     for address in targets:  # every file is there
         path = re.sub(
             r"^https://[^/]+/glassformer/glassformer/(?:(?:blob|tree)/)?v[\d.]+/", "", address

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from glassformer import cpu, tasks
+from glassformer import modes, tasks
 from glassformer.errors import ConfigError
 from glassformer.nn import Seq2Seq, build, presets
 from glassformer.tasks import quantisation as stored_weights
@@ -108,17 +108,17 @@ def test_unknown_weights_are_one_line(kind: str, device: str, message: str) -> N
 
 
 def test_a_cpu_that_dies_of_bfloat16_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpu, "_MULTIPLY", "import os; os.abort()")
-    cpu.multiplies_bfloat16.cache_clear()
+    monkeypatch.setattr(modes, "_MULTIPLY", "import os; os.abort()")
+    modes.multiplies_bfloat16.cache_clear()
     with pytest.raises(ConfigError, match="cannot multiply bfloat16"):
         tasks.load("toy", weights="bfloat16")
-    cpu.multiplies_bfloat16.cache_clear()
+    modes.multiplies_bfloat16.cache_clear()
 
 
 def test_bfloat16_is_stored_where_it_works(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stored, not run: the machine of this test need not have it."""
-    monkeypatch.setattr(cpu, "_MULTIPLY", "pass")
-    cpu.multiplies_bfloat16.cache_clear()
+    monkeypatch.setattr(modes, "_MULTIPLY", "pass")
+    modes.multiplies_bfloat16.cache_clear()
     model = tasks.load("imdb", weights="bfloat16").checkpoint.model
     assert {p.dtype for p in model.parameters()} == {torch.bfloat16}
-    cpu.multiplies_bfloat16.cache_clear()
+    modes.multiplies_bfloat16.cache_clear()

@@ -2,41 +2,64 @@
 
     GlassformerError
     ├── ConfigError       (ValueError)  a setting, or two that do not fit together
-    ├── UnknownNameError  (LookupError) a name nobody has given; suggests the nearest
+    ├── UnknownNameError  (LookupError) an unknown name; suggests the nearest
     ├── ShapeError        (ValueError)  a tensor of the wrong shape
     ├── MaskError         (TypeError)   a mask that is not boolean
     ├── InputError        (ValueError)  ids, text or images that a model cannot take
     ├── DataError         (OSError)     a data set that is missing, damaged or not as expected
-    ├── TrainingError     (RuntimeError) a run that cannot go on, or cannot be taken up again
-    ├── TraceError        (RuntimeError) a computation that cannot be traced, or a cell it has not
-    ├── CancelledError    (RuntimeError) work that its caller asked to stop
-    ├── ExportError       (RuntimeError) a model that another format cannot hold, or held wrongly
-    └── CheckpointError   (OSError)     a model folder that is missing, damaged or foreign
+    ├── TrainingError     (RuntimeError) a run that cannot continue or resume
+    ├── TraceError        (RuntimeError) a computation that cannot be traced, or a missing cell
+    ├── CancelledError    (RuntimeError) work cancelled by its caller
+    ├── ExportError       (RuntimeError) a model that another format cannot hold, or gets wrong
+    └── CheckpointError   (OSError)     a model folder that is missing, damaged or not ours
 
 Each message says what was expected, what came, and what to do. The second base of each class is
 the built-in exception that a caller who does not know Glassformer would catch.
 
 A message with placeholders is raised with its fields, `InputError("got {n} texts", n=n)`, so that
-a command can say it in Chinese: errors.toml has the sentence under its English template.
+commands can print it in Chinese: errors.toml holds the translation under the English template.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from difflib import get_close_matches
 from numbers import Real
 from operator import index
 
 
 class GlassformerError(Exception):
-    """The base of all of them: `except GlassformerError` catches nothing but ours."""
+    """Base class: `except GlassformerError` catches every error of ours and nothing else."""
 
     def __init__(self, message: str = "", /, **fields: object) -> None:
+        fields = {name: _printable(value) for name, value in fields.items()}
         super().__init__(message.format(**fields) if fields else message)
         self.template = message
         self.fields = fields
 
 
+class _HugeInt(int):
+    """An int that is not written out: Python refuses to print one of over 4,300 digits."""
+
+    def __format__(self, _spec: str) -> str:
+        return "a number of more than 40 digits"
+
+    def __repr__(self) -> str:
+        return format(self)
+
+
+def _printable(value: object) -> object:
+    return _HugeInt(value) if isinstance(value, int) and abs(value) >= 10**40 else value
+
+
+def shown(value: object) -> str:
+    """A value as an error message shows it, shortened."""
+    value = _printable(value)
+    return f"{value:,}" if type(value) in (int, _HugeInt) else f"{value!r:.40}"
+
+
 class ConfigError(GlassformerError, ValueError):
-    """A setting that cannot be, or two settings that do not fit together."""
+    """An invalid setting, or two settings that do not fit together."""
 
 
 class UnknownNameError(GlassformerError, LookupError):
@@ -45,7 +68,7 @@ class UnknownNameError(GlassformerError, LookupError):
     def __init__(self, what: str, name: str, known: Iterable[str]) -> None:
         name, known = str(name), sorted(known)
         near = did_you_mean(name, known)
-        super().__init__("unknown {what} {name!r}{near}", what=what, name=name, near=near)
+        super().__init__("unknown {what} {name!r:.80}{near}", what=what, name=name, near=near)
         self.what = what
         self.name = name
         self.known = known
@@ -71,7 +94,7 @@ class DataError(GlassformerError, OSError):
 
 
 class TrainingError(GlassformerError, RuntimeError):
-    """A training run that cannot go on, or that cannot be taken up where it stopped."""
+    """A training run that cannot continue, or cannot resume where it stopped."""
 
 
 class TraceError(GlassformerError, RuntimeError):
@@ -79,11 +102,11 @@ class TraceError(GlassformerError, RuntimeError):
 
 
 class CancelledError(GlassformerError, RuntimeError):
-    """Work that stopped because its caller asked: nobody waits for the result any more."""
+    """Work that its caller cancelled: nobody waits for the result any more."""
 
 
 class ExportError(GlassformerError, RuntimeError):
-    """A model that another program's format cannot hold, or whose copy there answers otherwise."""
+    """A model that another format cannot hold, or whose exported copy gives other results."""
 
 
 class CheckpointError(GlassformerError, OSError):
@@ -91,21 +114,20 @@ class CheckpointError(GlassformerError, OSError):
 
 
 def exit_code(error: BaseException) -> int:
-    """Of a command that ends with this: 2 wrong usage, 130 interrupted, 1 any other failure."""
+    """The exit code of a failed command: 2 wrong usage, 130 interrupted, 1 anything else."""
     if isinstance(error, ConfigError | UnknownNameError):
         return 2
     return 130 if isinstance(error, KeyboardInterrupt) else 1
 
 
 class Fragment(str):
-    """A part of an error message that knows what it was made from, as the error itself does."""
+    """Part of an error message that keeps its template and fields, so that it can be translated."""
 
     template: str
     fields: dict[str, object]
 
     @classmethod
     def of(cls, template: str, **fields: object) -> "Fragment":
-        """A template with its fields filled in."""
         made = cls(template.format(**fields))
         made.template, made.fields = template, fields
         return made
@@ -119,7 +141,7 @@ _DID_YOU_MEAN = {
 
 
 def did_you_mean(name: str, known: Iterable[str], most: int = 12) -> Fragment:
-    """The end of an error message: the nearest known name, or the known ones if none is near."""
+    """The end of an error message: the nearest known names, or the known ones if none is near."""
     known = list(known)
     near = get_close_matches(name, known, n=3, cutoff=0.6)
     if near:
@@ -138,29 +160,22 @@ def expect(
     what: str,
     error: type[GlassformerError] = ConfigError,
 ) -> None:
-    """Refuse an argument of another kind in one line; `what` says what was expected."""
+    """Raise unless the argument is of these types; `what` says what was expected."""
     if not isinstance(value, kinds):
         raise error("expected {what}, got {kind}", what=what, kind=type(value).__name__)
 
 
-def _shown(value: object) -> str:
-    """A value for a message; a number of many digits is not written out."""
-    if isinstance(value, int) and abs(value) >= 10**40:
-        return "a number of more than 40 digits"
-    return f"{value:,}" if type(value) is int else f"{value!r:.40}"
-
-
 def expect_number(value: object, name: str) -> None:
-    """Refuse in one line what is not a number of some library; ∞ is one, True is not."""
+    """Raise unless the value is a real number (of any library); ∞ is one, True is not."""
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise ConfigError("{name} must be a number, got {value}", name=name, value=_shown(value))
+        raise ConfigError("{name} must be a number, got {value}", name=name, value=shown(value))
     try:
         float(value)
     except OverflowError:
         raise ConfigError(
             "{name} must be a number that a float can hold, got {value}",
             name=name,
-            value=_shown(value),
+            value=shown(value),
         ) from None
 
 
@@ -171,25 +186,56 @@ def expect_whole(
     most: int | None = 2**31,
     error: type[GlassformerError] = ConfigError,
 ) -> int:
-    """A whole number within bounds, of whatever library, as Python's own; True is none."""
+    """A whole number within bounds, from any library, as a Python int; True is not one."""
     try:
         number = index(value) if not isinstance(value, bool) else None  # type: ignore[arg-type]
     except TypeError:
         number = None
     if number is None:
-        raise error("{name} must be a whole number, got {value}", name=name, value=_shown(value))
+        raise error("{name} must be a whole number, got {value}", name=name, value=shown(value))
     if least is not None and number < least:
         raise error(
             "{name} must be at least {least:,}, got {value}",
             name=name,
             least=least,
-            value=_shown(number),
+            value=shown(number),
         )
     if most is not None and number > most:
         raise error(
             "{name} must be at most {most:,}, got {value}",
             name=name,
             most=most,
-            value=_shown(number),
+            value=shown(number),
         )
     return number
+
+
+# --- cancelling --------------------------------------------------------------------------------
+# Work that nobody waits for any more can be stopped from another thread:
+#
+#     stop = threading.Event()
+#     with cancelled_by(stop.is_set):
+#         t = trace(model, ids)          # raises CancelledError soon after stop.set()
+#
+# Checked before each operator of a trace, an edit and a replay, before each step of a verification,
+# before each decoded token, and before each matrix or cell written to a file. An operator that is
+# already running is not interrupted.
+
+_ASK: ContextVar[Callable[[], bool] | None] = ContextVar("cancelled", default=None)
+
+
+@contextmanager
+def cancelled_by(asked: Callable[[], bool]) -> Iterator[None]:
+    """Cancel what the block computes or writes as soon as `asked()` is true."""
+    token = _ASK.set(asked)
+    try:
+        yield
+    finally:
+        _ASK.reset(token)
+
+
+def stop_if_cancelled() -> None:
+    """Raise CancelledError if the caller has asked to stop."""
+    asked = _ASK.get()
+    if asked is not None and asked():
+        raise CancelledError("the work was cancelled")

@@ -1,9 +1,8 @@
-"""Files from strangers, read within bounds; files of our own, written whole or not at all.
+"""Untrusted files, read within limits; our own files, written atomically; file locks.
 
-Whoever sends a model folder or a run decides what is in it. So nothing here opens a pipe or a
-device, reads more than the caller allows, or lets a parser's own exception out: a file that cannot
-be used is one line in the exception that the caller names. Knows JSON and the header of
-safetensors, and nothing of what they mean.
+A model folder or a run may come from anyone. So nothing here opens a pipe or a device, reads more
+than the caller allows, or lets a parser's own exception out: an unusable file is one line in the
+exception type that the caller names. Knows JSON and the header of safetensors, not what they mean.
 """
 
 import errno
@@ -12,15 +11,16 @@ import math
 import os
 import secrets
 import stat
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, TypeGuard
+from typing import IO, Any, BinaryIO, Literal, NamedTuple, TypeGuard
 
 from glassformer.errors import GlassformerError
 
 MOST_JSON = 16 * 2**20
-"""Bytes of a JSON file, unless a caller expects more."""
+"""Limit on the bytes of a JSON file, unless a caller expects more."""
 _MOST_VALUES = 6_000_000  # 72 bytes each at most once parsed: with the text itself, half a GiB
 _MOST_DEPTH = 100  # the JSON of a config or a tokenizer is less than 10 deep
 _MOST_HEADER = 32 * 2**20  # bytes: a tensor takes about 100
@@ -30,13 +30,15 @@ ErrorType = type[GlassformerError]
 
 
 def as_path(path: str | os.PathLike[str], error: ErrorType, what: str = "a file") -> Path:
-    """A path as a caller gave it, if it can be one."""
+    """A path given by a caller, checked; `what` it leads to is named in error messages."""
     if not isinstance(path, str | os.PathLike):
-        raise error("{what} is named by a path, got {kind}", what=what, kind=type(path).__name__)
+        raise error(
+            "{what} must be given by a path, got {kind}", what=what, kind=type(path).__name__
+        )
     name = os.fspath(path)
     if not isinstance(name, str) or not name or "\0" in name:
         raise error(
-            "{what} is named by a path without NUL characters, got {name!r:.60}",
+            "{what} must be given by a path without NUL characters, got {name!r:.60}",
             what=what,
             name=name,
         )
@@ -63,7 +65,7 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def read_bytes(path: Path, *, error: ErrorType, most: int = MOST_JSON) -> bytes:
-    """The bytes of a regular file of at most `most`."""
+    """The content of a regular file of at most `most` bytes."""
     try:
         with open_regular(path) as opened:
             data = opened.read(most + 1)
@@ -71,7 +73,7 @@ def read_bytes(path: Path, *, error: ErrorType, most: int = MOST_JSON) -> bytes:
         raise error("cannot read {path}: {reason}", path=path, reason=failure.strerror) from None
     if len(data) > most:
         raise error(
-            "{path} is larger than {most:,} bytes, the most that such a file may have",
+            "{path} is larger than {most:,} bytes, the limit for such a file",
             path=path,
             most=most,
         )
@@ -81,14 +83,14 @@ def read_bytes(path: Path, *, error: ErrorType, most: int = MOST_JSON) -> bytes:
 def read_object(
     path: Path, *, error: ErrorType, most: int = MOST_JSON, what: str = "a JSON object"
 ) -> dict[str, Any]:
-    """The JSON object in a stranger's file; `what` it should be is told where it is not."""
+    """The JSON object in an untrusted file; error messages call it `what`."""
     return parse_object(read_bytes(path, error=error, most=most), path, error=error, what=what)
 
 
 def parse_object(
     data: bytes, where: object, *, error: ErrorType, what: str = "a JSON object"
 ) -> dict[str, Any]:
-    """The JSON object that some bytes of a stranger's are, bounded in size and depth."""
+    """Untrusted bytes parsed as a JSON object, limited in size and depth."""
     # Counted before parsing: `[[],[],…` takes 24 times as much memory as it has bytes.
     if sum(map(data.count, (b",", b"[", b"{"))) > _MOST_VALUES:
         raise error(
@@ -111,7 +113,7 @@ def parse_object(
         ) from None
     if too_deep:
         raise error(
-            "{where} is damaged or not {what}: nested over {most_depth} deep",
+            "{where} is damaged or not {what}: nested more than {most_depth} levels deep",
             where=where,
             what=what,
             most_depth=_MOST_DEPTH,
@@ -149,10 +151,10 @@ class TensorEntry(NamedTuple):
 
 
 def read_tensor_entries(path: Path, *, error: ErrorType) -> dict[str, TensorEntry]:
-    """The tensors that a safetensors file lists, without reading their numbers.
+    """The tensors that a safetensors file lists, read from its header alone.
 
-    The length of the file and that of each tensor agree with the header; the rest (overlaps, gaps)
-    is checked by the library when it reads the numbers.
+    Checks the length of the file and of each tensor against the header; the library checks the rest
+    (overlaps, gaps) when it reads the numbers.
     """
     what = "a safetensors file"
     try:
@@ -179,8 +181,8 @@ def read_tensor_entries(path: Path, *, error: ErrorType) -> dict[str, TensorEntr
     end = max((item["data_offsets"][1] for item in header.values()), default=0)
     if end != size - 8 - length:
         raise error(
-            "{path} is damaged or not {what}: its tensors end after {end:,} bytes, "
-            "{there:,} are there; copy it again",
+            "{path} is damaged or not {what}: its tensors end after {end:,} bytes, but it "
+            "has {there:,}; copy it again",
             path=path,
             what=what,
             end=end,
@@ -215,7 +217,9 @@ def _entry(path: Path, name: str, item: object, error: ErrorType) -> TensorEntry
         )
     if math.prod(shape) * _BITS[dtype] != 8 * (offsets[1] - offsets[0]):
         raise error(
-            "{wrong} has another size than its shape {shape!r:.40} says", wrong=wrong, shape=shape
+            "{wrong} has a size that does not match its shape {shape!r:.40}",
+            wrong=wrong,
+            shape=shape,
         )
     return TensorEntry(dtype, tuple(shape))
 
@@ -229,19 +233,19 @@ def _are_sizes(value: object) -> TypeGuard[list[int]]:
 
 
 def write_whole(path: str | os.PathLike[str], content: str | bytes) -> Path:
-    """Write a file under another name beside it, force it to the disk, then rename it.
+    """Write a file atomically: to a temporary file beside it, synced to disk, then renamed.
 
-    A text is written as UTF-8 with its line ends as they are. A file that is replaced keeps its
-    mode. Whatever goes wrong is an OSError that names the target, and what was there before stays.
+    Text is written as UTF-8, line ends unchanged. A replaced file keeps its mode. Any failure is an
+    OSError that names the target and leaves the old content in place.
     """
     target = Path(path)
     data = content.encode("utf-8") if isinstance(content, str) else content
-    # In the same folder, since a rename across file systems is not atomic. A name of its own for
-    # each writer, and a short one: the target's may be as long as the system allows.
+    # In the same folder, since a rename across file systems is not atomic. Each writer has its own
+    # name, and a short one: the target's may be as long as the system allows.
     temporary = target.with_name(f".{secrets.token_hex(8)}{_TMP}")
     try:
         mode = _mode_of(target)
-        with temporary.open("xb") as opened:  # the mode is the one that the user's umask gives
+        with temporary.open("xb") as opened:  # its mode follows from the user's umask
             opened.write(data)
             opened.flush()
             os.fsync(opened.fileno())
@@ -260,20 +264,52 @@ def write_whole(path: str | os.PathLike[str], content: str | bytes) -> Path:
 
 
 def _mode_of(target: Path) -> int | None:
-    """The mode of the file that is to be replaced, None where there is none yet."""
+    """The mode of the file to be replaced; None if there is none yet."""
     try:
         mode = target.stat().st_mode
     except FileNotFoundError:
         return None
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-    if not stat.S_ISREG(mode):  # a rename would put a file in the place of a device or a pipe
+    if not stat.S_ISREG(mode):  # a rename would replace a device or a pipe by a file
         raise OSError(errno.EINVAL, "it is not a regular file")
     return stat.S_IMODE(mode)
 
 
 def remove_half_written(folder: Path) -> None:
-    """Remove what `write_whole` was killed over; nobody may be writing there now."""
+    """Remove temporary files left by a killed `write_whole`; nobody may be writing there now."""
     for left in folder.glob(f".*{_TMP}"):
         with suppress(OSError):
             left.unlink()
+
+
+LockHolder = Literal["us", "another", "unknown"]
+
+_LOCKED_BYTE = 2**30  # on Windows nobody else can read or write it, so it is one that no file has
+
+
+def try_lock(opened: IO[Any]) -> LockHolder:
+    """Lock a file that is open for writing until it is closed; returns who holds the lock now.
+
+    The system releases the lock when the process ends, however it ends, so a killed process blocks
+    nobody. Some network file systems have no locks: there the holder is unknown.
+    """
+    try:
+        if sys.platform == "win32":
+            import msvcrt
+
+            position = opened.seek(0, os.SEEK_CUR)
+            opened.seek(_LOCKED_BYTE)
+            try:
+                msvcrt.locking(opened.fileno(), msvcrt.LK_NBLCK, 1)
+            finally:
+                opened.seek(position)
+        else:
+            import fcntl
+
+            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
+        return "another"
+    except OSError:  # a file system without locks
+        return "unknown"
+    return "us"

@@ -1,13 +1,13 @@
-"""English and Chinese: which of them is wanted, and where their text is.
+"""English and Chinese: which one to use, and where their text is.
 
-All text that a user reads is data: a TOML file beside the module that says it, with one entry per
+All text that users read is data: a TOML file beside the module that prints it, with one entry per
 sentence and both languages in each,
 
     steps = {en = "{count} steps", zh = "{count} 个步骤"}
 
 and `say = words(__name__)` in the module. Where a key is itself the English sentence, as with
-errors, `en` is left out. A test holds all files to the same placeholders in both languages and to
-the keys that the code uses. A file is parsed at its first use.
+errors, `en` is left out. A test checks that both languages have the same placeholders and that the
+keys are those that the code uses. A file is parsed on first use.
 """
 
 import os
@@ -28,12 +28,12 @@ Language: TypeAlias = Literal["en", "zh"]
 
 _LANGUAGES: dict[str, Language] = {"en": "en", "zh": "zh"}
 _LOCALES = ("LC_ALL", "LC_MESSAGES", "LANG")  # the first that is set counts, as POSIX has it
-_SENTENCES = ("what", "reason")  # fields of errors that hold words of ours or of the system's
+_SENTENCES = ("what", "reason")  # error fields that hold text of ours or of the system's
 _ROOT = Path(__file__).parent
 
 
 def as_language(name: str) -> Language:
-    """`en` or `zh`; anything else is refused."""
+    """Check that a name is `en` or `zh`."""
     if name not in _LANGUAGES:
         raise UnknownNameError("language", name, _LANGUAGES)
     return _LANGUAGES[name]
@@ -55,13 +55,13 @@ _spoken: Language = "en"
 
 
 def speak(language: Language) -> None:
-    """Set the language of this process: what commands, progress and errors are written in."""
+    """Set the language of this process: that of commands, progress and errors."""
     global _spoken
     _spoken = language
 
 
 def spoken() -> Language:
-    """The language of this process: English unless a command has set another."""
+    """The language of this process, English by default."""
     return _spoken
 
 
@@ -99,7 +99,7 @@ class Words(Mapping[str, Bilingual]):
 
     @cached_property
     def data(self) -> dict[str, Any]:
-        """The file as it is parsed: it may hold other data beside text."""
+        """The parsed file, which may hold other data besides text."""
         import tomllib
 
         return tomllib.loads(self.file.read_text(encoding="utf-8"))
@@ -122,9 +122,9 @@ class Words(Mapping[str, Bilingual]):
         return self[key].say(_spoken, **fields)
 
     def of(self, english: str, key: str | None = None) -> str:
-        """An English sentence of the code in the language of this process.
+        """An English sentence from the code, in the language of this process.
 
-        Its translation stands under the sentence itself, unless it has a key.
+        Its translation is stored under the sentence itself, unless a key is given.
         """
         key = english if key is None else key
         return english if _spoken == "en" or key not in self else self[key].zh
@@ -153,7 +153,7 @@ def _leaves(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, B
 def message_of(error: BaseException) -> str:
     """An error's message in the language of this process, on one line.
 
-    One that errors.toml does not have stays English, in a Chinese frame.
+    One that errors.toml lacks stays English, with a Chinese prefix.
     """
     whole: object = error if hasattr(error, "template") or not error.args else error.args[0]
     said = str(error)
@@ -165,7 +165,7 @@ def message_of(error: BaseException) -> str:
 
 
 def in_language(part: object) -> str:
-    """An error or a part of its message, such as a suggestion or the system's reason."""
+    """Translate an error, or part of its message such as a suggestion or the system's reason."""
     known = words("glassformer.errors")
     template = getattr(part, "template", str(part))
     if _spoken == "en" or template not in known:
@@ -191,7 +191,7 @@ _HAS_WIDE = re.compile(f"[{_WIDE}]")
 
 @dataclass(frozen=True)
 class Prose:
-    """A text for rich's console that also breaks Chinese lines, which rich breaks at spaces."""
+    """Text for rich's console that wraps Chinese too; rich itself breaks lines at spaces only."""
 
     text: str
     style: str = ""
@@ -209,12 +209,12 @@ class Prose:
 
 
 def padded(text: str, width: int) -> str:
-    """A text filled up with spaces to so many columns of a terminal."""
+    """Text padded with spaces to `width` columns of a terminal."""
     return text + " " * (width - sum(2 if _HAS_WIDE.match(letter) else 1 for letter in text))
 
 
 def broken_lines(text: str, width: int) -> Iterator[str]:
-    """Lines of at most `width` columns; one that holds no wide letter is left to rich."""
+    """Lines of at most `width` columns; those without wide characters are left to rich."""
     from rich.cells import cell_len
 
     for line in text.split("\n"):

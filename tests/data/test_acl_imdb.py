@@ -87,7 +87,7 @@ def test_the_command_says_what_other_reviews_are(
     """Fourteen files are not the hundred thousand: the checksum of what was made tells."""
     path = archive_of(tmp_path, FILES)
     assert run(["data", "imdb", "--archive", str(path), "--data", str(tmp_path)]) == 1
-    assert "is damaged or another version" in capsys.readouterr().err
+    assert "is damaged or a different version" in capsys.readouterr().err
     assert run(["data", "multi30k", "--archive", str(path)]) == 2
     assert "--archive is for imdb and imdb-unsup, got multi30k" in capsys.readouterr().err
     assert run(["data", "imdb", "--archive", str(tmp_path / "none"), "--data", str(tmp_path)]) == 1

@@ -8,7 +8,7 @@ import torch
 
 from glassformer.data import (
     IGNORED,
-    Chance,
+    EpochRNG,
     LabelledTexts,
     MaskedTexts,
     SentencePairs,
@@ -18,7 +18,7 @@ from glassformer.data import (
 )
 
 PAD, UNKNOWN, START, END, MASK = range(5)
-CHANCE = Chance(seed=0, epoch=0)
+CHANCE = EpochRNG(seed=0, epoch=0)
 
 
 def store(folder: Path, name: str, sequences: list[list[int]]) -> TokenStore:
@@ -104,7 +104,7 @@ def test_windows_move_from_epoch_to_epoch_and_stay_inside_the_text(tmp_path: Pat
     windows = Windows(store(tmp_path, "t", [text]), 8, moving=True)
     starts = set()
     for epoch in range(40):
-        batch = windows.batch(np.arange(len(windows)), Chance(0, epoch))
+        batch = windows.batch(np.arange(len(windows)), EpochRNG(0, epoch))
         assert (batch.labels == batch.ids + 1).all()
         starts.add(int(batch.ids[0, 0]))
     assert starts == set(range(5, 14))
@@ -137,7 +137,7 @@ def test_luck_belongs_to_the_example_not_to_the_batch() -> None:
     together = CHANCE.uniform(np.array([3, 4, 5]), 7, stream=1)
     alone = CHANCE.uniform(np.array([4]), 9, stream=1)
     assert (together[1] == alone[0, :7]).all()
-    assert (Chance(0, 1).uniform(np.array([4]), 9, stream=1) != alone).all()
+    assert (EpochRNG(0, 1).uniform(np.array([4]), 9, stream=1) != alone).all()
     assert (CHANCE.uniform(np.array([4]), 9, stream=2) != alone).all()
     many = CHANCE.uniform(np.arange(200), 200, stream=0)
     assert abs(many.mean() - 0.5) < 0.01

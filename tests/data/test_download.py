@@ -50,12 +50,12 @@ def test_what_is_damaged_or_missing_is_named_and_not_kept(
 ) -> None:
     if content is not None:
         (mirror / ADDRESS).write_bytes(content)
-    with pytest.raises(DataError, match=r"cannot fetch lm/tinyshakespeare.txt of shakespeare"):
+    with pytest.raises(DataError, match=r"cannot download lm/tinyshakespeare.txt of shakespeare"):
         obtain("shakespeare")
     assert not (cache_folder() / "data/lm/tinyshakespeare.txt").exists()
 
 
 def test_a_corpus_without_an_address_is_only_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GLASSFORMER_DATA")
-    with pytest.raises(DataError, match="the data set imdb was not found"):
+    with pytest.raises(DataError, match="data set imdb not found"):
         obtain("imdb")

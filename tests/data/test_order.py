@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glassformer.data import Chance, Examples, Loader, Order, WindowBatch, evaluation_batches
+from glassformer.data import EpochRNG, Examples, Loader, Order, WindowBatch, evaluation_batches
 from glassformer.data.batches import share_out
 from glassformer.data.token_store import Ids
 from glassformer.errors import ConfigError, DataError
@@ -24,7 +24,7 @@ class Numbers(Examples[WindowBatch]):
     def lengths(self) -> Ids:
         return LENGTHS
 
-    def batch(self, indices: Ids, chance: Chance, width: int = 0) -> WindowBatch:
+    def batch(self, indices: Ids, chance: EpochRNG, width: int = 0) -> WindowBatch:
         ids = torch.from_numpy(indices)[:, None]
         luck = torch.from_numpy(chance.uniform(indices, 1, 0))
         return WindowBatch(labels=luck, n_scored=len(ids), n_tokens=len(ids), ids=ids)
@@ -126,7 +126,7 @@ def test_shares_are_nearly_equal() -> None:
 
 def test_a_failure_in_the_thread_reaches_the_reader() -> None:
     class Broken(Numbers):
-        def batch(self, indices: Ids, chance: Chance, width: int = 0) -> WindowBatch:
+        def batch(self, indices: Ids, chance: EpochRNG, width: int = 0) -> WindowBatch:
             raise DataError("line 7 is damaged")
 
     with pytest.raises(DataError, match="line 7 is damaged"):
@@ -152,7 +152,7 @@ def test_evaluation_sees_every_example_once_over_all_processes() -> None:
 
 
 def test_sizes_that_cannot_be_are_refused() -> None:
-    with pytest.raises(ConfigError, match="and not both"):
+    with pytest.raises(ConfigError, match="not both"):
         Order(LENGTHS, batch_size=1, max_tokens=1)
     with pytest.raises(ConfigError, match="must be at least 1"):
         Order(LENGTHS, batch_size=0)

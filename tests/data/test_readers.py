@@ -9,11 +9,21 @@ import numpy as np
 import pytest
 
 from benchmarks.movielens import ranked_right, read_from
-from glassformer.data import Chance, Order, corpora, find, text_files
+from glassformer.data import EpochRNG, Order, corpora, find, text_files
 from glassformer.data.imdb import Review, read_reviews, split_by_film, texts_for_pretraining
-from glassformer.data.parallel import Pair, read_multi30k, read_pairs, read_tatoeba, split_by_source
-from glassformer.data.ratings import read_genres, read_ratings, read_titles
-from glassformer.data.running_text import read_shakespeare, read_text_file, read_wikitext2
+from glassformer.data.readers import (
+    Pair,
+    read_genres,
+    read_multi30k,
+    read_pairs,
+    read_ratings,
+    read_shakespeare,
+    read_tatoeba,
+    read_text_file,
+    read_titles,
+    read_wikitext2,
+    split_by_source,
+)
 from glassformer.data.table import read_table, split_by_text
 from glassformer.data.text_files import MOST_LINE, stream_lines
 from glassformer.errors import ConfigError, DataError
@@ -30,7 +40,7 @@ def test_trap_27_both_classes_are_read_and_neither_comes_first() -> None:
     assert labels.count(0) == labels.count(1) == 80
     problem = prepare(tiny("imdb"))
     order = Order(problem.train.lengths, batch_size=16, bucket_width=100)
-    first = problem.train.batch(order.epoch(0)[0], Chance(0, 0))
+    first = problem.train.batch(order.epoch(0)[0], EpochRNG(0, 0))
     assert set(first.labels.tolist()) == {0, 1}
 
 
@@ -109,7 +119,7 @@ def test_a_sentence_without_a_tab_is_named(tmp_path: Path, monkeypatch: pytest.M
 def test_a_file_without_pairs_is_named(tmp_path: Path) -> None:
     empty = tmp_path / "mine.tsv"
     empty.write_bytes(b"")
-    with pytest.raises(DataError, match=r"mine\.tsv holds no pairs: it is empty"):
+    with pytest.raises(DataError, match=r"mine\.tsv contains no pairs: it is empty"):
         read_pairs(empty)
 
 
@@ -122,7 +132,7 @@ def test_running_texts_have_their_usual_parts() -> None:
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [(" \n", "holds no text"), ("x", "too short"), (None, "there is no text file")],
+    [(" \n", "contains no text"), ("x", "too short"), (None, "there is no text file")],
 )
 def test_a_text_that_is_missing_or_too_short_is_named(
     tmp_path: Path, text: str | None, message: str
@@ -184,7 +194,7 @@ def test_a_cell_without_end_is_refused_with_its_line(tmp_path: Path) -> None:
     assert csv.field_size_limit() == 131_072
     # A quote that is never closed takes in all that follows.
     file = table(tmp_path, 'text,label\nshort,a\n"open,b\n' + f"{long[:1000]}\n" * 1200)
-    with pytest.raises(DataError, match="shorten it, or check the quotes"):
+    with pytest.raises(DataError, match="shorten it or check the quotes"):
         read_table(file, "text", "label")
 
 
@@ -199,7 +209,7 @@ def test_line_ends_of_a_table_may_be_of_any_kind_and_mixed(tmp_path: Path, end: 
 def test_a_column_with_another_value_in_each_row_is_no_column_of_classes(tmp_path: Path) -> None:
     rows = "".join(f"text {i},{i}\n" for i in range(10_000))
     with pytest.raises(
-        DataError, match=r"10,000 different values in column 'label' in 10,000 rows"
+        DataError, match=r"10,000 different values in 10,000 rows of column 'label'"
     ):
         read_table(table(tmp_path, "text,label\n" + rows), "text", "label")
     few = "".join(f"text {i},{i % 101}\n" for i in range(202))
@@ -220,7 +230,7 @@ def test_a_line_without_end_is_refused_with_its_number(tmp_path: Path, name: str
     data = b"first\n" + b"x" * (MOST_LINE + 1)
     file = tmp_path / name
     file.write_bytes(gzip.compress(data, 1) if name == "a.gz" else data)
-    with pytest.raises(DataError, match=r"line 2: longer than 16,777,216 bytes; break it"):
+    with pytest.raises(DataError, match=r"line 2: longer than 16,777,216 bytes; split it"):
         list(stream_lines(file))
     splits = read_text_file(file, 0.5)  # a text need not have lines
     assert splits.train + splits.valid == data.decode()
@@ -236,7 +246,7 @@ def test_a_text_without_end_is_refused(
     monkeypatch.setattr(text_files, "MOST_TEXT", 1000)
     assert read_text_file(file, 0.5).train
     monkeypatch.setattr(text_files, "MOST_TEXT", 999)
-    with pytest.raises(DataError, match=r"has more than 999 bytes of text; use a part of it"):
+    with pytest.raises(DataError, match=r"has more than 999 bytes of text; use only part of it"):
         read_text_file(file, 0.5)
 
 
@@ -248,7 +258,7 @@ def test_a_table_of_too_many_columns_is_refused(tmp_path: Path) -> None:
         if is_taken:
             assert read_table(file, "text", "label").texts == ["a", "c"]
         else:
-            with pytest.raises(DataError, match=r"has 10,001 columns, expected 10,000 at most"):
+            with pytest.raises(DataError, match=r"has 10,001 columns, expected at most 10,000"):
                 read_table(file, "text", "label")
 
 
@@ -323,7 +333,7 @@ def test_a_text_of_which_nothing_is_held_out_is_refused(tmp_path: Path) -> None:
 def test_a_class_that_is_held_out_whole_is_named(tmp_path: Path) -> None:
     rows = "".join(f"text {i},a\n" for i in range(50))
     read = read_table(table(tmp_path, f"text,label\n{rows}only one,b\n"), "text", "label")
-    with pytest.raises(DataError, match="the class 'b' has no text to learn from"):
+    with pytest.raises(DataError, match="the class 'b' has no training texts left"):
         split_by_text(read, 0.999)
 
 

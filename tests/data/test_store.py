@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glassformer.data import TokenStore, key_of, prepared_folder, token_store, write_store
-from glassformer.data.token_store import hold
 from glassformer.errors import DataError
+from glassformer.files import try_lock
 
 SEQUENCES = [[1, 2, 3], [], [7], [4, 5]]
 
@@ -82,7 +82,7 @@ def test_a_cut_file_is_refused(folder: Path) -> None:
 def test_a_foreign_dtype_or_format_is_refused(folder: Path, field: str, value: object) -> None:
     file = folder / "s.json"
     file.write_text(json.dumps(json.loads(file.read_text("utf-8")) | {field: value}), "utf-8")
-    with pytest.raises(DataError, match="not a store that this version reads"):
+    with pytest.raises(DataError, match="a token store that this version cannot read"):
         TokenStore(folder, "s", key="k")
 
 
@@ -185,7 +185,7 @@ def test_where_locks_do_not_tell_nothing_is_removed(
     left = tmp_path / f".k.{token_store._machine()}.abc.filling"
     left.mkdir()
     with monkeypatch.context() as patch:
-        patch.setattr(token_store, "hold", lambda _: "unknown")
+        patch.setattr(token_store, "try_lock", lambda _: "unknown")
         prepared_folder("one", lambda folder: None, tmp_path)
     assert left.is_dir()
     prepared_folder("two", lambda folder: None, tmp_path)
@@ -200,7 +200,7 @@ def test_what_another_machine_is_filling_is_left_alone(
     def write(folder: Path) -> None:
         with monkeypatch.context() as patch:
             patch.setattr(platform, "node", lambda: "another")
-            patch.setattr(token_store, "hold", lambda _: "us")
+            patch.setattr(token_store, "try_lock", lambda _: "us")
             prepared_folder("here", lambda other: None, tmp_path)
         (folder / "x").write_text("whole", encoding="utf-8")
 
@@ -214,6 +214,6 @@ def test_a_file_system_without_locks_says_that_it_does_not_know(
         raise OSError(errno.ENOLCK, "No locks available")
 
     with (tmp_path / "x").open("ab") as one, (tmp_path / "x").open("ab") as other:
-        assert (hold(one), hold(other)) == ("us", "another")
+        assert (try_lock(one), try_lock(other)) == ("us", "another")
         monkeypatch.setattr(fcntl, "flock", none)
-        assert hold(other) == "unknown"
+        assert try_lock(other) == "unknown"

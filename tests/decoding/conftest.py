@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from glassformer.decoding import fast
-from glassformer.decoding.fast import workers, workspace
+from glassformer.decoding.fast import cuda_graphs, workers
 from glassformer.decoding.fast.graph_stepper import GraphStepper
 from glassformer.decoding.stepper import ModelStepper
 from glassformer.nn import LanguageModel, Seq2Seq
@@ -30,7 +30,7 @@ def recording(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
         monkeypatch.setattr(workers, "cores_for", lambda model: 1)  # as on a GPU
 
     yield switch_on
-    workspace._idle.clear()
+    cuda_graphs._idle.clear()
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from glassformer.decoding import Decoded
-from glassformer.decoding.fast.workspace import StepOutputs
+from glassformer.decoding.fast.cuda_graphs import StepOutputs
 
 
 class RunAgain:

@@ -12,7 +12,7 @@ def test_back_pointers_give_what_copying_gives(seed: int) -> None:
     pointers = BackPointers(6)
     copied: list[list[list[int]]] = [[[]] for _ in range(6)]
     expected: list[tuple[int, int, list[int]]] = []
-    for n_beams in (3, 3, 5, 5, 2, 2):
+    for n_steps, n_beams in enumerate((3, 3, 5, 5, 2, 2), start=1):
         n_sequences, n_parents = len(copied), len(copied[0])
         tokens = draw.integers(100, size=(n_sequences, n_beams))
         parents = draw.integers(n_parents, size=(n_sequences, n_beams))
@@ -27,12 +27,12 @@ def test_back_pointers_give_what_copying_gives(seed: int) -> None:
         sequences, beams = (x.ravel() for x in np.indices((len(copied), n_beams)))
         places = pointers.places(sequences, beams)
         expected += [
-            (pointers.n_steps, int(place), copied[i][j])
+            (n_steps, int(place), copied[i][j])
             for place, i, j in zip(places, sequences, beams, strict=True)
         ]
     draw.shuffle(expected)
-    n_steps, stood, said = zip(*expected, strict=True)
-    assert pointers.read(np.array(n_steps), np.array(stood)) == list(said)
+    lengths, stood, said = zip(*expected, strict=True)
+    assert pointers.read(np.array(lengths), np.array(stood)) == list(said)
 
 
 def test_nothing_was_said_before_the_first_step() -> None:

@@ -51,7 +51,9 @@ def test_learned_positions_end_a_translation_and_a_prefix_beyond_them_is_refused
     model = translator(positions__kind="learned")  # 40 positions
     result = translate(model, [[3, 4]], start=START, end=None, search=Greedy(), max_new=500)[0]
     assert len(result.best.tokens) == 40
-    with pytest.raises(InputError, match="has 51 tokens, the model has learned 40 positions"):
+    with pytest.raises(
+        InputError, match="has 51 tokens, but the model has only 40 learned positions"
+    ):
         translate(model, [[3, 4]], start=START, end=END, prefixes=[[5] * 50])
 
 

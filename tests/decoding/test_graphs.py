@@ -13,9 +13,13 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.decoding import Beam, Decoded, Greedy, Sampling, extend, translate
-from glassformer.decoding.fast import product_attention, stepper_for, workspace
-from glassformer.decoding.fast.graph_stepper import GraphStepper, can_be_recorded, rounded_up
-from glassformer.decoding.fast.product_attention import products_pay
+from glassformer.decoding.fast import cuda_graphs, graph_stepper, stepper_for
+from glassformer.decoding.fast.graph_stepper import (
+    GraphStepper,
+    can_be_recorded,
+    products_pay,
+    rounded_up,
+)
 from glassformer.decoding.fast.shared_cache import SharedCacheStepper
 from glassformer.decoding.stepper import ModelStepper
 from glassformer.errors import InputError
@@ -194,7 +198,7 @@ def test_recorded_steps_attend_by_products_where_a_gpu_does(
         asked.append(products_pay(queries.as_subclass(OnGpu), keys, values))
         return asked[-1]
 
-    monkeypatch.setattr(product_attention, "products_pay", pay)
+    monkeypatch.setattr(graph_stepper, "products_pay", pay)
 
     def decode() -> list[Decoded]:
         return extend(model, prompts, end=END, search=Beam(size=4), max_new=20)
@@ -292,4 +296,4 @@ def test_recorded_texts_leave_when_a_smaller_graph_would_do() -> None:
         assert [n for n in range(1, 8) if stepper.worth_leaving(n)] == [1, 2, 3, 4, 5, 6]
         stepper.keep(torch.tensor([0, 2, 3, 4, 6]))  # 5 texts in a graph for 6
         assert [n for n in range(1, 6) if stepper.worth_leaving(n)] == [1, 2, 3, 4]
-    workspace._idle.clear()
+    cuda_graphs._idle.clear()

@@ -5,10 +5,9 @@ import threading
 import pytest
 import torch
 
-from glassformer.cancelling import cancelled_by
 from glassformer.decoding import Beam, Greedy, Sampling, translate
 from glassformer.decoding.fast.workers import cores_for, side_by_side
-from glassformer.errors import CancelledError
+from glassformer.errors import CancelledError, cancelled_by
 from tests.decoding.tiny import END, START, sources, translator
 
 pytestmark = pytest.mark.usefixtures("two_threads")

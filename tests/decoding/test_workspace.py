@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from glassformer.decoding import Beam, Decoded, translate
-from glassformer.decoding.fast import workspace
+from glassformer.decoding.fast import cuda_graphs
+from glassformer.decoding.fast.cuda_graphs import StepShape, release
 from glassformer.decoding.fast.graph_stepper import GraphStepper
 from glassformer.decoding.fast.shared_cache import SharedCacheStepper
-from glassformer.decoding.fast.workspace import StepShape, release
 from glassformer.nn import set_attention
 from tests.decoding.recording_again import RunAgain, same
 from tests.decoding.tiny import END, START, language_model, sources, translator
@@ -32,7 +32,7 @@ def test_a_text_that_outgrows_its_room_moves_to_a_larger_one(
     expected = decode()
     recording()
     same(decode(), expected)
-    assert workspace._idle[model].size.n_keys > 64
+    assert cuda_graphs._idle[model].size.n_keys > 64
 
 
 def test_a_model_keeps_one_workspace_and_its_recordings(recording: Callable[[], None]) -> None:
@@ -43,9 +43,9 @@ def test_a_model_keeps_one_workspace_and_its_recordings(recording: Callable[[], 
 
     recording()
     decode()
-    kept, n_recorded = workspace._idle[model], RunAgain.n_recorded
+    kept, n_recorded = cuda_graphs._idle[model], RunAgain.n_recorded
     decode()
-    assert workspace._idle[model] is kept
+    assert cuda_graphs._idle[model] is kept
     assert RunAgain.n_recorded == n_recorded > 0
 
 
@@ -63,15 +63,15 @@ def test_changed_weights_are_seen_and_moved_ones_recorded_anew(
         for parameter in model.parameters():
             parameter.mul_(0.7)
     after_change = decode()
-    kept = workspace._idle[model]
+    kept = cuda_graphs._idle[model]
     weight = model.to_vocabulary.weight
     weight.data = weight.data.clone()  # what .to(…) does
     same(decode(), after_change)
-    assert workspace._idle[model] is not kept
-    kept = workspace._idle[model]
+    assert cuda_graphs._idle[model] is not kept
+    kept = cuda_graphs._idle[model]
     set_attention(model, "written")
     same(decode(), after_change)
-    assert workspace._idle[model] is not kept
+    assert cuda_graphs._idle[model] is not kept
 
 
 def test_two_at_a_time_do_not_share_a_workspace() -> None:
@@ -91,8 +91,8 @@ def test_two_at_a_time_do_not_share_a_workspace() -> None:
     assert places[0] is not places[1]
     del stepper, steppers
     gc.collect()
-    assert workspace._idle[model] in places
-    workspace._idle.clear()
+    assert cuda_graphs._idle[model] in places
+    cuda_graphs._idle.clear()
 
 
 def test_a_workspace_goes_with_its_model() -> None:
@@ -102,7 +102,7 @@ def test_a_workspace_goes_with_its_model() -> None:
         def __call__(self, work: Callable[[], Any], /) -> tuple[Any, Callable[[], Any]]:
             return work(), (lambda: None)
 
-    model, n_idle = translator(), len(workspace._idle)
+    model, n_idle = translator(), len(cuda_graphs._idle)
     with torch.inference_mode():
         stepper = GraphStepper(model, [[START]], [[4, 5]], Forgets)
         stepper.start()
@@ -112,7 +112,7 @@ def test_a_workspace_goes_with_its_model() -> None:
     del model, stepper
     gc.collect()
     assert gone() is None
-    assert len(workspace._idle) == n_idle
+    assert len(cuda_graphs._idle) == n_idle
 
 
 def test_a_stray_nan_of_an_earlier_batch_does_not_return(recording: Callable[[], None]) -> None:
@@ -124,7 +124,7 @@ def test_a_stray_nan_of_an_earlier_batch_does_not_return(recording: Callable[[],
     expected = decode()
     recording()
     decode()
-    kept = workspace._idle[model]
+    kept = cuda_graphs._idle[model]
     assert kept.source is not None
     with torch.inference_mode():
         for rooms in (kept.own, kept.source):
@@ -136,7 +136,7 @@ def test_a_stray_nan_of_an_earlier_batch_does_not_return(recording: Callable[[],
 def test_only_so_many_shapes_are_kept(
     recording: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workspace, "_MOST_RECORDINGS", 2)
+    monkeypatch.setattr(cuda_graphs, "_MOST_RECORDINGS", 2)
     model, read = translator(), sources(11)
 
     def decode() -> list[Decoded]:
@@ -150,7 +150,7 @@ def test_only_so_many_shapes_are_kept(
     expected = decode()
     recording()
     same(decode(), expected)
-    assert len(workspace._idle[model].recordings) <= 2
+    assert len(cuda_graphs._idle[model].recordings) <= 2
 
 
 def test_many_short_texts_and_one_long_one_do_not_make_many_long_ones() -> None:
@@ -161,18 +161,18 @@ def test_many_short_texts_and_one_long_one_do_not_make_many_long_ones() -> None:
     sizes = [StepShape(512, 1, 64, 0), StepShape(1, 1, 4096, 0), StepShape(384, 1, 128, 0)]
     made = []
     for size in sizes:
-        made.append(workspace.take(model, size, cache, lambda: RunAgain(torch.device("cpu"))))
-        workspace.give_back(weakref.ref(model), made[-1])
+        made.append(cuda_graphs.take(model, size, cache, lambda: RunAgain(torch.device("cpu"))))
+        cuda_graphs.give_back(weakref.ref(model), made[-1])
     assert [one.size for one in made] == [*sizes[:2], sizes[2]]
     release(model)
-    assert model not in workspace._idle
+    assert model not in cuda_graphs._idle
 
 
 def test_a_workspace_may_come_back_while_another_is_taken() -> None:
     """The collector gives it back at any line: in the middle of a change, too."""
     model = language_model()
-    with workspace._changing:
-        workspace.give_back(weakref.ref(model), object())  # type: ignore[arg-type]
+    with cuda_graphs._changing:
+        cuda_graphs.give_back(weakref.ref(model), object())  # type: ignore[arg-type]
     release(model)
 
 
@@ -199,4 +199,4 @@ def test_texts_move_with_the_positions_in_use_and_no_others() -> None:
             )
             torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
         assert (beyond == torch.arange(len(read)).view(1, -1, 1, 1, 1)).all()
-    workspace._idle.clear()
+    cuda_graphs._idle.clear()

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from glassformer.audit.audit_report import audit_document
-from glassformer.claims.claim_report import claims_document
+from glassformer.claims.claim_list import claims_document
 from glassformer.documents import FORMATS, Document, Renderer, render, render_text
 from glassformer.documents.parts import (
     Code,
@@ -29,8 +29,9 @@ from glassformer.documents.parts import (
 from glassformer.documents.trace_documents import TraceDocuments
 from glassformer.errors import TraceError, UnknownNameError
 from glassformer.tracing import Trace, trace
-from tests.lessons.claim_runs import outcome_of
-from tests.lessons.made_once import audit_of, lesson
+from tests.audit.audits import audit_of
+from tests.claims.claim_runs import outcome_of
+from tests.lessons.shared_lessons import lesson
 
 
 class Toy(Renderer[str]):

@@ -46,7 +46,7 @@ MAKE: dict[str, Callable[[Trace, Trace], Result]] = {
     "heads": lambda one, _: sweep(one, measure=cell_of(one), over="head"),
     "lens": lambda one, _: logit_lens(one),
     "contributions": lambda one, _: contributions(cell_of(one), heads=True),
-    "difference": lambda one, _: words(difference(one["logits"][0, -1, 5], one["logits"][0, -1, 6])),
+    "difference": lambda one, _: words(difference(cell_of(one), one["logits"][0, 0, 6])),
     "scores": lambda one, other: head_scores([one, other], "previous"),
     "composition": lambda one, _: composition([one]),
     "comparison": lambda one, other: compare(one, other),
@@ -63,7 +63,7 @@ def test_data_picture_and_documents(name: str, tmp_path: Path) -> None:
     assert str(result).startswith(result.title())
     for language in ("en", "zh"):
         svg = result.plot(language).svg()
-        drawn = ElementTree.fromstring(svg)  # noqa: S314 - our own
+        drawn = ElementTree.fromstring(svg)
         assert drawn.tag.endswith("svg")
         assert len(list(drawn.iter("{http://www.w3.org/2000/svg}rect"))) > 2
         assert result.title(language) in "".join(drawn.itertext())

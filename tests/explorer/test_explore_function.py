@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 import glassformer
 from glassformer.errors import TraceError
-from glassformer.explorer import explore_function
+from glassformer.explorer import explore_function, server
 
 
 def ask(page: explore_function.Exploration, path: str) -> Any:
@@ -63,7 +63,7 @@ def test_what_cannot_be_traced_is_said_before_anything_is_served() -> None:
 def test_in_a_notebook_the_page_is_the_output(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(explore_function, "_in_notebook", lambda: True)
     opened: list[str] = []
-    monkeypatch.setattr(explore_function, "open_in_browser", opened.append)
+    monkeypatch.setattr(server, "open_in_browser", opened.append)
     with glassformer.explore(nn.Linear(2, 2), torch.ones(1, 2), wait=False) as page:
         assert f'<iframe src="{page.address}"' in page._repr_html_()
         address = page.address.partition("#")[0]

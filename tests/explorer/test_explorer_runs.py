@@ -10,9 +10,8 @@ import torch
 from starlette.requests import Request
 from torch import Tensor, nn
 
-from glassformer.cancelling import cancelled_by
 from glassformer.documents import render
-from glassformer.errors import CancelledError
+from glassformer.errors import CancelledError, cancelled_by
 from glassformer.explorer.open_traces import BusyError, Runs
 from glassformer.tracing import trace
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from glassformer.documents.heat_maps import limit_of
 from glassformer.explorer.panels import scale_info, thumbnail, window
 from glassformer.tracing import Step, trace
-from tests.trace.render.toys import SIGNALLING
+from tests.tracing.render.toys import SIGNALLING
 
 
 def step_of(numbers: Tensor) -> Step:

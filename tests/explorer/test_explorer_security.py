@@ -245,7 +245,7 @@ def test_a_fault_of_ours_is_one_plain_line_and_the_server_goes_on(
     def broken(*_: object) -> None:
         raise ZeroDivisionError("a secret of the machine")
 
-    monkeypatch.setattr("glassformer.explorer.routes.card_info", broken)
+    monkeypatch.setattr("glassformer.explorer.api.card_info", broken)
     answer = client.get(f"/api/traces/{opened['id']}/cell", params={"step": 0, "index": "0,0"})
     assert answer.status_code == 500
     said = "the server could not do this; its log says why"

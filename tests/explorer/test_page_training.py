@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from glassformer.cli.explore_command import watch
 from glassformer.documents.heat_maps import Scale
 from glassformer.errors import ConfigError
 from glassformer.explorer import server as serving
+from glassformer.explorer.training_watch import watch
 from glassformer.training.snapshots import read_attention
 from tests.explorer.access import Axe, assert_accessible
 from tests.explorer.conftest import PATIENCE

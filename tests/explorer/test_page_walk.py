@@ -8,7 +8,7 @@ from collections.abc import Callable
 from playwright.sync_api import Page, Route, expect
 
 import glassformer
-from glassformer.explorer.views import Lessons
+from glassformer.explorer.state import Lessons
 from glassformer.lessons import Formula, HeatMap, make_lesson
 from glassformer.tasks.forward_pass import forward_pass
 from glassformer.tracing import trace

@@ -18,20 +18,24 @@ from playwright.sync_api import BrowserContext, Page, expect
 
 from glassformer.documents import render
 from glassformer.documents.addresses import index_of
-from glassformer.documents.trace_files import write_html
-from glassformer.explorer.cell_cards import card_info, find_cell, term_page
+from glassformer.explorer.cell_cards import (
+    card_info,
+    dependents_of,
+    find_cell,
+    path_of,
+    term_page,
+)
 from glassformer.explorer.open_traces import OpenTrace
 from glassformer.explorer.overview import describe
 from glassformer.explorer.panels import equation
 from glassformer.explorer.saved_page import TEMPLATE, page_of, page_text
 from glassformer.explorer.schemas import Edit
-from glassformer.explorer.trace_edits import dependents_of, path_of
 from glassformer.tracing import Trace, trace
 from glassformer.tracing.formula import ENGLISH
 from tests.explorer.conftest import PATIENCE
 from tests.explorer.saved import data_of, step_names
-from tests.trace.operator_examples import EXAMPLES
-from tests.trace.render.toys import traced
+from tests.tracing.operator_examples import EXAMPLES
+from tests.tracing.render.toys import traced
 
 # --- the file ---
 
@@ -379,5 +383,6 @@ def test_another_script_is_refused(context: BrowserContext, tmp_path: Path) -> N
 
 def test_it_is_written_whole(tmp_path: Path) -> None:
     t: Trace = traced("illustrated")
-    path = write_html(t, tmp_path / "page.html", lang="zh", max_cells=0)
+    path = tmp_path / "page.html"
+    render(t, path=path, lang="zh", max_cells=0)
     assert path.read_text(encoding="utf-8") == page_text(t, lang="zh", max_cells=0)

@@ -17,7 +17,7 @@ from glassformer.lessons.figures import STYLE, Drawing
 from glassformer.lessons.figures.canvas import Box, Canvas, text_width
 from glassformer.lessons.figures.film_map import Axes, Point, draw_map
 from glassformer.lessons.figures.sheet import cell_number
-from tests.lessons.made_once import lesson
+from tests.lessons.shared_lessons import lesson
 
 SVG = "{http://www.w3.org/2000/svg}"
 LANGUAGES: tuple[Language, ...] = ("en", "zh")

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from glassformer.decoding.fast.product_attention import attend_by_products
+from glassformer.decoding.fast.graph_stepper import attend_by_products
 from glassformer.nn import attend_fused, attend_written, attention_weights, basic_self_attention
 from glassformer.nn.attention import additive_scores, basic_self_attention_loop, softmax_over_keys
 from tests.nn.oracles import (

@@ -99,7 +99,7 @@ def test_attention_functions_check_widths_keys_and_heads(attend: Any) -> None:
         return lambda: attend(torch.zeros(q), torch.zeros(k), torch.zeros(v))
 
     good = (1, 2, 3, 4)
-    refuses(ShapeError, call(good, (1, 2, 3, 5), good), "equally wide", "4 and 5")
+    refuses(ShapeError, call(good, (1, 2, 3, 5), good), "the same width", "4 and 5")
     refuses(ShapeError, call(good, good, (1, 2, 6, 4)), "one value", "3 keys and 6 values")
     refuses(ShapeError, call((1, 4, 3, 4), (1, 3, 3, 4), (1, 3, 3, 4)), "multiple", "4 and 3")
     refuses(ShapeError, call((3, 4), (3, 4), (3, 4)), "(..., heads, positions, width)", "(3, 4)")

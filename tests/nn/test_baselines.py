@@ -9,7 +9,7 @@ from glassformer.decoding.stepper import PrefixStepper
 from glassformer.errors import ConfigError
 from glassformer.nn import AttentionConfig, BlockConfig, ModelConfig
 from glassformer.nn.baselines import KINDS, Translator
-from glassformer.training.loss import squared_error
+from glassformer.training.learner import squared_error
 
 pytestmark = pytest.mark.usefixtures("in_float64")
 SIZES = ModelConfig(

@@ -26,8 +26,8 @@ from glassformer.nn.foreign import (
     load_hugging_face_llama,
     load_torch_multihead_attention,
     load_torch_transformer,
+    rename,
 )
-from glassformer.nn.foreign.torch_nn import rename
 from tests.nn.oracles import FLOAT64_SHARE, seeded, share
 from tests.nn.small import make, shrunk
 

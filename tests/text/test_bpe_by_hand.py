@@ -78,8 +78,8 @@ def test_the_real_tokenizer_is_this_over_bytes() -> None:
 
 
 def test_what_cannot_be_learnt() -> None:
-    with pytest.raises(InputError, match="the words hold no character"):
+    with pytest.raises(InputError, match="the words are empty"):
         learn_merges([""], vocab_size=10)
-    with pytest.raises(ConfigError, match="10 or more, one for each character, received 9"):
+    with pytest.raises(ConfigError, match="10 or more, one per character, received 9"):
         learn_merges(WORDS, vocab_size=9)
     assert learn_merges(["ab"], vocab_size=99)[-1].token == "ab"  # nothing is left to merge

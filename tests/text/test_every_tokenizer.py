@@ -119,7 +119,7 @@ def test_a_copy_in_another_process_is_the_same(tokenizer: Tokenizer) -> None:
 def test_an_id_that_a_numbering_leaves_out() -> None:
     tokenizer = WordTokenizer.from_ids({"a": 1, "b": 5}, special=["<pad>"])
     assert (tokenizer.vocab_size, tokenizer.special.pad) == (6, 0)
-    with pytest.raises(InputError, match="id 3 belongs to no token"):
+    with pytest.raises(InputError, match="id 3 is unused in this vocabulary"):
         tokenizer.decode([3])
 
 
@@ -128,5 +128,5 @@ def test_b16_tokens_per_word() -> None:
     assert tokens_per_word(words, TEXTS) == 1
     assert tokens_per_word(characters, ["you win"]) == 7 / 2
     assert tokens_per_word(SubwordTokenizer.train(["you"], vocab_size=259), ["you"]) == 3
-    with pytest.raises(InputError, match="the texts hold no word"):
+    with pytest.raises(InputError, match="the texts contain no words"):
         tokens_per_word(words, ["…"])

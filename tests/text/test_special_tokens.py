@@ -53,7 +53,7 @@ def test_only_tokens_that_stand_for_no_text_are_left_out(tokenizer: Tokenizer) -
 
 @pytest.mark.parametrize("tokenizer", every_kind([]), ids=repr)
 def test_asking_for_a_token_that_is_not_there(tokenizer: Tokenizer) -> None:
-    with pytest.raises(ConfigError, match=r"asked for the end token.*special=\(\"<end>\""):
+    with pytest.raises(ConfigError, match=r"has no end token.*special=\(\"<end>\""):
         tokenizer.encode("the", end=True)
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glassformer.text import split_words
-from glassformer.text.splitting import Punctuation, _pattern, gap, word_spans
+from glassformer.text.words import Punctuation, _pattern, separator, word_spans
 
 EXAMPLES = {
     "won't the dogs' 'tis": ["won't", "the", "dogs", "'", "'", "tis"],
@@ -69,4 +69,4 @@ def test_no_mark_is_missed() -> None:
     ],
 )
 def test_what_stands_between_two_words(left: str, right: str, between: str) -> None:
-    assert gap(left, right) == between
+    assert separator(left, right) == between

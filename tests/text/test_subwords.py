@@ -72,7 +72,7 @@ def test_d05_frequent_words_are_whole_and_rare_ones_in_parts() -> None:
 
 def test_a_batch_larger_than_what_is_encoded_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     one_by_one = [SUBWORDS.encode(text) for text in TEXTS]
-    monkeypatch.setattr(subwords, "_AT_ONCE", 2)
+    monkeypatch.setattr(subwords, "_BATCH_SIZE", 2)
     assert SUBWORDS.encode_batch(TEXTS) == one_by_one
 
 
@@ -134,16 +134,16 @@ assert os.wait()[1] == 0
 def test_bad_settings_and_texts() -> None:
     with pytest.raises(ConfigError, match=r"259 or more \(256 bytes and 3 .*received 258"):
         SubwordTokenizer.train(TEXTS, vocab_size=258)
-    with pytest.raises(InputError, match="the texts hold no character"):
+    with pytest.raises(InputError, match="the texts are empty"):
         SubwordTokenizer.train(["", ""], vocab_size=300)
     with pytest.raises(InputError, match="expected several texts"):
         SubwordTokenizer.train("one text", vocab_size=300)
     with pytest.raises(InputError, match="expected a text, received int 5"):
         SubwordTokenizer.train(["a", 5], vocab_size=300)  # type: ignore[list-item]  # tested
-    with pytest.raises(InputError, match="no Unicode text"):
+    with pytest.raises(InputError, match="not valid Unicode"):
         SubwordTokenizer.train(["a", "b\ud800"], vocab_size=300)
     for refuse in (SUBWORDS.encode, SUBWORDS.pieces):
-        with pytest.raises(InputError, match="half a surrogate pair"):
+        with pytest.raises(InputError, match="a lone surrogate"):
             refuse("b\ud800")
 
 

@@ -75,7 +75,7 @@ WORDS = {
 }
 DAMAGED: dict[str, tuple[object, str]] = {
     "a list": ([1], "expected a JSON object"),
-    "nothing": ({}, "received the keys of nothing"),
+    "nothing": ({}, "received the keys of an empty one"),
     "foreign": ({"vocab": {}, "merges": []}, "received the keys 'vocab', 'merges'"),
     "kind": (WORDS | {"kind": ["words"]}, 'expected "kind"'),
     "newer": (WORDS | {"format": 2}, "expected format 1, received 2; a newer Glassformer"),
@@ -88,7 +88,7 @@ DAMAGED: dict[str, tuple[object, str]] = {
     "same id": (WORDS | {"tokens": {"a": 0}}, "received '<pad>' and 'a' for id 0"),
     "special id": (WORDS | {"special": {"<pad>": []}}, r"received \[\]"),
     "special": (WORDS | {"special": {"<what>": 0}}, "unknown special token '<what>'"),
-    "typed": (WORDS | {"tokens": {"<end>": 3}}, "'<end>' can never be found"),
+    "typed": (WORDS | {"tokens": {"<end>": 3}}, "'<end>' cannot occur in a text"),
     "characters": (WORDS | {"kind": "characters", "tokens": {"ab": 1}}, "single characters"),
     "no model": ({"model": {}}, "`tokenizers` refuses it"),
     "model": ({"model": {"type": "BPE", "vocab": {"a": 0}, "merges": [["x", "y"]]}}, "refuses it"),
@@ -110,7 +110,9 @@ def test_not_json_at_all(tmp_path: Path) -> None:
     path = tmp_path / "tokenizer.json"
     for content in ('{"kind": "凛冬"}'.encode("gbk"), b"\x80\x04}q\x00.", b"[" * 100_000):
         path.write_bytes(content)
-        with pytest.raises(CheckpointError, match=r"expected JSON in UTF-8|nested over 100 deep"):
+        with pytest.raises(
+            CheckpointError, match=r"expected JSON in UTF-8|nested more than 100 levels deep"
+        ):
             load_tokenizer(path)
 
 

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from glassformer.errors import ConfigError, InputError
 from glassformer.text import WordTokenizer, split_words
-from glassformer.text.splitting import Punctuation
-from glassformer.text.words import Case
+from glassformer.text.words import Case, Punctuation
 
 
 def listed(words: str) -> list[str]:
@@ -167,13 +166,13 @@ def test_any_text_can_be_read_back_word_for_word(
 
 
 BAD_IDS = [
-    ({}, "no word was given"),
+    ({}, "no words were given"),
     ({"a": -1}, "id of 0 or more for 'a', received -1"),
     ({"a": True}, "id of 0 or more for 'a', received True"),
     ({"a": 1, "b": 1}, "received 'a' and 'b' for id 1"),
-    ({"two words": 1}, "'two words' can never be found"),
-    ({"": 1}, "'' can never be found"),
-    ({"<end>": 1}, "'<end>' can never be found"),
+    ({"two words": 1}, "'two words' cannot occur in a text"),
+    ({"": 1}, "'' cannot occur in a text"),
+    ({"<end>": 1}, "'<end>' cannot occur in a text"),
 ]
 
 
@@ -184,16 +183,16 @@ def test_ids_that_cannot_be(ids: dict[str, int], message: str) -> None:
 
 
 def test_a_word_given_twice_under_the_case_rule() -> None:
-    with pytest.raises(InputError, match=r"'the' and 'The' are one word.*case=\"keep\""):
+    with pytest.raises(InputError, match=r"'the' and 'The' are the same word.*case=\"keep\""):
         WordTokenizer.from_ids({"The": 1, "the": 2}, case="ignore")
-    with pytest.raises(InputError, match="'The' can never be found"):
+    with pytest.raises(InputError, match="'The' cannot occur in a text"):
         WordTokenizer.from_ids({"The": 1}, case="lower")
 
 
 def test_bad_settings() -> None:
-    with pytest.raises(InputError, match="the texts hold no word"):
+    with pytest.raises(InputError, match="the texts contain no words"):
         WordTokenizer.build(["", " ", "…"])
-    with pytest.raises(InputError, match="no word occurs 9 times; the most frequent one occurs 2"):
+    with pytest.raises(InputError, match="no word occurs 9 times; the most frequent word occurs 2"):
         WordTokenizer.build(["a a b"], min_count=9)
     with pytest.raises(ConfigError, match="min_count must be at least 1, got 0"):
         WordTokenizer.build(CORPUS, min_count=0)

@@ -169,7 +169,7 @@ def test_what_was_asked_for_is_done_or_refused() -> None:
     assert choice(tiny("imdb", loop__compile="tuned")) == replace(both, tuned=True)
     with pytest.raises(ConfigError, match="needs an NVIDIA GPU, this run is on cpu"):
         choice(tiny("imdb", loop__graphs="on"), CPU)
-    with pytest.raises(ConfigError, match="not for models of kind lstm"):
+    with pytest.raises(ConfigError, match="does not work with models of kind lstm"):
         choice(tiny("imdb-lstm", loop__graphs="on"))
 
 

@@ -65,7 +65,7 @@ def test_a_damaged_newest_state_is_reported_and_the_one_before_used(
     assert read.step == 1
     assert len(said) == 1
     assert "00000002.json is damaged" in said[0]
-    assert "the state before it is used" in said[0]
+    assert "using the checkpoint before it" in said[0]
 
 
 def test_a_folder_of_damaged_states_is_an_error_not_a_fresh_start(tmp_path: Path) -> None:

@@ -14,10 +14,10 @@ from glassformer.data import find
 from glassformer.data.imdb import read_reviews
 from glassformer.errors import TrainingError
 from glassformer.tasks.reading import read_texts
-from glassformer.training import RunConfig, log, plot, recipe, train
+from glassformer.training import RunConfig, log, recipe, train
 from glassformer.training.command import configure, main
+from glassformer.training.problems import SingleTexts
 from glassformer.training.problems.prepared_problem import cut_texts
-from glassformer.training.problems.problem_definitions import SingleTexts
 from glassformer.training.recipes import command_of
 from glassformer.training.settings import changed, parse_arguments, to_json
 from tests.training.made import tiny
@@ -59,13 +59,13 @@ def test_metrics_without_end_are_refused(tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / "metrics.jsonl").write_text('{"step": 1, "loss": 2.0}\n' * 9, encoding="utf-8")
     monkeypatch.setattr(log, "_MOST_METRICS", 100)
     with pytest.raises(TrainingError, match="larger than 100 bytes"):
-        plot.plot_run(tmp_path)
+        log.plot_run(tmp_path)
 
 
 def test_a_picture_that_cannot_be_drawn_is_refused_before_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(plot, "find_spec", lambda _: None)
+    monkeypatch.setattr(log, "find_spec", lambda _: None)
     assert run(["train", "imdb", "--out", str(tmp_path / "run"), "--plot"]) == 2
     assert "--plot needs matplotlib" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
@@ -138,12 +138,12 @@ def test_a_table_that_was_changed_is_not_evaluated_on(
     Path("c.json").write_text(to_json(tiny("csv")), encoding="utf-8")
     assert run(["train", "csv", "--csv", "t.csv", "--config", "c.json"]) == 0
     assert run(["evaluate", "runs/csv/model"]) == 2
-    assert "no test part; ask for --split validation" in capsys.readouterr().err
+    assert "no test split; use --split validation" in capsys.readouterr().err
     assert run(["evaluate", "runs/csv/model", "--split", "validation"]) == 0
     Path("t.csv").write_text(f"text,label\nanother,A\n{rows}", encoding="utf-8")
     capsys.readouterr()
     assert run(["evaluate", "runs/csv/model", "--split", "validation"]) == 1
-    assert "t.csv: not the data that this model was trained on" in capsys.readouterr().err
+    assert "t.csv: not the files that this model was trained on" in capsys.readouterr().err
 
 
 def test_a_trained_model_reads_long_texts_as_it_was_trained_to(tmp_path: Path) -> None:

@@ -1,33 +1,33 @@
-"""The moving average of the weights, by hand: one weight, a few updates."""
+"""The EMA of the weights, by hand: one weight, a few steps."""
 
 import pytest
 import torch
 from torch import nn
 
-from glassformer.training.ema import EMA
+from glassformer.training.optimiser import EMA
 
 
 @pytest.fixture
 def model() -> nn.Linear:
-    """One weight, 2, in float64; its average begins there, too."""
+    """One weight, 2, in float64; its EMA begins there, too."""
     one = nn.Linear(1, 1, bias=False).double()
     nn.init.constant_(one.weight, 2.0)
     return one
 
 
-def follow(average: EMA, model: nn.Linear, weight: float, n_updates: int) -> float:
-    """Set the model's weight as an update would, and let the average follow."""
+def follow(ema: EMA, model: nn.Linear, weight: float, n_updates: int) -> float:
+    """Set the model's weight as a step would, and update the EMA."""
     nn.init.constant_(model.weight, weight)
-    average.update(n_updates)
-    return float(average.tensors()["weight"])
+    ema.update(n_updates)
+    return float(ema.tensors()["weight"])
 
 
 def test_the_first_updates_count_for_more(model: nn.Linear) -> None:
     """Decay is (1 + n) / (10 + n) at first: 2/11 after one update, 3/12 after two."""
-    average = EMA(model, decay=0.9)
-    first = follow(average, model, 13.0, n_updates=1)
+    ema = EMA(model, decay=0.9)
+    first = follow(ema, model, 13.0, n_updates=1)
     assert first == pytest.approx(2 / 11 * 2 + 9 / 11 * 13, rel=1e-14)  # 11
-    second = follow(average, model, 3.0, n_updates=2)
+    second = follow(ema, model, 3.0, n_updates=2)
     assert second == pytest.approx(0.25 * 11 + 0.75 * 3, rel=1e-14)  # 5
 
 
@@ -36,23 +36,23 @@ def test_later_the_average_keeps_the_share_that_was_asked_for(
     model: nn.Linear, n_updates: int, decay: float
 ) -> None:
     """(1 + n) / (10 + n) reaches 0.9 at n = 80: from then on a tenth of the way at each update."""
-    average = EMA(model, decay=0.9)
-    assert follow(average, model, 12.0, n_updates) == pytest.approx(12 - 10 * decay, rel=1e-14)
+    ema = EMA(model, decay=0.9)
+    assert follow(ema, model, 12.0, n_updates) == pytest.approx(12 - 10 * decay, rel=1e-14)
 
 
 def test_inside_the_block_the_model_has_the_average_and_afterwards_its_own(
     model: nn.Linear,
 ) -> None:
-    average = EMA(model, decay=0.9)
-    averaged = follow(average, model, 12.0, n_updates=1000)
-    with average.in_place():
+    ema = EMA(model, decay=0.9)
+    averaged = follow(ema, model, 12.0, n_updates=1000)
+    with ema.in_place():
         assert model(torch.ones(1, 1, dtype=torch.float64)).item() == averaged != 12.0
     assert model.weight.item() == 12.0
-    assert float(average.tensors()["weight"]) == averaged
+    assert float(ema.tensors()["weight"]) == averaged
 
 
 def test_a_stored_average_is_taken_up(model: nn.Linear) -> None:
-    average = EMA(model, decay=0.9)
-    average.load({"weight": torch.tensor([[7.0]], dtype=torch.float64)})
-    assert follow(average, model, 17.0, n_updates=1000) == pytest.approx(8.0, rel=1e-14)
+    ema = EMA(model, decay=0.9)
+    ema.load({"weight": torch.tensor([[7.0]], dtype=torch.float64)})
+    assert follow(ema, model, 17.0, n_updates=1000) == pytest.approx(8.0, rel=1e-14)
     assert model.weight.item() == 17.0

@@ -84,7 +84,7 @@ def test_trap_21_two_processes_are_one(sharding: str, tmp_path: Path) -> None:
 
     said = At()
     train(tiny("csv", **changes, loop__steps=6), tmp_path / "both", resume=True, reporter=said)
-    assert "going on at step 4 of 6" in said.lines
+    assert "resuming at step 4 of 6" in said.lines
     assert "saved by 2 processes and is resumed by 1 process" in said.lines[0]
 
 

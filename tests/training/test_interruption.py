@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from glassformer.cli import run
-from glassformer.cli.explore_command import WatchedRun
+from glassformer.explorer.training_watch import WatchedRun
 from glassformer.training import command, evaluation, train
 from glassformer.training import run as run_module
 from glassformer.training import run_folder as folder_module
@@ -57,7 +57,7 @@ def test_ctrl_c_while_texts_are_tokenised_is_one_line_and_leaves_nothing_half_ma
     shown = capsys.readouterr()
     assert shown.out == ""
     assert shown.err == (
-        "glassformer: interrupted before the first update; the same command starts again\n"
+        "glassformer: interrupted before the first step; run the same command to start again\n"
     )
     assert list((tmp_path / "cache/tokens").iterdir()) == []
     assert main(given) == 0
@@ -81,7 +81,7 @@ def test_ctrl_c_before_the_config_is_written_names_no_command_that_would_lose_se
         signal_after(patch, module, name)
         assert main(given) == 130
     assert capsys.readouterr().err == (
-        "glassformer: interrupted before the first update; the same command starts again\n"
+        "glassformer: interrupted before the first step; run the same command to start again\n"
     )
     assert not (tmp_path / "run/config.json").exists()
     assert main(given) == 0
@@ -106,7 +106,7 @@ def test_the_command_says_in_one_line_how_to_go_on(
     monkeypatch.setattr(command, "make_reporter", lambda: interrupt)
     assert run(["train", *arguments(tmp_path)]) == 130
     assert capsys.readouterr().err == (
-        "glassformer: interrupted; to go on: glassformer train shakespeare --out "
+        "glassformer: interrupted; to resume: glassformer train shakespeare --out "
         f"{tmp_path / 'run'} --resume\n"
     )
 

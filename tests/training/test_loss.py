@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from glassformer.data import IGNORED
 from glassformer.nn import build
 from glassformer.training.evaluation import Evaluator
-from glassformer.training.loss import cross_entropy, model_loss, symmetric_kl
+from glassformer.training.learner import cross_entropy, model_loss, symmetric_kl
 from glassformer.training.problems.problem_readers import prepare
 from glassformer.training.processes import Processes
 from tests.tolerances import of_a_sum
@@ -172,9 +172,9 @@ def test_two_passes_agree_without_dropout_and_cost_the_more_they_differ() -> Non
     assert torch.allclose(one.objective, model_loss(maps, (x,), labels, r_drop=5.0).objective)
     dropped = nn.Sequential(nn.Dropout(0.5), maps)
     losses = []
-    for agreement in (1e-9, 1.0):
+    for r_drop in (1e-9, 1.0):
         torch.manual_seed(1)
-        losses.append(model_loss(dropped, (x,), labels, r_drop=agreement))
+        losses.append(model_loss(dropped, (x,), labels, r_drop=r_drop))
     assert losses[1].objective > losses[0].objective
     assert torch.equal(losses[0].nll, losses[1].nll)  # what is reported is plain
 
@@ -192,8 +192,8 @@ class Unsure(nn.Module):
         return chances.log().expand(len(x), 2)
 
 
-@pytest.mark.parametrize("agreement", [0.5, 1.0, 4.0])
-def test_r_drop_by_hand(agreement: float) -> None:
+@pytest.mark.parametrize("r_drop", [0.5, 1.0, 4.0])
+def test_r_drop_by_hand(r_drop: float) -> None:
     """Mean of both losses + α/2 · mean of both divergences, for each of the two labels that count.
 
     The label is class 0: −log 1/2 and −log 3/4. The divergences of p = (1/2, 1/2) and
@@ -201,11 +201,11 @@ def test_r_drop_by_hand(agreement: float) -> None:
     """
     labels = torch.tensor([0, 0, IGNORED])
     x = torch.zeros(3, 1, dtype=torch.float64)
-    loss = model_loss(Unsure(), (x,), labels, r_drop=agreement)
+    loss = model_loss(Unsure(), (x,), labels, r_drop=r_drop)
     nll = (math.log(2) + math.log(4 / 3)) / 2
     there = 0.5 * math.log(4 / 3)
     back = 0.75 * math.log(3 / 2) + 0.25 * math.log(1 / 2)
     apart = (there + back) / 2
     room = of_a_sum(16, 1.0, torch.float32)  # two classes, labels, passes, and losses of each
     assert loss.nll.item() == pytest.approx(2 * nll, rel=room)
-    assert loss.objective.item() == pytest.approx(2 * (nll + agreement / 2 * apart), rel=room)
+    assert loss.objective.item() == pytest.approx(2 * (nll + r_drop / 2 * apart), rel=room)

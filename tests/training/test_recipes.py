@@ -11,8 +11,8 @@ import torch
 from glassformer import checkpoint
 from glassformer.errors import UnknownNameError
 from glassformer.training import RECIPES, recipe, recipes, train
+from glassformer.training.problems import TokenisedData
 from glassformer.training.problems.prepared_problem import learn_tokenizer, teachable_vocab_size
-from glassformer.training.problems.problem_definitions import TokenisedData
 from glassformer.training.problems.problem_readers import prepare
 from glassformer.training.settings import changed, restored, to_json
 from tests.training.made import tiny

@@ -47,7 +47,7 @@ def test_a_run_interrupted_in_the_middle_of_an_epoch_ends_with_the_same_bits(
     ]
     said = At()
     train(config, tmp_path / "cut", resume=True, reporter=said)
-    assert "going on at step 5 of 9" in said.lines
+    assert "resuming at step 5 of 9" in said.lines
     assert_same_bits(tmp_path / "whole", tmp_path / "cut")
     assert losses(tmp_path / "whole") == losses(tmp_path / "cut")
 
@@ -76,7 +76,7 @@ def test_a_damaged_newest_state_is_reported_and_the_run_still_ends_the_same(
     said = At()
     train(config, tmp_path / "cut", resume=True, reporter=said)
     assert "00000008.json is damaged" in said.lines[0]
-    assert "going on at step 6 of 9" in said.lines[1]
+    assert "resuming at step 6 of 9" in said.lines[1]
     assert_same_bits(tmp_path / "whole", tmp_path / "cut")
 
 
@@ -91,7 +91,7 @@ def test_resuming_a_finished_run_changes_nothing(tmp_path: Path) -> None:
 def test_resuming_where_nothing_is_begins_and_says_so(tmp_path: Path) -> None:
     said = At()
     assert train(tiny("shakespeare"), tmp_path / "run", resume=True, reporter=said).steps == 4
-    assert "to go on from: from the start" in said.lines[0]
+    assert "no checkpoint in" in said.lines[0]
 
 
 def test_a_run_killed_before_its_first_state_has_its_metrics_once(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_a_run_that_goes_on_with_fewer_updates_than_it_made_makes_none(tmp_path:
     shorter, said = tiny("shakespeare", loop__steps=2), At()
     assert train(shorter, tmp_path / "run", resume=True, reporter=said).steps == 6
     assert said.lines[0] == (
-        "the run has made 6 updates already, 2 were asked for: none is left to make"
+        "the run has already taken 6 steps, and 2 were asked for: nothing is left to do"
     )
     assert_same_bits(tmp_path / "whole", tmp_path / "run")
     assert losses(tmp_path / "whole") == losses(tmp_path / "run")
@@ -207,7 +207,7 @@ def test_damage_beside_good_states_does_not_stop_a_run(
     shutil.copytree(runs / "cut", folder)
     BESIDE[name](folder)
     train(config, folder, resume=True, reporter=said)
-    assert "going on at step 4 of 6" in said.lines
+    assert "resuming at step 4 of 6" in said.lines
     assert_same_bits(runs / "whole", folder)
     if name != "no metrics":
         assert losses(runs / "whole") == losses(folder)
@@ -229,7 +229,7 @@ def test_a_newest_state_that_is_nested_or_a_pipe_is_reported_and_the_one_before_
     said = At()
     train(config, tmp_path / "run", resume=True, reporter=said)
     assert "00000006.json is damaged" in said.lines[0]
-    assert said.lines[1] == "going on at step 4 of 6"
+    assert said.lines[1] == "resuming at step 4 of 6"
 
 
 def test_the_config_of_a_run_is_in_its_states(tmp_path: Path) -> None:
@@ -250,7 +250,7 @@ def test_the_config_of_a_run_is_in_its_states(tmp_path: Path) -> None:
 
 def test_states_of_another_seed_are_refused(tmp_path: Path) -> None:
     train(tiny("shakespeare", loop__seed=3), tmp_path / "run")
-    with pytest.raises(TrainingError, match=r"are of the seed 3, not of 4; leave loop\.seed"):
+    with pytest.raises(TrainingError, match=r"were made with seed 3, not 4; leave loop\.seed"):
         train(tiny("shakespeare", loop__seed=4), tmp_path / "run", resume=True)
     assert RunFolder(tmp_path / "run").read_config().loop.seed == 3
 

@@ -20,9 +20,9 @@ from tests.training.runs import At, assert_same_bits
 _HOLD = """
 import sys, time
 from pathlib import Path
-from glassformer.data.holding import hold
+from glassformer.files import try_lock
 opened = Path(sys.argv[1], ".lock").open("ab")
-print(hold(opened), flush=True)
+print(try_lock(opened), flush=True)
 time.sleep(600)
 """
 
@@ -44,8 +44,8 @@ def test_a_second_run_in_the_folder_is_refused_in_one_line_and_harms_nothing(
     shown = capsys.readouterr()
     assert shown.out == ""
     assert shown.err == (
-        f"glassformer: another process is training in {out}; wait for its end, or choose another "
-        "folder\n"
+        f"glassformer: another process is training in {out}; wait for it to finish, or "
+        "choose another folder\n"
     )
     train(config, tmp_path / "alone")
     assert_same_bits(tmp_path / "alone", out)

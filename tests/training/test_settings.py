@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from glassformer.errors import ConfigError, GlassformerError, UnknownNameError
 from glassformer.training import PROBLEMS, RECIPES, LoopConfig, OptimiserConfig, RunConfig, recipe
 from glassformer.training.command import configure
-from glassformer.training.problems.problem_definitions import LabelledTable
+from glassformer.training.problems import LabelledTable
 from glassformer.training.problems.problem_readers import READERS
 from glassformer.training.settings import (
     changed,
@@ -128,12 +129,16 @@ def test_a_typing_mistake_in_a_file_names_the_file_and_the_nearest_key(tmp_path:
         ("loop.epochs", "0", "loop.epochs must be above 0"),
         ("loop.keep", "0", "loop.keep must be at least 1"),
         ("data.bucket_width", "9" * 20, "data.bucket_width must be below 2,147,483,648"),
-        ("loop.average", "1", "loop.average must be in"),
+        ("loop.ema", "1", "loop.ema must be in"),
         ("loop.seed", "-1", "loop.seed must be from 0"),
         ("loop.seed", str(2**63), "loop.seed must be from 0"),
         ("loop.epochs", "nan", "loop.epochs must be a number, got 'nan'"),
         ("optimiser.lr", "inf", "optimiser.lr must be a number, got 'inf'"),
-        ("optimiser.lr", 10**400, "optimiser.lr must be a number, got 1000"),
+        (
+            "optimiser.lr",
+            10**400,
+            "optimiser.lr must be a number, got a number of more than 40 digits",
+        ),
         ("kind", "rnn", "classify-imdb needs kind transformer or lstm, got rnn"),
         ("model.architecture", "seq2seq", "needs model.architecture classifier, got seq2seq"),
         ("data.problem", "continue-file", "needs model.architecture language_model"),
@@ -182,7 +187,9 @@ def test_a_setting_that_a_problem_does_not_read_is_refused(
 
 
 def test_ratings_are_not_smoothed() -> None:
-    with pytest.raises(ConfigError, match=r"optimiser\.label_smoothing is for probabilities"):
+    with pytest.raises(
+        ConfigError, match=r"optimiser\.label_smoothing needs predicted probabilities"
+    ):
         changed(recipe("movielens"), {"optimiser.label_smoothing": 0.1})
 
 
@@ -272,3 +279,31 @@ def test_a_key_of_a_newer_version_is_not_ignored() -> None:
 def test_keys_are_listed_with_their_sections() -> None:
     listed = set(keys(recipe("imdb-pretrain")))
     assert {"recipe", "model.attention.n_heads", "first.loop.steps"} <= listed
+
+
+def test_the_names_of_earlier_versions_are_understood() -> None:
+    config = changed(recipe("imdb"), {"loop.average": "0.5", "optimiser.agreement": 2.0})
+    assert (config.loop.ema, config.optimiser.r_drop) == (0.5, 2.0)
+    data = asdict(config)
+    data["loop"]["average"] = data["loop"].pop("ema")
+    data["optimiser"]["agreement"] = data["optimiser"].pop("r_drop")
+    assert restored(RunConfig, data) == config
+
+
+KEYS = sorted(keys(recipe("imdb-pretrain")))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [10**5000, -(10**5000), "9" * 5000, {"a": "b" * 5000}],
+    ids=["large", "negative", "digits", "table"],
+)
+@pytest.mark.parametrize("key", KEYS)
+def test_a_huge_value_is_refused_in_one_short_line(key: str, value: Any) -> None:
+    """Python itself refuses to print an int of more than 4,300 digits."""
+    try:
+        changed(recipe("imdb-pretrain"), {key: value})
+    except GlassformerError as error:
+        assert len(str(error)) < 400 and "\n" not in str(error)
+    else:
+        assert isinstance(value, str), "a text may be long"

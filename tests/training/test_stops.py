@@ -1,4 +1,4 @@
-"""Runs that cannot go on: one clear line, the right exit code, and the last good state kept."""
+"""Runs that cannot continue: one clear line, the right exit code, the last good checkpoint kept."""
 
 import errno
 import json
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from glassformer.errors import ConfigError, DataError, GlassformerError, TrainingError
 from glassformer.training import command, learner, processes, train
 from glassformer.training.command import main
-from glassformer.training.loss import Loss, model_loss
+from glassformer.training.learner import Loss, model_loss
 from glassformer.training.processes import Processes, choose_device, precision
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.settings import to_json
@@ -43,7 +43,7 @@ def test_a_loss_that_is_no_number_stops_with_the_last_good_state(
 
     with monkeypatch.context() as patch:
         patch.setattr(learner, "model_loss", spoilt)
-        with pytest.raises(TrainingError, match="not a number at step 4; the last good state"):
+        with pytest.raises(TrainingError, match="not a number at step 4; the last good checkpoint"):
             train(config, tmp_path / "run")
     assert states(tmp_path / "run") == ["00000002", "00000003"]
     train(config, tmp_path / "run", resume=True)
@@ -53,7 +53,7 @@ def test_a_loss_that_is_no_number_stops_with_the_last_good_state(
 
 def test_a_loss_that_is_no_number_from_the_start_leaves_no_state(tmp_path: Path) -> None:
     config = tiny("shakespeare", optimiser__lr=1e30, loop__steps=6)
-    with pytest.raises(TrainingError, match="not a number at step 2; no state is kept"):
+    with pytest.raises(TrainingError, match="not a number at step 2; no checkpoint was saved"):
         train(config, tmp_path / "run")
 
 
@@ -73,7 +73,7 @@ def test_a_full_disk_stops_with_the_states_before(
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
-        with pytest.raises(TrainingError, match="No space left on device; the states saved before"):
+        with pytest.raises(TrainingError, match="No space left on device; earlier checkpoints"):
             train(config, tmp_path / "run")
     assert states(tmp_path / "run") == ["00000002", "00000004"]
     train(config, tmp_path / "run", resume=True)
@@ -140,7 +140,7 @@ def test_settings_that_a_run_cannot_go_on_with_do_not_replace_its_own(tmp_path: 
 def test_settings_of_the_run_before_cannot_change_when_it_is_done(tmp_path: Path) -> None:
     train(tiny("imdb-pretrain", first__loop__steps=2), tmp_path / "run")
     kept = (tmp_path / "run/config.json").read_text()
-    with pytest.raises(ConfigError, match=r"is done, with first\.loop\.steps 2, not 50"):
+    with pytest.raises(ConfigError, match=r"is complete, with first\.loop\.steps 2, not 50"):
         train(tiny("imdb-pretrain", first__loop__steps=50), tmp_path / "run", resume=True)
     assert (tmp_path / "run/config.json").read_text() == kept
     train(tiny("imdb-pretrain", first__loop__steps=2), tmp_path / "run", resume=True)
@@ -170,7 +170,7 @@ def test_a_run_does_not_go_on_with_a_text_that_was_changed(tmp_path: Path) -> No
 @pytest.mark.parametrize("name", ["notes.txt", "model"])
 def test_going_on_in_a_folder_of_something_else_is_refused(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("mine", encoding="utf-8")
-    with pytest.raises(TrainingError, match=f"holds '{name}' and no run to go on with"):
+    with pytest.raises(TrainingError, match=f"holds '{name}' and no run to resume"):
         train(tiny("shakespeare"), tmp_path, resume=True)
     assert [file.name for file in tmp_path.iterdir()] == [name]
 
@@ -231,7 +231,7 @@ def test_a_run_without_held_out_examples_says_that_it_has_no_score(tmp_path: Pat
     said = At()
     result = train(tiny("pairs", data__file=str(file)), tmp_path / "run", reporter=said)
     assert result.scores == {}
-    assert "no example is held out, so there is no score" in said.lines
+    assert "no examples are held out, so there is no score" in said.lines
 
 
 def test_muon_without_blocks_is_refused(tmp_path: Path) -> None:
@@ -241,7 +241,7 @@ def test_muon_without_blocks_is_refused(tmp_path: Path) -> None:
 
 def test_a_folder_that_is_not_empty_is_refused(tmp_path: Path) -> None:
     train(tiny("shakespeare"), tmp_path / "run")
-    with pytest.raises(TrainingError, match="is not empty; go on with --resume"):
+    with pytest.raises(TrainingError, match="is not empty; continue with --resume"):
         train(tiny("shakespeare"), tmp_path / "run")
     file = tmp_path / "file"
     file.write_text("", encoding="utf-8")
@@ -297,7 +297,7 @@ def test_a_run_without_better_scores_stops_early(tmp_path: Path) -> None:
         (["text", "--config", "imdb.json"], 2, ["config of the recipe imdb, not of text"]),
         (["text"], 2, ["--data.file"]),
         (["text", "--txt", "my.txt"], 2, ["unknown option '--txt'", "did you mean '--text'"]),
-        (["text", "--text", "empty.txt"], 1, ["empty.txt holds no text"]),
+        (["text", "--text", "empty.txt"], 1, ["empty.txt contains no text"]),
         (["csv", "--csv", "empty.txt"], 1, ["empty.txt is empty", "first row must name"]),
         (["csv", "--csv", "imdb.json"], 1, ["no column 'text'", "--text-column"]),
         (["text", "--data.file", "nowhere.txt"], 1, ["there is no text file nowhere.txt"]),

@@ -174,5 +174,5 @@ def test_a_model_without_attention_has_metrics_alone(tmp_path: Path) -> None:
     watched = read_watch(tmp_path)
     assert (watched.sample, watched.snapshots) == (None, [])
     assert json.loads((tmp_path / "watch/state.json").read_text("utf-8")) == {"state": "finished"}
-    with pytest.raises(TrainingError, match="has no attention of update 4"):
+    with pytest.raises(TrainingError, match="has no attention snapshot of step 4"):
         read_attention(tmp_path, 4, "encoder")

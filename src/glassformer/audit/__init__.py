@@ -5,15 +5,16 @@
     result.counts, result.ok, result["position"].verdict
     result["position"].right, result["position"].slip("zh")
 
-In reading order: `verdicts` (what "right to the printed digits" means, and what is handed back),
-`recomputation` (from print and end to end), `slip` and the slips of `slip_catalogue`, `search`
-(which slip it was), `possibility` and `quotation` (what else can be said), `judgement`.
+Read `example` and `example_file` (what is audited), `formulas` (their language), `recomputation`
+(from print and end to end), `verdicts` (what "right to the printed digits" means, and the result),
+`slip`, `slip_catalogue` and `slip_search` (which slip it was), `possibility` and `quotation` (what
+else can be said), `judgement` (the audit itself).
 """
 
 from glassformer.audit.example import Digits, Example, Step
 from glassformer.audit.example_file import example_names, load_example, read_example
 from glassformer.audit.judgement import audit
-from glassformer.audit.slip import Change, Scene, Slip, anywhere
+from glassformer.audit.slip import Change, Scene, Slip, anywhere, rewriting
 from glassformer.audit.slip_catalogue import CATALOGUE
 from glassformer.audit.verdicts import VERDICTS, Audit, Committed, Explanation, StepResult, Verdict
 from glassformer.language import Bilingual
@@ -38,4 +39,5 @@ __all__ = [
     "example_names",
     "load_example",
     "read_example",
+    "rewriting",
 ]

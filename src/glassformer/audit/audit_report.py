@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from glassformer.audit.example import Digits
+from glassformer.audit.example import Digits, Example
 from glassformer.audit.formulas.bounds import Numbers, Words
 from glassformer.audit.verdicts import Audit, Cells, StepResult, Verdict
 from glassformer.documents import parts as p
 from glassformer.documents.parts import Look
 from glassformer.language import Language, words
-
-# --- wording ---
-# What the reports say, in both languages: wording.toml beside this file.
-
 
 MARKS: dict[Verdict, str] = {
     "agrees": "✓", "wrong": "✗", "follows": "↳", "unchecked": "?", "given": "·"
@@ -24,6 +20,7 @@ LOOKS: dict[Verdict, Look] = {
 }  # fmt: skip
 
 WORDS = words(__name__)
+say = words("glassformer.audit.audit")
 VERDICT_NAMES = {verdict: WORDS[f"verdict name {verdict}"] for verdict in MARKS}
 VERDICT_MEANINGS = {verdict: WORDS[f"verdict meaning {verdict}"] for verdict in MARKS}
 
@@ -32,14 +29,13 @@ _COLUMNS = ("step", "title", "verdict", "finding")
 
 
 def audit_document(audit: Audit, language: Language) -> p.Document:
-    """For every format."""
     heads = tuple(WORDS[name].say(language) for name in _COLUMNS)
     rows = tuple(
         (
             p.Span(result.step.id, "code"),
             result.step.title.say(language),
             p.Span(_verdict(result.verdict, language), LOOKS[result.verdict]),
-            _finding(result, language),
+            _finding(result, audit.example, language),
         )
         for result in audit.results
     )
@@ -49,7 +45,9 @@ def audit_document(audit: Audit, language: Language) -> p.Document:
         if audit.counts[verdict]
     )
     wrong = tuple(
-        _wrong_step(result, language) for result in audit.results if result.verdict == "wrong"
+        _wrong_step(result, audit.example, language)
+        for result in audit.results
+        if result.verdict == "wrong"
     )
     heading = WORDS["wrong_numbers" if wrong else "nothing_wrong"].say(language)
     return p.Document(
@@ -79,12 +77,13 @@ def _counted(audit: Audit, language: Language) -> str:
     )
 
 
-def _finding(result: StepResult, language: Language) -> str:
+def _finding(result: StepResult, example: Example, language: Language) -> str:
     if result.reason is not None and result.verdict == "unchecked":
         return result.reason.say(language)
     parts = [_slip(result, language), result.note.say(language) if result.note else None]
     if result.causes:
-        parts.append(WORDS["because"].say(language).format(causes=", ".join(result.causes)))
+        causes = example.called(result.causes)
+        parts.append(WORDS["because"].say(language, causes=causes))
     found = result.comparison
     if result.verdict == "wrong" and found is not None:
         if not found.same_shape:
@@ -101,23 +100,22 @@ def _finding(result: StepResult, language: Language) -> str:
         parts.append(_approximated(result, language))
     if found is not None and found.open.any():
         parts.append(WORDS["open"].say(language).format(open=int(found.open.sum())))
-    stop = "；" if language == "zh" else "; "
-    return stop.join(part for part in parts if part)
+    return say["; "].say(language).join(part for part in parts if part)
 
 
 def _slip(result: StepResult, language: Language) -> str | None:
-    """The likely slip, and beside it why a printed formula or code cannot be right."""
+    """The likely slip, preceded by why a printed formula or code cannot be right."""
     reason = result.reason
     if result.step.quoted is None or reason is None:
         return result.slip(language)
     said = reason.say(language)
     if not result.explanations:
         return said
-    return f"{said}{'；' if language == 'zh' else '; '}{result.slip(language)}"
+    return f"{said}{say['; '].say(language)}{result.slip(language)}"
 
 
 def _approximated(result: StepResult, language: Language) -> str | None:
-    """Numbers that the article calls approximate, and that are not the nearest ones."""
+    """How many numbers that the article calls approximate are not correctly rounded."""
     digits, value = result.step.printed, result.from_print
     if not isinstance(digits, Digits) or not digits.approximate or not isinstance(value, Numbers):
         return None
@@ -126,20 +124,21 @@ def _approximated(result: StepResult, language: Language) -> str | None:
     return said.format(off=int(off.sum()), shown=int(digits.shown.sum()))
 
 
-def _wrong_step(result: StepResult, language: Language) -> p.Section:
-    """The step and its formula, if it has one; the finding; printed and right numbers."""
+def _wrong_step(result: StepResult, example: Example, language: Language) -> p.Section:
+    """The step with its formula, the finding, and printed and right numbers."""
     step = result.step
     formula = (" = ", p.Span(step.formula, "code")) if step.formula else ()
     title = (p.Span(step.id, "code"), *formula)
-    return p.Section(title, (p.Paragraph(_finding(result, language)), _printed(result, language)))
+    finding = p.Paragraph(_finding(result, example, language))
+    return p.Section(title, (finding, _printed(result, language)))
 
 
 def _printed(result: StepResult, language: Language) -> p.Part:
-    """What is printed and what is right: line by line of a formula or of code, else a table."""
+    """Printed and right: as lines for a formula or code, otherwise as a table."""
     step, value, found = result.step, result.from_print, result.comparison
     printed_word, right_word = WORDS["printed"].say(language), WORDS["right"].say(language)
     if step.quoted is not None:
-        text = step.quoted.text.replace("\t", "⇥   ").splitlines()  # a tab is what may be wrong
+        text = step.quoted.text.replace("\t", "⇥   ").splitlines()  # a tab may be the mistake
         shown = [(printed_word if at == 0 else "", line) for at, line in enumerate(text)]
         shown += [(right_word, step.formula)] if step.formula is not None else []
         return p.Code("\n".join(f"{label:>8}  {line}" for label, line in shown))
@@ -171,7 +170,7 @@ def _cells(digits: Digits, value: Numbers, wrong: Cells) -> list[list[p.Inline]]
 
 
 def _right(value: Numbers, at: tuple[int, ...], places: int) -> str:
-    """The right number to the printed decimals; what is known of it where it is not known."""
+    """The right number to the printed decimals, or its range if it is not known."""
     if np.isnan(value.mid[at]):
         low, high = float(value.low[at]), float(value.high[at])
         if np.isinf(low) and np.isinf(high):
@@ -187,7 +186,7 @@ def _number(number: float, places: int) -> str:
         return "∞" if number > 0 else "−∞"
     text = f"{number + 0.0:.{max(min(places, 12), 0)}f}"
     if places >= 12 and "." in text:
-        text = f"{number:.4g}"  # a printed formula: all digits would say less
+        text = f"{number:.4g}"  # a printed formula: all digits would only distract
     return text.replace("-", "−")
 
 

@@ -1,19 +1,37 @@
-"""Example files: JSON → `Example`, or one line that names file, step and what is expected."""
+"""Example files: JSON → `Example`, or a one-line error that names file, step and remedy."""
 
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import Any, NoReturn
 
-from glassformer.audit.example import Digits, Example, Notation, Quotation, Step, read_digits
-from glassformer.audit.formulas import FUNCTIONS, Words, names_of, parse
-from glassformer.audit.formulas.bounds import MOST_CHARACTERS, MOST_NUMBERS
-from glassformer.audit.formulas.evaluator import Work
-from glassformer.audit.formulas.formula_library import NAMES, written_out
+import numpy as np
+
+from glassformer.audit.example import Digits, Example, Quotation, Step
+from glassformer.audit.formulas import (
+    FUNCTIONS,
+    FormulaError,
+    Numbers,
+    Value,
+    Words,
+    names_of,
+    parse,
+)
+from glassformer.audit.formulas.bounds import (
+    MOST_CHARACTERS,
+    MOST_NUMBERS,
+    Array,
+    check_size,
+    shape_of,
+)
+from glassformer.audit.formulas.evaluator import Evaluator, Work, WorkSpentError
+from glassformer.audit.formulas.formula_functions import NAMES, written_out
 from glassformer.audit.formulas.terms import Call, Node, walk
+from glassformer.audit.notation import Notation
 from glassformer.errors import ConfigError, UnknownNameError, did_you_mean, expect
 from glassformer.language import Bilingual
 
@@ -23,17 +41,17 @@ STEP_KEYS = {
     "as_printed", "indices", "code", "result", "whole",
 }  # fmt: skip
 _EXAMPLE_KEYS = {"title", "note", "case", "steps"}
-# An example may come from anyone: what it may hold is bounded before anything is made of it.
+# An example may come from anyone, so its size is limited before anything is built from it.
 _MOST_BYTES = 5_000_000
 _MOST_STEPS = 1000
 _MOST_FORMULAS = 200_000  # characters of all formulas together
 _MOST_LETTERS = 100  # of a step's name
-_DEEPEST = 16  # lists in lists; four axes of a printed array, and the few levels around them
+_DEEPEST = 16  # nested lists: four axes of a printed array and the levels around them
 _LONGEST_MESSAGE = 400
 
 
 def example_names() -> list[str]:
-    """The shipped examples."""
+    """The names of the shipped examples."""
     folder = resources.files("glassformer.audit") / "examples"
     names = [entry.name.removesuffix(".json") for entry in folder.iterdir()]
     return sorted(name for name in names if not name.startswith((".", "_")))
@@ -50,7 +68,7 @@ def load_example(name_or_file: str | Path) -> Example:
 
 
 def _text(path: Path, given: str) -> str:
-    """What stands in a file; nothing is read of one that is too large, or that has no end."""
+    """The text of a file; one that is too large or endless is not read whole."""
     try:
         there, regular = path.exists(), path.is_file()
     except (OSError, ValueError):  # a name too long, or one with a zero byte
@@ -68,7 +86,7 @@ def _text(path: Path, given: str) -> str:
     if len(raw) > _MOST_BYTES:
         raise ConfigError(f"{path}: expected at most {_MOST_BYTES} bytes")
     try:
-        return raw.decode("utf-8-sig")  # editors on Windows begin with a mark
+        return raw.decode("utf-8-sig")  # editors on Windows write a byte order mark
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: expected UTF-8 text ({error.reason})") from error
 
@@ -79,7 +97,7 @@ def _shipped(name: str) -> str:
 
 
 def read_example(text: str, name: str, source: str) -> Example:
-    """An example from its JSON text; `source` is how messages call it."""
+    """An example from its JSON text; `source` is its name in error messages."""
     expect(text, str, "the text of an example in JSON")
     try:
         return _read(text, name, source)
@@ -138,7 +156,7 @@ def _parse_json(text: str, source: str) -> Any:
 
 
 def _check_depth(data: Any, source: str) -> None:
-    """Refuse what is nested deeply; once this is checked, recursion is safe."""
+    """Refuse deep nesting; after this check, recursion is safe."""
     level = [data]
     for _ in range(_DEEPEST):
         level = [
@@ -350,7 +368,7 @@ def _check_keys(data: dict[str, Any], known: set[str], where: str) -> None:
 
 
 def _check_functions(tree: Node) -> None:
-    """A formula with an unknown function is refused before anything is computed."""
+    """Refuse an unknown function before anything is computed."""
     for node in walk(tree):
         if isinstance(node, Call) and node.function not in FUNCTIONS and written_out(node) is None:
             near = did_you_mean(node.function, NAMES)
@@ -372,3 +390,164 @@ def _check_names(example: Example) -> None:
                     f"{example.source}: step {step.id!r}: missing input {name!r}"
                     f"{did_you_mean(name, ids)}"
                 )
+
+
+# --- printed numbers -------------------------------------------------------------------------
+# A cell is a number, `null` where nothing is printed, `"-inf"`, or a formula of numbers alone such
+# as `"2*1/6"`, where the article prints one. `"..."` stands for as many unprinted cells (or rows)
+# as the declared shape leaves open.
+
+_ELLIPSIS = ("...", "…")
+_MINUS_INFINITY = ("-inf", "−∞", "-∞", "-Infinity")
+_MOST_FORMULA = 200  # characters of a formula in a cell
+_MOST_DECIMALS = 12  # beyond that float64 itself is the limit
+_LARGEST = 1e100  # beyond that products overflow
+
+
+def read_digits(
+    cells: Any,
+    shape: tuple[int, ...] | None,
+    decimals: Any,
+    significant: Any,
+    exact: bool,
+    work: Work,
+) -> Digits:
+    """The digits of a step.
+
+    `work` is the budget for the printed formulas of the whole example.
+    """
+    values = _read_numbers(cells, shape, work)
+    if exact and decimals is None and significant is None:
+        return Digits(values, np.zeros(values.shape, dtype=np.int64), exact=True)
+    places = _places(values, decimals, significant)
+    _check_precision(values, places)
+    return Digits(values, places, exact)
+
+
+def _read_numbers(cells: Any, shape: tuple[int, ...] | None, work: Work) -> Array:
+    if shape is not None:
+        check_size(shape)
+    check_size(_shape_of(cells))
+    nested = _fill(cells, shape)
+    found = _shape_of(nested)
+    check_size(found)
+    if shape is not None and found != shape:
+        raise ConfigError(f"expected the declared {shape_of(shape)}, got {shape_of(found)}")
+    flat: list[float] = []
+    _collect(nested, found, flat, [], work)
+    return np.array(flat, dtype=np.float64).reshape(found)
+
+
+def _fill(cells: Any, shape: tuple[int, ...] | None) -> Any:
+    """Replace each "..." and each missing row by the unprinted cells that it stands for."""
+    if shape and (cells is None or cells in _ELLIPSIS):
+        cells = [None] * shape[0]
+    if not isinstance(cells, list):
+        return cells
+    dots = [i for i, cell in enumerate(cells) if isinstance(cell, str) and cell in _ELLIPSIS]
+    if dots:
+        if not shape:
+            raise ConfigError('expected a "shape" beside printed "..."')
+        open_ = shape[0] - (len(cells) - 1)
+        if len(dots) > 1 or open_ < 0:
+            raise ConfigError(f'expected one "..." and at most {shape[0]} cells beside it')
+        cells = cells[: dots[0]] + [None] * open_ + cells[dots[0] + 1 :]
+    if shape and len(cells) != shape[0]:
+        return cells  # of the wrong size: refused by the caller
+    below = shape[1:] if shape else None
+    return [_fill(cell, below) for cell in cells]
+
+
+def _shape_of(cells: Any) -> tuple[int, ...]:
+    """The shape of the first cells; `_collect` checks that the others have it too."""
+    shape: list[int] = []
+    while isinstance(cells, list):
+        if not cells:
+            raise ConfigError("expected at least one number, got an empty list")
+        shape.append(len(cells))
+        cells = cells[0]
+    return tuple(shape)
+
+
+def _collect(
+    cells: Any, shape: tuple[int, ...], flat: list[float], at: list[int], work: Work
+) -> None:
+    if shape:
+        if not isinstance(cells, list) or len(cells) != shape[0]:
+            got = f"{len(cells)}" if isinstance(cells, list) else "a single number"
+            raise ConfigError(f"ragged rows: expected {shape[0]} cells at {at}, got {got}")
+        for i, cell in enumerate(cells):
+            _collect(cell, shape[1:], flat, [*at, i], work)
+        return
+    flat.append(_read_cell(cells, at, work))
+
+
+def _read_cell(cell: Any, at: list[int], work: Work) -> float:
+    if cell is None:
+        return math.nan
+    if isinstance(cell, str):
+        if cell in _MINUS_INFINITY:
+            return -math.inf
+        value = _printed_formula(cell, work)
+        if isinstance(value, Numbers) and not value.shape and np.isfinite(value.mid):
+            return float(value.mid)
+    elif isinstance(cell, int | float) and not isinstance(cell, bool) and abs(cell) < _LARGEST:
+        return float(cell)
+    elif isinstance(cell, list):
+        raise ConfigError(f"ragged rows: expected a number at {at}, got a list")
+    raise ConfigError(f"expected a number at {at}, got {cell!r}")
+
+
+def _printed_formula(cell: str, work: Work) -> Value:
+    if len(cell) > _MOST_FORMULA:
+        raise ConfigError(
+            f"expected a printed formula of at most {_MOST_FORMULA} characters, got {len(cell)}"
+        )
+    try:
+        work.take(10 * len(cell))
+        return Evaluator({}, work=work).value(parse(cell))
+    except WorkSpentError:
+        raise FormulaError("expected fewer printed formulas") from None
+
+
+def _places(values: Array, decimals: Any, significant: Any) -> np.ndarray:
+    if significant is not None:
+        if decimals is not None:
+            raise ConfigError('expected either "decimals" or "significant", got both')
+        digits = _whole_number(significant, "significant", 1)
+        with np.errstate(all="ignore"):
+            leading = np.floor(np.log10(np.abs(values)))
+        leading = np.where(np.isfinite(leading), leading, 0)
+        return np.asarray(digits - 1 - leading, dtype=np.int64)
+    if isinstance(decimals, list):
+        if not values.shape or len(decimals) != values.shape[-1]:
+            raise ConfigError(
+                f"expected decimals for each of {values.shape[-1] if values.shape else 1} columns, "
+                f"got {len(decimals)}"
+            )
+        each = [_whole_number(part, "decimals", 0) for part in decimals]
+        return np.broadcast_to(np.array(each, dtype=np.int64), values.shape).copy()
+    return np.full(values.shape, _whole_number(decimals, "decimals", 0), dtype=np.int64)
+
+
+def _whole_number(value: Any, what: str, least: int) -> int:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int)
+        or not least <= value <= _MOST_DECIMALS
+    ):
+        raise ConfigError(
+            f'expected "{what}" as a whole number from {least} to {_MOST_DECIMALS}, got {value!r}'
+        )
+    return value
+
+
+def _check_precision(values: Array, places: np.ndarray) -> None:
+    """Refuse a number with more decimals than its step declares."""
+    finite = np.isfinite(values)
+    scaled = np.where(finite, values, 0.0) * 10.0**places
+    off = finite & (np.abs(scaled - np.rint(scaled)) > 1e-6 * np.maximum(1.0, np.abs(scaled)))
+    if off.any():
+        at = tuple(int(part) for part in np.argwhere(off)[0])
+        value, place = float(values[at]), int(places[at])
+        raise ConfigError(f"expected at most {place} decimals at {list(at)}, got {value!r}")

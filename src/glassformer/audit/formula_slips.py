@@ -1,25 +1,45 @@
-"""Slips inside a formula: the wrong divisor, mean, deviation, function, index or mask."""
+"""Slips in computing: the wrong divisor, axis, matrix, row or function.
+
+Those that two formulas can describe are in `slip_catalogue`; these need to look at the numbers.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import permutations
 
 import numpy as np
 
+from glassformer.audit.example import Digits
+from glassformer.audit.formulas.bounds import Numbers
+from glassformer.audit.formulas.formula_functions import REDUCTIONS
 from glassformer.audit.formulas.terms import (
     Binary,
     Call,
+    Index,
+    Known,
+    Name,
     Node,
     Number,
     Partly,
+    Slice,
     call,
     replace_each,
     walk,
 )
-from glassformer.audit.slip import Change, Part, Rule, Scene
-from glassformer.language import words
+from glassformer.audit.slip import Change, Part, Scene, take_rows
+from glassformer.language import Bilingual, words
 
 say = words("glassformer.audit.audit")
+
+_NAMES = {
+    "std": "standard deviation", "var": "variance", "mean": "mean", "sum": "sum",
+    "max": "maximum", "min": "minimum", "geometric_mean": "geometric mean",
+    "argmax": "position of the maximum",
+}  # fmt: skip
+_ALONG = {*REDUCTIONS, "softmax", "log_softmax", "argmax"}
+_MOST_PARTS = 4  # joined parts whose 24 orders are tried; with more, one would fit by chance
+_MOST_MISSED = 3  # entries with a missing product; in more of them it would be another slip
 
 
 def wrong_divisor(node: Node, scene: Scene) -> Iterator[Part]:
@@ -44,7 +64,7 @@ def wrong_divisor(node: Node, scene: Scene) -> Iterator[Part]:
 
 
 def sample_deviation(node: Node, scene: Scene) -> Iterator[Part]:
-    """n − 1 in place of n, or n in place of n − 1."""
+    """n − 1 instead of n, or n instead of n − 1."""
     del scene
     if not isinstance(node, Call) or node.function not in ("std", "var"):
         return
@@ -57,129 +77,8 @@ def sample_deviation(node: Node, scene: Scene) -> Iterator[Part]:
         yield node.with_keyword("sample", 1), detail
 
 
-def geometric_mean(node: Node, scene: Scene) -> Iterator[Part]:
-    """The root of the product in place of the share of the sum."""
-    if isinstance(node, Call) and node.function == "mean":
-        detail = scene.tell(
-            "the n-th root of the product of the numbers of {x}, not their sum divided by n",
-            x=node.arguments[0],
-        )
-        yield Call("geometric_mean", node.arguments, node.keywords, node.column), detail
-
-
-_REDUCTION_NAMES = {
-    "mean": say.both("the mean"),
-    "sum": say.both("the sum"),
-    "max": say.both("the maximum"),
-    "min": say.both("the minimum"),
-}
-
-
-def another_reduction(*pair: str) -> Rule:
-    """One reduction for another, either way: the sum for the mean, the maximum for the mean."""
-
-    def rule(node: Node, scene: Scene) -> Iterator[Part]:
-        if not isinstance(node, Call) or node.function not in pair:
-            return
-        other = pair[0] if node.function == pair[1] else pair[1]
-        new, old = _REDUCTION_NAMES[other], _REDUCTION_NAMES[node.function]
-        of = scene.say(node.arguments[0])
-        detail = say.both("{new} of {of} instead of {old}", new=new, of=of, old=old)
-        yield Call(other, node.arguments, node.keywords, node.column), detail
-
-    return rule
-
-
-def another_base(node: Node, scene: Scene) -> Iterator[Part]:
-    """The logarithm to base 10 or 2 where the natural one is meant."""
-    del scene
-    if isinstance(node, Call) and node.function in ("log", "log_softmax"):
-        for base in (10, 2):
-            detail = say.both("logarithm to base {base} instead of e", base=base)
-            yield Binary("/", node, call("log", base)), detail
-
-
-def no_exponential(node: Node, scene: Scene) -> Iterator[Part]:
-    """Each score divided by their sum, without e^."""
-    del scene
-    if isinstance(node, Call) and node.function == "softmax":
-        detail = say.both("scores divided by their sum")
-        yield Call("proportion", node.arguments, node.keywords, node.column), detail
-
-
-def root_left_out(node: Node, scene: Scene) -> Iterator[Part]:
-    """The variance where the deviation is meant, or a number where its root is."""
-    if isinstance(node, Call) and node.function == "std":
-        detail = say.both("the variance instead of the deviation")
-        yield Call("var", node.arguments, node.keywords, node.column), detail
-    elif isinstance(node, Call) and node.function == "sqrt":
-        x = node.arguments[0]
-        yield x, scene.tell("{x} without its root", x=x)
-
-
-def activation_left_out(node: Node, scene: Scene) -> Iterator[Part]:
-    """Negative numbers that a ReLU would have made zero."""
-    del scene
-    if isinstance(node, Call) and node.function in _ACTIVATIONS:
-        name = _ACTIVATIONS[node.function]
-        yield node.arguments[0], say.both("without {name}", name=name)
-
-
-_ACTIVATIONS = {
-    "relu": "ReLU", "gelu": "GELU", "silu": "SiLU", "tanh": "tanh", "sigmoid": "sigmoid",
-}  # fmt: skip
-
-
-def another_activation(node: Node, scene: Scene) -> Iterator[Part]:
-    """GELU for SiLU, |x| for ReLU, and their like."""
-    del scene
-    match node:
-        case Call(function=used, arguments=(x,)) if used in _ACTIVATIONS:
-            pass
-        case Binary(operator="*", left=x, right=Call("sigmoid", (same,))) if x == same:
-            used = "silu"  # as it is often written out
-        case _:
-            return
-    right = _ACTIVATIONS[used]
-    instead = {**_ACTIVATIONS, "abs": "|x|"}
-    for function, name in instead.items():
-        if function != used:
-            yield (
-                call(function, x),
-                say.both("{name} instead of {right}", name=name, right=right),
-            )
-    if used != "gelu":  # the formula by which GELU is often approximated
-        inner = Binary("+", x, Binary("*", Number(0.044715), Binary("^", x, Number(3.0))))
-        tanh = call("tanh", Binary("*", Number(float(np.sqrt(2 / np.pi))), inner))
-        half = Binary("*", Number(0.5), x)
-        detail = say.both("GELU (its tanh formula) instead of {right}", right=right)
-        yield Binary("*", half, Binary("+", Number(1.0), tanh)), detail
-
-
-def wrong_sign(node: Node, scene: Scene) -> Iterator[Part]:
-    """Added where it should be taken away, or the other way."""
-    if isinstance(node, Binary) and node.operator in "+-":
-        other = "-" if node.operator == "+" else "+"
-        detail = scene.tell(
-            "{wrong} {x} instead of {right} {x}",
-            x=node.right,
-            wrong=other,
-            right=node.operator,
-        )
-        yield Binary(other, node.left, node.right, node.column), detail
-
-
-def sine_for_cosine(node: Node, scene: Scene) -> Iterator[Part]:
-    """One for the other."""
-    del scene
-    if isinstance(node, Call) and node.function in ("sin", "cos"):
-        other = "cos" if node.function == "sin" else "sin"
-        detail = say.both("{other} instead of {function}", other=other, function=node.function)
-        yield Call(other, node.arguments, node.keywords, node.column), detail
-
-
 def sine_and_cosine_exchanged(tree: Node, scene: Scene) -> Iterator[Change]:
-    """Each in place of the other, throughout."""
+    """Each instead of the other, throughout."""
     del scene
     other = {"sin": "cos", "cos": "sin"}
     waves = [part for part in walk(tree) if isinstance(part, Call) and part.function in other]
@@ -190,57 +89,282 @@ def sine_and_cosine_exchanged(tree: Node, scene: Scene) -> Iterator[Change]:
     yield Change(tree, detail)
 
 
-def wrong_index(node: Node, scene: Scene) -> Iterator[Part]:
-    """An index of its own for each number where two share one: i for floor(i / 2)."""
-    if not isinstance(node, Call) or node.function != "floor":
-        return
-    inside = node.arguments[0]
-    if isinstance(inside, Binary) and inside.operator == "/":
-        detail = scene.tell("{new} instead of {old}", new=inside.left, old=node)
-        yield inside.left, detail
-
-
 def from_one(node: Node, scene: Scene) -> Iterator[Part]:
-    """Counted from 1 where 0 is the first."""
+    """Counted from 1 instead of 0."""
     if isinstance(node, Call) and node.function == "range" and node.keyword("stop") is None:
         detail = scene.tell("{x} counted from 1", x=node)
         yield Binary("+", node, Number(1.0)), detail
 
 
-def mask_by_zero(node: Node, scene: Scene) -> Iterator[Part]:
-    """0 where −∞ belongs: e^0 is 1, so the hidden position still gets its weight."""
-    del scene
-    if isinstance(node, Call) and node.function == "mask":
-        scores, allowed = node.arguments
-        detail = say.both("hidden scores are 0, not −∞")
-        yield call("where", allowed, scores, 0.0), detail
-
-
-def no_mask(node: Node, scene: Scene) -> Iterator[Part]:
-    """The scores as if nothing were hidden."""
-    if isinstance(node, Call) and node.function == "mask":
-        scores = node.arguments[0]
-        yield scores, scene.tell("{x} unmasked", x=scores)
-
-
-def mask_after_softmax(node: Node, scene: Scene) -> Iterator[Part]:
-    """Hidden weights made 0 once the softmax is done: the others no longer add up to one."""
-    del scene
-    if not isinstance(node, Call) or node.function != "softmax":
+def wrong_axis(node: Node, scene: Scene) -> Iterator[Part]:
+    """Along columns instead of rows, or the reverse."""
+    if not isinstance(node, Call) or node.function not in _ALONG:
         return
-    masked = node.arguments[0]
-    if isinstance(masked, Partly):
-        masked = masked.body
-    if isinstance(masked, Call) and masked.function == "mask":
-        scores, allowed = masked.arguments
-        weights = Call("softmax", (scores,), node.keywords, node.column)
-        detail = say.both("hidden weights set to 0 after the softmax: a row no longer adds up to 1")
-        yield call("where", allowed, weights, 0.0), detail
+    x = scene.numbers(node.arguments[0])
+    given = node.keyword("axis")
+    if x is None or (given is not None and not isinstance(given, Number)):
+        return
+    axis = int(given.value) if isinstance(given, Number) else -1
+    for other in range(x.ndim):
+        if other != axis % x.ndim:
+            detail = _along(_name(node.function), other, axis % x.ndim, x.ndim)
+            yield node.with_keyword("axis", other), detail
 
 
-def other_triangle(node: Node, scene: Scene) -> Iterator[Part]:
-    """The past hidden and the future seen."""
-    del scene
-    if isinstance(node, Call) and node.function == "causal":
-        detail = say.both("the past is hidden, the future is seen")
-        yield call("opposite", node), detail
+def _name(function: str) -> Bilingual:
+    """What a reader calls a function of the formula language."""
+    return say[_NAMES[function]] if function in _NAMES else Bilingual(function, function)
+
+
+def _along(name: Bilingual, wrong: int, right: int, axes: int) -> Bilingual:
+    if axes == 2:
+        down = "{function} down the columns instead of along the rows"
+        along = "{function} along the rows instead of down the columns"
+        return say.both(down if wrong == 0 else along, function=name)
+    return say.both(
+        "{function} along axis {wrong} instead of {right}",
+        function=name,
+        wrong=wrong,
+        right=right,
+    )
+
+
+def transposed(node: Node, scene: Scene) -> Iterator[Part]:
+    """A matrix transposed when it should not be, or not when it should."""
+    if isinstance(node, Call) and node.function == "transpose":
+        x = node.arguments[0]
+        yield x, scene.tell("{x} is not transposed", x=x)
+    elif isinstance(node, Name | Partly):
+        value = scene.numbers(node)
+        if value is not None and value.ndim == 2:
+            detail = scene.tell("{x} is transposed", x=node)
+            yield call("transpose", node), detail
+
+
+def result_transposed(tree: Node, scene: Scene) -> Iterator[Change]:
+    """The result itself transposed."""
+    if _turned(tree) is not None:  # `factors_exchanged` gives the same numbers
+        return
+    if isinstance(scene.right, Numbers) and len(scene.right.shape) == 2:
+        detail = say.both("rows and columns of the result swapped")
+        yield Change(call("transpose", tree), detail)
+
+
+def factors_exchanged(node: Node, scene: Scene) -> Iterator[Part]:
+    """Queries and keys swapped: K Qᵀ instead of Q Kᵀ, or B A instead of A B."""
+    if not isinstance(node, Binary) or node.operator != "@" or node.left == node.right:
+        return
+    detail = scene.tell(
+        "{left} and {right} swapped",
+        left=node.left,
+        right=_turned(node) or node.right,
+    )
+    other = _turned(node)
+    if other is None:
+        yield Binary("@", node.right, node.left, node.column), detail
+    elif other != node.left:
+        yield Binary("@", other, call("transpose", node.left), node.column), detail
+
+
+def _turned(node: Node) -> Node | None:
+    """B of a product A Bᵀ."""
+    match node:
+        case Binary(operator="@", right=Call(function="transpose", arguments=(inside,))):
+            return inside
+        case _:
+            return None
+
+
+def joined_otherwise(node: Node, scene: Scene) -> Iterator[Part]:
+    """Heads joined in the wrong order, or with their columns interleaved."""
+    if not isinstance(node, Call) or node.function not in ("concat", "stack", "flatten"):
+        return
+    parts = node.arguments
+    if len(parts) == 1 and node.function == "flatten":
+        detail = scene.tell("{x} read column by column", x=parts[0])
+        yield call("flatten", call("transpose", parts[0])), detail
+    if not 2 <= len(parts) <= _MOST_PARTS:
+        return
+    for order in permutations(range(len(parts))):
+        if order != tuple(range(len(parts))):
+            said = ", ".join(str(i + 1) for i in order)
+            detail = say.both("parts in the order {said}", said=said)
+            yield Call(node.function, tuple(parts[i] for i in order), node.keywords), detail
+    values = [scene.numbers(part) for part in parts]
+    if node.function == "concat" and node.keyword("axis") is None:
+        yield from _interleaved(parts, [value.shape for value in values if value is not None])
+
+
+def _interleaved(parts: tuple[Node, ...], shapes: list[tuple[int, ...]]) -> Iterator[Part]:
+    if len(shapes) != len(parts) or len(set(shapes)) != 1 or not shapes[0] or shapes[0][-1] < 2:
+        return
+    before = (Slice(),) * (len(shapes[0]) - 1)
+    columns = tuple(
+        Index(part, (*before, Slice(i, i + 1))) for i in range(shapes[0][-1]) for part in parts
+    )
+    detail = say.both("interleaved column by column, not one part after the other")
+    yield Call("concat", columns), detail
+
+
+def another_slice(node: Node, scene: Scene) -> Iterator[Part]:
+    """The rows or columns of another head."""
+    if not isinstance(node, Index):
+        return
+    body = scene.numbers(node.body)
+    if body is None:
+        return
+    at = -1
+    for place, part in enumerate(node.parts):
+        if part is None:
+            continue
+        at += 1
+        if at >= body.ndim:
+            return
+        for new in _like(part, body.shape[at]):
+            parts = (*node.parts[:place], new, *node.parts[place + 1 :])
+            other = Index(node.body, parts, node.column)
+            detail = scene.tell("{new} taken instead of {old}", new=other, old=node)
+            yield other, detail
+
+
+def _like(part: int | Slice, size: int) -> Iterator[int | Slice]:
+    """Other slices of the same width, a whole number of widths away."""
+    if isinstance(part, int):
+        yield from (i for i in range(size) if i != part % size)
+        return
+    start, stop, _ = slice(part.start, part.stop).indices(size)
+    width = stop - start
+    if 0 < width < size:
+        for first in range(start % width, size - width + 1, width):
+            if first != start:
+                yield Slice(first, first + width)
+
+
+def another_matrix(*, own: bool) -> Callable[[Node, Scene], Iterator[Change]]:
+    """Another matrix of the page instead of the result, to the last printed digit.
+
+    With `own`, one of the step's own inputs; those come later, because a part of the formula left
+    out explains more.
+    """
+
+    def rewrite(tree: Node, scene: Scene) -> Iterator[Change]:
+        del tree
+        shape = scene.printed.values.shape if isinstance(scene.printed, Digits) else None
+        for name, value in scene.others.items():
+            if own != (name in scene.step.inputs):
+                continue
+            if isinstance(value, Numbers) and value.shape == shape and shape != ():
+                detail = scene.tell("the numbers are those of {x}", x=Name(name))
+                yield Change(Known(value.mid), detail)
+
+    return rewrite
+
+
+def another_operand(node: Node, scene: Scene) -> Iterator[Part]:
+    """Another matrix of the page used as an operand."""
+    if not isinstance(node, Name | Partly):
+        return
+    value = scene.numbers(node)
+    for name, other in scene.others.items():
+        if (
+            value is not None
+            and value.ndim > 0
+            and name != node.name
+            and isinstance(other, Numbers)
+            and other.shape == value.shape
+        ):
+            detail = scene.tell("{new} used instead of {old}", new=Name(name), old=node)
+            yield Name(name), detail
+
+
+def factor_left_out(node: Node, scene: Scene) -> Iterator[Part]:
+    """A product that was not carried out: one factor alone."""
+    if isinstance(node, Binary) and node.operator in "@*":
+        for kept, lost in ((node.left, node.right), (node.right, node.left)):
+            if not isinstance(kept, Number):
+                detail = scene.tell("{kept} alone, without {lost}", kept=kept, lost=lost)
+                yield kept, detail
+
+
+def product_missed(*, twice: bool) -> Callable[[Node, Scene], Iterator[Change]]:
+    """One product of a matrix product left out of some entries, or counted twice.
+
+    Which one follows from the printed number: it is the difference.
+    """
+
+    def rewrite(tree: Node, scene: Scene) -> Iterator[Change]:
+        digits, right = scene.printed, scene.right
+        if not isinstance(tree, Binary) or tree.operator != "@" or not isinstance(digits, Digits):
+            return
+        if not isinstance(right, Numbers) or right.shape != digits.values.shape:
+            return
+        left, other = scene.numbers(tree.left), scene.numbers(tree.right)
+        if left is None or other is None:
+            return
+        made = np.array(right.mid)
+        # What unprinted digits of the inputs may change, as long as products can be told apart.
+        slack = digits.half + np.minimum(right.high - right.low, 2 * digits.half) + 1e-9
+        off = np.argwhere(np.abs(made - digits.values) > slack)
+        if len(off) > _MOST_MISSED:
+            return
+        found = []
+        for at in map(tuple, off):
+            row = left[at[0]] if left.ndim == 2 else left
+            column = other[:, at[-1]] if other.ndim == 2 else other
+            products = row * column
+            near = made[at] + (products if twice else -products)
+            printed, half = digits.values[at], digits.half[at]
+            fits = np.flatnonzero(np.abs(near - printed) <= slack[at])
+            if fits.size:
+                made[at] = np.clip(near[fits[0]], printed - half, printed + half)
+                found.append(f"{row[fits[0]]:g}·{column[fits[0]]:g}")
+        if found:
+            said = ", ".join(found)
+            detail = (
+                say.both("{said} counted twice", said=said)
+                if twice
+                else say.both("{said} left out", said=said)
+            )
+            yield Change(Known(made), detail)
+
+    return rewrite
+
+
+def rows_mixed(node: Node, scene: Scene) -> Iterator[Part]:
+    """A range that includes the next row, as happens in a spreadsheet."""
+    if not isinstance(node, Call) or node.function not in REDUCTIONS:
+        return
+    x = scene.numbers(node.arguments[0])
+    if x is None or x.ndim != 2 or x.shape[0] < 2:
+        return
+    axis = node.keyword("axis")
+    if axis is None or (isinstance(axis, Number) and axis.value in (1, -1)):
+        detail = say.both(
+            "{name} of each row together with the row below", name=_name(node.function)
+        )
+        yield node.with_keyword("rows", 2), detail
+
+
+def rows_exchanged(tree: Node, scene: Scene) -> Iterator[Change]:
+    """The right rows in another order, which follows from the printed ones."""
+    if not isinstance(scene.right, Numbers) or not isinstance(scene.printed, Digits):
+        return
+    right, digits = scene.right, scene.printed
+    if right.shape != digits.values.shape or not right.shape or not digits.shown.all():
+        return
+    order: list[int] = []
+    for i, (row, half) in enumerate(zip(digits.values, digits.half + 1e-9, strict=True)):
+        fits = [
+            j
+            for j in range(len(right.low))
+            if j not in order
+            and np.all((right.low[j] <= row + half) & (right.high[j] >= row - half))
+        ]
+        if not fits:
+            return
+        order.append(i if i in fits else fits[0])
+    moved = [i for i, j in enumerate(order) if i != j]
+    if moved:
+        places = ", ".join(f"{i} ← {order[i]}" for i in moved)
+        detail = say.both("rows in another order: {places}", places=places)
+        yield Change(take_rows(tree, order), detail)

@@ -30,19 +30,19 @@ _NOT_PRINTED = say.both("not printed")
 _NO_NUMBER = say.both("the formula gives no number that can be compared")
 
 
-_MISFITS = say.both("its printed inputs do not fit together, because of a mistake above")
+_MISFITS = say.both("the shapes of its printed inputs do not fit, because of an earlier mistake")
 _NOT_SEARCHED = say.both("cause not searched further")
 
-# How much is computed for one example in all, and of that to explain what is wrong, in numbers.
+# Budgets in numbers computed: for one example in all, and for each kind of explanation.
 MOST_IN_ALL = 40_000_000
 MOST_WORK = 12_000_000
-_MOST_MISPRINTS = 4  # wrong inputs of one step of which every choice is tried
+_MOST_MISPRINTS = 4  # wrong inputs of one step for which every combination is tried
 
 
 def audit(example: Example, slips: Sequence[Slip] = CATALOGUE) -> Audit:
-    """Check every printed number of an example; `slips` are the mistakes to look for."""
+    """Check every printed number of an example; `slips` are the mistakes to search for."""
     expect(example, Example, "an Example, such as load_example(…) gives")
-    with np.errstate(all="ignore"):  # −∞ − −∞ is no number, and nothing is concluded from it
+    with np.errstate(all="ignore"):  # −∞ − −∞ is NaN, and nothing is concluded from it
         judge = _Judge(example, slips)
         judged = {step.id: judge.judge(step) for step in example.in_order()}
         judged |= judge.explained(judged)
@@ -58,7 +58,9 @@ class _Judge:
         self._chains = EndToEnd(example, self._from_print, self._whole)
         self._wrong: dict[str, Comparison] = {}
         self._remarks = self._part(MOST_WORK)
-        self._misprints = Work(whole=self._whole)  # verdicts hang on it, causes do not
+        self._misprints = Work(
+            whole=self._whole
+        )  # verdicts depend on it, so it has no smaller budget
         self._quotations = self._part(MOST_WORK)
         self._marks = self._part(MOST_WORK)
 
@@ -66,7 +68,7 @@ class _Judge:
         return Work(numbers, self._whole)
 
     def judge(self, step: Step) -> StepResult:
-        """The verdict on a step, once those before it are judged."""
+        """The verdict on a step; the steps before it must have been judged."""
         right = self._chains.exact.get(step.id)
         if step.unchecked is not None:
             return StepResult(step, "unchecked", reason=step.unchecked)
@@ -85,12 +87,16 @@ class _Judge:
         if found.wrong.any() or not found.same_shape:
             above = self._misprints_above(step)
             if above is not None:
-                return StepResult(step, "agrees", local, right, above[0], note=_above(above[1]))
+                return StepResult(
+                    step, "agrees", local, right, above[0], note=self._above(above[1])
+                )
             self._wrong[step.id] = found
             return StepResult(step, "wrong", local, right, found)
         broken = impossible(self._from_print, step, self._marks)
         if broken is not None and self._possible_from_right(step):
-            return StepResult(step, "agrees", local, right, found, note=_above(self._causes(step)))
+            return StepResult(
+                step, "agrees", local, right, found, note=self._above(self._causes(step))
+            )
         if broken is not None:
             together = _jointly_wrong(step, local, found, broken)
             self._wrong[step.id] = together
@@ -118,7 +124,7 @@ class _Judge:
                 page.computed = {**page.computed, step.id: page.value(step)}
                 again = judge_quotation(page, step, quoted, self._slips, self._quotations)
                 if again.verdict == "agrees":
-                    return replace(again, note=_above(above))
+                    return replace(again, note=self._above(above))
         return result
 
     def _right_page(self, names: Sequence[str]) -> FromPrint:
@@ -126,10 +132,10 @@ class _Judge:
         return self._from_print.with_right(wrong, self._misprints)
 
     def _misprints_above(self, step: Step) -> tuple[Comparison, tuple[str, ...]] | None:
-        """Whether a step that its printed inputs do not give is right from the right inputs.
+        """Whether a step that contradicts its printed inputs follows from the correct inputs.
 
-        Its author computed with the right numbers and printed others. Which of the wrong inputs
-        are such misprints is found by trying.
+        Then its author computed with the right numbers and misprinted them. Which of the wrong
+        inputs are such misprints is found by trial.
         """
         parts = walk(self._from_print.trees[step.id])
         names = [part.name for part in parts if isinstance(part, Name | Partly)]
@@ -143,7 +149,7 @@ class _Judge:
         return None
 
     def _possible_from_right(self, step: Step) -> bool:
-        """Whether numbers that no printed input gives could come from the right ones."""
+        """Whether numbers that the printed inputs rule out are possible from the right ones."""
         above = self._causes(step)
         if not above:
             return False
@@ -153,18 +159,18 @@ class _Judge:
             return False
 
     def _from_misfits(self, step: Step, found: Comparison) -> StepResult:
-        """A step that its printed inputs give no value for: the right inputs do."""
+        """A step whose printed inputs do not fit its formula, judged by the right inputs."""
         right = self._chains.exact.get(step.id)
         if found.same_shape and not found.wrong.any() and found.checked:
-            note = _above(self._causes(step))
+            note = self._above(self._causes(step))
             return StepResult(step, "agrees", right, right, found, note=note)
         return StepResult(step, "unchecked", None, right, found, reason=_MISFITS)
 
     def explained(self, judged: dict[str, StepResult]) -> dict[str, StepResult]:
         """The wrong steps with the slips behind them.
 
-        One slip is looked for in each of them before two are in any, and what work is left is
-        shared out evenly, so that one hard step does not use up what the others need.
+        Every step is searched for one slip before any is searched for two, and the remaining budget
+        is shared evenly, so that one hard step does not starve the others.
         """
         searches = {
             id_: Search(self._from_print, self._example[id_], found, self._slips)
@@ -201,7 +207,7 @@ class _Judge:
     def _differs(self, step: Step) -> bool:
         """Whether an earlier mistake shows: the right chain would print something else.
 
-        What rounding at each step does to the right chain is no mistake.
+        The effect of rounding at each step is not a mistake.
         """
         if not self._causes(step):
             return False
@@ -212,27 +218,25 @@ class _Judge:
         return bool(found.wrong.any()) or not found.same_shape
 
     def _missing(self, step: Step) -> Bilingual:
-        """Which inputs are not printed; if all are, the formula itself has no value there."""
+        """Which inputs are not printed; if all are, the formula itself has no value."""
         missing = [name for name in step.inputs if _unknown(self._from_print.used.get(name))]
         if not missing:
             return _NO_NUMBER
-        listed = ", ".join(missing)
-        return say.both("{listed} not printed in full", listed=listed)
+        return say.both("not printed in full: {listed}", listed=self._example.called(missing))
+
+    def _above(self, misprinted: Sequence[str]) -> Bilingual:
+        template = "agrees with the correct input, which is misprinted above: {listed}"
+        return say.both(template, listed=self._example.called(misprinted))
 
 
 def _choices(names: list[str]) -> Iterator[tuple[str, ...]]:
-    """Which of the wrong inputs may be misprints: one, several, all."""
+    """Combinations of wrong inputs that may be misprints: one, several, all."""
     if len(names) > _MOST_MISPRINTS:
         yield tuple(names)
         yield from ((name,) for name in names)
         return
     for count in range(1, len(names) + 1):
         yield from combinations(names, count)
-
-
-def _above(names: Sequence[str]) -> Bilingual:
-    listed = ", ".join(names)
-    return say.both("agrees with the right input ({listed}); the misprint is above", listed=listed)
 
 
 def _failed(name: Bilingual, error: Exception) -> Bilingual:
@@ -247,9 +251,9 @@ def _joined(notes: list[Bilingual]) -> Bilingual | None:
 
 
 def _jointly_wrong(step: Step, value: Value, found: Comparison, broken: Impossible) -> Comparison:
-    """Each number alone may be right, all of them together not.
+    """Cells that may be right one by one but not together.
 
-    Marked are those that differ from what the inputs give; where that is not known, all of them.
+    Those that differ from what the inputs give are marked; if that is unknown, all of them.
     """
     if not isinstance(step.printed, Digits) or not isinstance(value, Numbers):
         return found

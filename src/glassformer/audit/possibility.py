@@ -1,11 +1,11 @@
 """Numbers that no input could give.
 
 Checking each number against the printed inputs misses two things: inputs that are not printed, and
-numbers each of which is possible while all of them together are not. But some formulas leave marks
-on their results whatever goes in: a softmax sums to one, a normalised row of n numbers has mean 0
-and squares that sum to at most n, equal rows leave a linear layer equal, and a layer produces only
-tokens that it has a column for. Every bound here allows for rounding, so that numbers which lack
-such a mark are wrong beyond doubt.
+numbers that are possible one by one but not together. Some formulas, however, leave marks on their
+results whatever the input: a softmax sums to one, a normalised row of n numbers has mean 0 and
+squares that sum to at most n, equal rows leave a linear layer equal, and a layer produces only
+tokens that it has a column for. Every bound allows for rounding, so numbers without such a mark are
+certainly wrong.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ say = words("glassformer.audit.audit")
 _ROOM = 1e-9  # for the rounding of float64 itself, in numbers of the size of one
 # Work in numbers computed: for a fraction in exact elimination, and for a pair of rows.
 _EACH_FRACTION = 15
-_BITS = 16  # of a fraction that take the time of a number
+_BITS = 16  # bits of a fraction that cost as much as one number
 _EACH_PAIR = 200
 
 
 @dataclass(frozen=True, eq=False)
 class Impossible:
-    """A mark that the printed numbers lack, and the numbers that cannot all stand there."""
+    """A mark that the printed numbers lack, and the cells that cannot all be right."""
 
     kind: str
     name: Bilingual
@@ -56,14 +56,14 @@ class Impossible:
     cells: Cells
 
     def explanation(self) -> Explanation:
-        """As the report lists it, beside slips."""
+        """In the form in which slips are reported."""
         return Explanation((Committed(self.kind, self.name, self.reason),))
 
 
 def impossible(from_print: FromPrint, step: Step, work: Work) -> Impossible | None:
     """The first mark of the step's formula that its printed numbers lack.
 
-    Once `work` is spent, rows of linear layers are not compared any more.
+    Once `work` is spent, rows of linear layers are no longer compared.
     """
     digits = step.printed
     if not isinstance(digits, Digits) or step.id not in from_print.trees:
@@ -81,7 +81,6 @@ class _Page:
 
     @property
     def tree(self) -> Node:
-        """The formula of the step."""
         return self.from_print.trees[self.step.id]
 
     def numbers(self, node: Node) -> Numbers | None:
@@ -95,13 +94,13 @@ class _Page:
         return np.zeros(self.digits.values.shape, dtype=bool)
 
     def bounds(self) -> tuple[Array, Array]:
-        """The least and the greatest that each printed number may stand for; NaN where none is."""
+        """The least and greatest value of each printed number; NaN where none is printed."""
         return self.digits.values - self.digits.half, self.digits.values + self.digits.half
 
 
 # --- probabilities ---------------------------------------------------------------------------
 
-_NOT_SOFTMAX = say.both("a softmax that is not one")
+_NOT_SOFTMAX = say.both("not a valid softmax")
 
 
 def _softmax(page: _Page) -> Impossible | None:
@@ -138,11 +137,11 @@ _Mark = tuple[Bilingual, int]
 
 
 def _sum(low: Array, high: Array, scores: Array) -> _Mark | None:
-    """A row whose sum is not one, beyond what rounding can do."""
+    """A row whose sum is not one, beyond what rounding can explain."""
     for line, (least, most) in enumerate(zip(low, high, strict=True)):
         shown = ~np.isnan(least)
         if not shown.any() or np.all(np.isneginf(scores[line]) & (least <= 0)):
-            continue  # a row that is hidden throughout is 0 throughout
+            continue  # a fully masked row is 0 throughout
         middle = float(((least + most) / 2)[shown].sum())
         if least[shown].sum() > 1 + _ROOM or (shown.all() and most.sum() < 1 - _ROOM):
             text = say.both("the sum is {middle:.4g}, not 1", middle=middle)
@@ -153,10 +152,10 @@ def _sum(low: Array, high: Array, scores: Array) -> _Mark | None:
 def _ratio(
     page: _Page, function: str, bounds: tuple[Array, Array], scores: Numbers, axis: int
 ) -> _Mark | None:
-    """Two weights whose ratio no softmax of these scores can have; the most telling pair.
+    """Two weights whose ratio is impossible for these scores: the pair that is furthest off.
 
-    least_i / most_j must not exceed e^(high_i − low_j). Both sides fall apart into a part of i and
-    a part of j, so the worst pair is the worst i and the worst j: no table of pairs is needed.
+    least_i / most_j must not exceed e^(high_i − low_j). Both sides separate into a factor of i and
+    a factor of j, so the worst pair is the worst i and the worst j; no table of pairs is needed.
     """
     weights = _lines(page.digits.values, axis)
     low, high, mid = (_lines(part, axis) for part in (scores.low, scores.high, scores.mid))
@@ -179,7 +178,7 @@ def _ratio(
     if function == "log_softmax":
         more = Bilingual("", "")
     elif (p - q) * (a - b) < 0:
-        more = say.both(", the smaller score the larger weight")
+        more = say.both(", the larger weight for the smaller score")
     else:
         more = say.both(
             ", but their ratio must be e^{gap:.3g} = {ratio:.3g}", gap=a - b, ratio=np.exp(a - b)
@@ -187,11 +186,11 @@ def _ratio(
     return Bilingual(what.en + more.en, what.zh + more.zh), line
 
 
-_NOT_AVERAGE = say.both("no average of its numbers")
+_NOT_AVERAGE = say.both("not an average of the values")
 
 
 def _average(page: _Page) -> Impossible | None:
-    """What attention gives lies between the least and the greatest of the values it mixes."""
+    """The output of attention lies between the least and greatest of the values it averages."""
     tree = page.tree
     if not isinstance(tree, Binary) or tree.operator != "@" or not page.digits.values.ndim:
         return None
@@ -211,7 +210,7 @@ def _average(page: _Page) -> Impossible | None:
     if np.any(np.isneginf(scores.mid)) or any(
         isinstance(part, Call) and part.function == "mask" for part in walk(weights)
     ):
-        return None  # a row that is hidden throughout mixes nothing
+        return None  # a fully masked row averages nothing
     least, most = values.low.min(axis=0), values.high.max(axis=0)
     low, high = page.bounds()
     if low.shape[-1:] != least.shape:
@@ -224,7 +223,7 @@ def _average(page: _Page) -> Impossible | None:
     number, column = f"{page.digits.values[at]:g}", int(at[-1])
     ends = f"{least[column]:.4g}", f"{most[column]:.4g}"
     reason = say.both(
-        "{number}, but the values that are mixed lie between {least} and {most}",
+        "{number}, but the values being averaged lie between {least} and {most}",
         number=number,
         least=ends[0],
         most=ends[1],
@@ -238,7 +237,7 @@ _NOT_NORMALISED = say.both("a row that is not normalised")
 
 
 def _normalised(page: _Page) -> Impossible | None:
-    """(x − mean) / (deviation + ε): mean 0, and squares that sum to at most n, whatever x is."""
+    """(x − mean) / (deviation + ε): mean 0 and squares that sum to at most n, for any x."""
     tree = page.tree
     if isinstance(tree, Call) and tree.function == "flatten":
         tree = tree.arguments[0]
@@ -266,7 +265,7 @@ def _normalised(page: _Page) -> Impossible | None:
     if not said:
         return None
     more = len(said) - 1
-    rows = " (and 1 row more)" if more == 1 else " (and {more} rows more)"
+    rows = " (and 1 more row)" if more == 1 else " (and {more} more rows)"
     also = say.both(rows, more=more) if more else _NOTHING
     reason = Bilingual(said[0].en + also.en, said[0].zh + also.zh)
     marked = cells.reshape(page.digits.values.shape)
@@ -311,7 +310,7 @@ def _normalising(tree: Node) -> _Normalising | None:
 
 
 def _along_last(call: Call) -> bool:
-    """Whether a mean or deviation runs along the rows of a matrix, and keeps them rows."""
+    """Whether a mean or deviation runs along the rows and keeps the axis."""
     axis, keep = call.keyword("axis"), call.keyword("keep")
     rows = call.keyword("rows")
     along = axis is None or (isinstance(axis, Number) and axis.value in (-1, 1))
@@ -343,7 +342,7 @@ def _row(low: Array, high: Array, most: float, least: float) -> Bilingual | None
     listed = ", ".join(f"{number:g}" for number in middle[:4])
     those = f"{listed}, …" if len(middle) > 4 else listed
     n = len(low) + hidden
-    # What is hidden makes up for the sum of what is shown, with squares that are not less.
+    # Unprinted numbers must balance the sum of the printed ones, which needs squares of their own.
     rest = 0.0 if low.sum() <= 0 <= high.sum() else min(low.sum() ** 2, high.sum() ** 2)
     if not hidden and rest > _ROOM:
         return say.both("the sum is {total:.4g}, but a normalised row sums to 0", total=total)
@@ -372,11 +371,11 @@ def _row(low: Array, high: Array, most: float, least: float) -> Bilingual | None
 
 # --- rows of a shared linear layer -----------------------------------------------------------
 
-_NOT_LINEAR = say.both("rows that one linear layer cannot give")
+_NOT_LINEAR = say.both("rows that no single linear layer can give")
 
 
 def _linear(page: _Page) -> Impossible | None:
-    """All rows pass through the same weights, even where the weights are not printed."""
+    """All rows pass through the same weights, even if the weights are not printed."""
     layer = _layer(page.tree)
     if layer is None or page.digits.values.ndim != 2:
         return None
@@ -413,7 +412,7 @@ _MOVING = ("embedding", "lookup", "transpose", "concat", "stack")
 
 
 def _is_given(page: _Page, node: Node) -> bool:
-    """Whether the numbers stand on the page as they are: exact, and at most moved about."""
+    """Whether the numbers are printed exactly, and at most rearranged by the formula."""
     for part in walk(node):
         match part:
             case Name(name=name):
@@ -454,7 +453,7 @@ def _layer(tree: Node) -> _Layer | None:
 
 
 def _dependent_rows(page: _Page, inputs: Array, low: Array, high: Array) -> Impossible | None:
-    """Rows that add up to nothing going in must add up to nothing coming out."""
+    """A combination of input rows that is zero must be zero for the output rows too."""
     if not np.all(np.isfinite(inputs)):
         return None
     for factors in _relations(inputs, page.work):
@@ -482,14 +481,14 @@ def _relation(factors: Array, page: _Page, column: int) -> Bilingual:
     listed = ", ".join(map(str, rows))
     if len(rows) == 2 and factors[rows[0]] == -factors[rows[1]]:
         return say.both(
-            "rows {listed} are equal going in, but come out as {printed} in column {column}",
+            "rows {listed} have equal inputs, but their outputs in column {column} are {printed}",
             listed=listed,
             printed=printed,
             column=column,
         )
     terms = [say.both("{factor:+g}·row {row}", factor=factors[row], row=row) for row in rows]
     return say.both(
-        "{terms} is 0 going in, but not coming out: {printed} in column {column}",
+        "{terms} is 0 for the inputs, but not for the outputs: {printed} in column {column}",
         terms=Bilingual(" ".join(term.en for term in terms), " ".join(term.zh for term in terms)),
         printed=printed,
         column=column,
@@ -497,9 +496,9 @@ def _relation(factors: Array, page: _Page, column: int) -> Bilingual:
 
 
 def _relations(rows: Array, work: Work) -> Iterator[Array]:
-    """Whole numbers c with Σ c · row = 0, exactly: as many as the rows have dependencies.
+    """Whole numbers c with Σ c · row = 0 exactly, one vector per linear dependency.
 
-    Fractions grow from column to column, and the work for one grows with its digits.
+    Fractions grow from column to column, and the work for each grows with its digits.
     """
     count = len(rows)
     table = [
@@ -533,9 +532,9 @@ def _steep_rows(
     low: Array,
     high: Array,
 ) -> Impossible | None:
-    """Two rows that differ more coming out than weights of that size can make them differ.
+    """Two rows whose outputs differ more than weights in the given range allow.
 
-    A bias drops out of the difference of two rows.
+    A bias cancels in the difference of two rows.
     """
     worst, found = _ROOM, None
     for i in range(len(low)):
@@ -562,10 +561,10 @@ def _steep_rows(
     first, second = f"{values[i, column]:g}", f"{values[j, column]:g}"
     least, most = between
     reason = say.both(
-        "rows {i} and {j} differ by {gap:.2g} at most going in, but are {first} and "
-        "{second} in column {column} coming out: weights between {least:g} and "
-        "{most:g} give a difference of at most {possible:.2g}, this one needs a weight "
-        "of {needed:.2g} or more",
+        "the inputs of rows {i} and {j} differ by at most {gap:.2g}, but their outputs in column "
+        "{column} are {first} and {second}: weights between {least:g} and {most:g} allow a "
+        "difference of at most {possible:.2g}, and this one needs a weight of at least "
+        "{needed:.2g}",
         i=i,
         j=j,
         gap=gap,
@@ -584,7 +583,7 @@ def _steep_rows(
 
 
 def _columns(page: _Page) -> Impossible | None:
-    """A layer produces only what it has a column for."""
+    """A layer can only produce tokens that it has a column for."""
     fold: Callable[[str], str] = str.casefold if page.step.ignore_case else str
     columns = {fold(label) for label in page.step.columns}
     missing = [word for word in page.step.produces if fold(word) not in columns]
@@ -605,10 +604,10 @@ def _columns(page: _Page) -> Impossible | None:
 _RANGES = {
     "relu": (say.both("a ReLU is never below 0"), 0.0, np.inf),
     "abs": (say.both("an absolute value is never below 0"), 0.0, np.inf),
-    "std": (say.both("a deviation is never below 0"), 0.0, np.inf),
+    "std": (say.both("a standard deviation is never below 0"), 0.0, np.inf),
     "var": (say.both("a variance is never below 0"), 0.0, np.inf),
     "exp": (say.both("e^x is never below 0"), 0.0, np.inf),
-    "sqrt": (say.both("a root is never below 0"), 0.0, np.inf),
+    "sqrt": (say.both("a square root is never below 0"), 0.0, np.inf),
     "softmax": (say.both("a probability is between 0 and 1"), 0.0, 1.0),
     "sigmoid": (say.both("a sigmoid is between 0 and 1"), 0.0, 1.0),
     "log_softmax": (
@@ -623,7 +622,7 @@ _RANGES = {
 
 
 def _range(page: _Page) -> Impossible | None:
-    """A function that never gives such a number."""
+    """A number outside the range of the function."""
     tree = page.tree
     if not isinstance(tree, Call) or tree.function not in _RANGES:
         return None
@@ -646,6 +645,6 @@ def _lines(values: Array, axis: int) -> Array:
 
 
 def _unlines(lines: Cells, digits: Digits, axis: int) -> Cells:
-    """Marks of lines, back in the shape of the printed numbers; none where nothing is printed."""
+    """Cells marked by line, back in the shape of the printed numbers; unprinted ones are not."""
     moved = np.moveaxis(digits.values, axis, -1).shape
     return np.asarray(np.moveaxis(lines.reshape(moved), -1, axis) & digits.shown)

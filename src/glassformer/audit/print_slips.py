@@ -9,7 +9,7 @@ import numpy as np
 
 from glassformer.audit.example import Digits
 from glassformer.audit.formulas.bounds import Array, Numbers, Words
-from glassformer.audit.formulas.formula_library import round_half_up
+from glassformer.audit.formulas.formula_functions import round_half_up
 from glassformer.audit.formulas.terms import (
     Binary,
     Call,
@@ -32,7 +32,7 @@ _ROUNDED_CALLS = {"softmax", "mean", "std", "var", "sum", "geometric_mean"}
 
 
 def rounded_before_use(node: Node, scene: Scene) -> Iterator[Part]:
-    """A value rounded to a few decimals, and only then computed with."""
+    """A value rounded to a few decimals before it is used."""
     worth = isinstance(node, Name | Partly) or (
         isinstance(node, Call) and node.function in _ROUNDED_CALLS
     )
@@ -42,7 +42,7 @@ def rounded_before_use(node: Node, scene: Scene) -> Iterator[Part]:
     for decimals in range(5):
         finite = value[np.isfinite(value)] * 10.0**decimals
         if np.allclose(finite, np.rint(finite), rtol=0, atol=1e-9):
-            return  # rounding changes nothing from here on
+            return  # further rounding changes nothing
         detail = scene.tell(
             "{x} rounded to {decimals} decimals first",
             x=node,
@@ -52,7 +52,7 @@ def rounded_before_use(node: Node, scene: Scene) -> Iterator[Part]:
 
 
 def cut_off(tree: Node, scene: Scene) -> Iterator[Change]:
-    """Digits cut off where they should be rounded."""
+    """Digits truncated instead of rounded."""
     digits, right = scene.printed, scene.right
     if not isinstance(digits, Digits) or not isinstance(right, Numbers):
         return
@@ -64,7 +64,7 @@ def cut_off(tree: Node, scene: Scene) -> Iterator[Change]:
 
 
 def _cut_off(right: Array, digits: Digits) -> Bilingual:
-    """The digits cut off, by the first number in which it shows."""
+    """The first number that shows the truncation."""
     for at in np.ndindex(right.shape):
         number, printed, places = right[at], digits.values[at], int(digits.decimals[at])
         if np.isfinite(number) and abs(number - printed) > digits.half[at]:
@@ -75,7 +75,7 @@ def _cut_off(right: Array, digits: Digits) -> Bilingual:
 
 
 def fitted_to_one(tree: Node, scene: Scene) -> Iterator[Change]:
-    """Weights rounded so that each row still adds up to one: the largest remainders go up."""
+    """Weights rounded so that each row adds up to one: the largest remainders are rounded up."""
     del tree
     if not isinstance(scene.right, Numbers) or not isinstance(scene.printed, Digits):
         return
@@ -91,7 +91,7 @@ def fitted_to_one(tree: Node, scene: Scene) -> Iterator[Change]:
 
 
 def _fitted(right: Array, fitted: Array, decimals: int) -> Bilingual:
-    """What was rounded the other way, and what the row would add up to otherwise."""
+    """A number that was rounded the other way, and what the row would add up to otherwise."""
     rounded = round_half_up(right, decimals)
     moved = np.argwhere(np.abs(rounded - fitted) > 0.1 * 10.0**-decimals)
     if not len(moved):
@@ -101,8 +101,8 @@ def _fitted(right: Array, fitted: Array, decimals: int) -> Bilingual:
     total = f"{rounded[at[:-1]].sum():.{decimals}f}"
     places = f".{decimals}f"
     return say.both(
-        "{number} became {instead:{places}} instead of {usual:{places}}, since the "
-        "rounded numbers would add up to {total}, not 1",
+        "{number} became {instead:{places}} instead of {usual:{places}}, because the rounded "
+        "numbers would otherwise add up to {total}, not 1",
         number=number,
         places=places,
         instead=instead,
@@ -118,7 +118,7 @@ def sign_lost(tree: Node, scene: Scene) -> Iterator[Change]:
 
 
 def point_moved(tree: Node, scene: Scene) -> Iterator[Change]:
-    """The right digits with the point one place off."""
+    """The right digits with the decimal point one place off."""
     if isinstance(scene.printed, Digits):
         detail = say.both("ten times too large")
         yield Change(Binary("*", tree, Number(10.0)), detail)
@@ -127,14 +127,14 @@ def point_moved(tree: Node, scene: Scene) -> Iterator[Change]:
 
 
 def digits_exchanged(tree: Node, scene: Scene) -> Iterator[Change]:
-    """Two neighbouring digits the wrong way round, as when typing."""
+    """Two adjacent digits swapped, as in typing."""
     del tree
     if not isinstance(scene.right, Numbers) or not isinstance(scene.printed, Digits):
         return
     right, digits = scene.right.mid, scene.printed
     if right.shape != digits.values.shape:
         return
-    typed = np.array(right)  # one number alone is no array that can be written to
+    typed = np.array(right)  # a copy, writable even for a single number
     unlike = np.isfinite(right - digits.values) & (np.abs(right - digits.values) > digits.half)
     for at in map(tuple, np.argwhere(unlike)):
         typed[at] = _as_typed(float(right[at]), float(digits.values[at]), int(digits.decimals[at]))
@@ -142,13 +142,13 @@ def digits_exchanged(tree: Node, scene: Scene) -> Iterator[Change]:
     if moved:
         number, places = float(right[moved[0]]), int(digits.decimals[moved[0]])
         was, now = (f"{part:.{max(places, 0)}f}" for part in (number, typed[moved[0]]))
-        yield Change(Known(typed), say.both("{now} for {was}", now=now, was=was))
+        yield Change(Known(typed), say.both("{now} instead of {was}", now=now, was=was))
 
 
 def _as_typed(right: float, printed: float, decimals: int) -> float:
-    """The printed number, if exchanging two digits of the right one makes it."""
+    """The printed number, if swapping two digits of the right one gives it."""
     unit = 10.0**-decimals
-    # A half may have been rounded either way.
+    # A half may have been rounded up or down.
     for whole in {np.floor(right / unit + 0.5 - 1e-6), np.floor(right / unit + 0.5 + 1e-6)}:
         text = f"{whole * unit:.{max(decimals, 0)}f}"
         places = [i for i, character in enumerate(text) if character.isdigit()]
@@ -161,7 +161,7 @@ def _as_typed(right: float, printed: float, decimals: int) -> float:
 
 
 def token_dropped(tree: Node, scene: Scene) -> Iterator[Change]:
-    """A word, or the row or number of one, is missing; the others are right."""
+    """A word, or its row or number, is missing; the others are right."""
     if isinstance(scene.right, Words) and isinstance(scene.printed, Words):
         fold = str.casefold if scene.step.ignore_case else str
         right = [fold(word or "") for word in scene.right.items]
@@ -190,11 +190,11 @@ def _rows_dropped(tree: Node, right: Array, digits: Digits) -> Iterator[Change]:
             return
         kept.append(fits[0])
     lost = ", ".join(str(i) for i in range(len(right)) if i not in kept)
-    yield Change(take_rows(tree, kept), say.both("place {lost} is missing", lost=lost))
+    yield Change(take_rows(tree, kept), say.both("item {lost} is missing", lost=lost))
 
 
 def _places_of(printed: list[str], right: list[str]) -> list[int] | None:
-    """Where the printed words stand among the right ones, if they do so in order."""
+    """Where the printed words are among the right ones, if in the same order."""
     if not 0 < len(printed) < len(right):
         return None
     places: list[int] = []

@@ -1,8 +1,8 @@
 """What an article prints in place of numbers: formulas, and lines of code.
 
-A printed formula is computed, index by index, and held against the right one on the example's
-numbers. Printed code is parsed. It is run only where the example is one of those that come with
-Glassformer, whose lines are known; the code in a file of a user is never run.
+A printed formula is computed, index by index, and compared with the right one on the example's
+numbers. Printed code is parsed. It is executed only for the examples that come with Glassformer,
+whose lines are known; code in a user's file is never executed.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.audit.example import Digits, Edit, Notation, NotationError, Quotation, Step
+from glassformer.audit.example import Digits, Quotation, Step
 from glassformer.audit.formulas.bounds import Array, Numbers
 from glassformer.audit.formulas.evaluator import Work, WorkSpentError
+from glassformer.audit.notation import Edit, Notation, NotationError
 from glassformer.audit.recomputation import FromPrint
 from glassformer.audit.slip import Slip
 from glassformer.audit.slip_search import Search
@@ -26,11 +27,11 @@ from glassformer.language import Bilingual, words
 
 say = words("glassformer.audit.audit")
 
-_DIGITS = 9  # to which a printed formula or code must agree with the right formula
-_MOST_READINGS = 2  # ways to mend a printed formula that are named
-_NO_NUMBER = say.both("the right formula gives no number here")
+_DIGITS = 9  # digits to which a printed formula or code must agree with the right formula
+_MOST_READINGS = 2  # corrections of a printed formula that are reported
+_NO_NUMBER = say.both("the correct formula gives no number here")
 _TOO_MUCH = say.both("too much to compute")
-_NOT_RUN = say.both("parsed, but not run: code of a file is never run")
+_NOT_RUN = say.both("parsed, but not run: code in a user's file is never executed")
 
 
 def judge_quotation(
@@ -58,7 +59,7 @@ def _judge_formula(
     try:
         if step.id in formula.symbols():
             said = step.id.replace("_prime", "′")
-            raise NotationError("{said} is defined by itself", said=said)
+            raise NotationError("{said} is defined in terms of itself", said=said)
         if _same(formula.value(known, indices, right.shape, work), right.mid):
             return StepResult(step, "agrees", right, right)
     except NotationError as error:
@@ -66,12 +67,12 @@ def _judge_formula(
     found = _misprints(formula, known, indices, right.mid, work)
     explanations = tuple(Explanation(tuple(map(_committed, edits))) for edits in found)
     if reason is None and not explanations:
-        reason = say.both("gives other numbers")
+        reason = say.both("gives different numbers")
     return StepResult(step, "wrong", right, right, None, explanations, reason)
 
 
 def _known(from_print: FromPrint, step: Step) -> dict[str, Array]:
-    """The numbers that a printed formula may name: those of all steps but its own."""
+    """The numbers that a printed formula may refer to: those of all other steps."""
     values = {
         name: value.mid for name, value in from_print.used.items() if isinstance(value, Numbers)
     }
@@ -87,7 +88,7 @@ def _same(value: Array, right: Array) -> bool:
 def _misprints(
     formula: Notation, known: Mapping[str, Array], indices: str, right: Array, work: Work
 ) -> list[tuple[Edit, ...]]:
-    """The smallest changes of print that make the formula right: one, or else two."""
+    """The smallest changes of print that make the formula right: one, or otherwise two."""
 
     def mends(edits: tuple[Edit, ...]) -> bool:
         try:
@@ -102,7 +103,7 @@ def _misprints(
             pairs = formula.edited_twice(known, indices, work)
             found.extend(pair for pair in pairs if mends(pair))
     except WorkSpentError:
-        pass  # what was found until then stands
+        pass  # keep what was found so far
     return found[:_MOST_READINGS]
 
 
@@ -147,7 +148,7 @@ def _other_numbers(
     slips: Sequence[Slip],
     work: Work,
 ) -> StepResult:
-    """Code that runs and gives something else: its numbers are searched for slips like print."""
+    """Code that runs and gives other numbers, which are searched for slips like printed ones."""
     digits = Digits(value, np.full(value.shape, _DIGITS, dtype=np.int64))
     as_numbers = replace(step, printed=digits)
     found = compare(as_numbers, right)
@@ -167,7 +168,7 @@ def _first(values: Array) -> str:
 
 
 def _syntax(quoted: Quotation) -> Committed | None:
-    """Where Python's parser stops."""
+    """The first syntax error, if any."""
     try:
         with warnings.catch_warnings(action="ignore"):
             ast.parse(quoted.text)
@@ -183,11 +184,11 @@ def _syntax(quoted: Quotation) -> Committed | None:
         detail = Bilingual(f"{error}", f"{error}")
     else:
         return None
-    return Committed("syntax", say.both("code that is not Python"), detail)
+    return Committed("syntax", say.both("not valid Python"), detail)
 
 
 def _unread(quoted: Quotation) -> Committed | None:
-    """A parameter that the code takes and never looks at."""
+    """A parameter that the code never reads."""
     for function in ast.walk(ast.parse(quoted.text)):
         if isinstance(function, ast.FunctionDef):
             taken = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
@@ -200,22 +201,22 @@ def _unread(quoted: Quotation) -> Committed | None:
             unread = [part.arg for part in taken if part.arg not in {*read, "self", "cls"}]
             if unread:
                 names = ", ".join(unread)
-                name = say.both("a parameter without effect")
+                name = say.both("an unused parameter")
                 detail = say.both(
-                    "{name} takes {names} and never uses it", name=function.name, names=names
+                    "{name} never uses its parameter {names}", name=function.name, names=names
                 )
                 return Committed("unread", name, detail)
     return None
 
 
 def _run(quoted: Quotation, known: Mapping[str, Array]) -> Array:
-    """The numbers that shipped lines of code give, from those of the example's steps."""
+    """Run shipped code on the numbers of the example's steps."""
     import torch
 
     names: dict[str, Any] = {"torch": torch, "nn": torch.nn, "F": torch.nn.functional}
     for name, value in known.items():
         names[name] = torch.tensor(value) if value.ndim else _plain(float(value))
-    # Lines that come with Glassformer, as `_judge_code` has made sure: nothing of a user's.
+    # Only code that ships with Glassformer, as `_judge_code` has made sure.
     exec(compile(quoted.text, "<printed code>", "exec"), names)  # noqa: S102
     result = eval(quoted.result or "", names)  # noqa: S307
     return np.asarray(torch.as_tensor(result, dtype=torch.float64).detach())

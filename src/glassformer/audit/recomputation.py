@@ -1,10 +1,9 @@
 """Every step computed twice: from what is printed before it, and end to end from what is given.
 
-From print, a number that was printed stands for a range. How wide? Its author may have gone on with
-the printed digits, or with the full ones behind them. So a right number ranges from the printed
-digits to what the formula gives; a wrong one, and what comes after it, over all that its digits may
-stand for. Where nothing is printed the formula's own value goes on, rounded to the decimals of the
-step or not.
+From print, a printed number stands for a range. How wide? Its author may have continued with the
+printed digits or with the full ones behind them. So a correct number ranges from the printed digits
+to what the formula gives; a wrong one, and what follows it, over everything its digits may stand
+for. If nothing is printed, the formula's value is used, rounded to the decimals of the step or not.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from glassformer.audit.formulas import FormulaError
 from glassformer.audit.formulas.affine import closer
 from glassformer.audit.formulas.bounds import Array, Numbers, Value, Words, exactly
 from glassformer.audit.formulas.evaluator import Evaluator, Work, WorkSpentError
-from glassformer.audit.formulas.formula_library import round_half_up, write_out
+from glassformer.audit.formulas.formula_functions import round_half_up, write_out
 from glassformer.audit.formulas.terms import (
     Call,
     Name,
@@ -38,7 +37,7 @@ from glassformer.errors import ConfigError
 
 @dataclass(frozen=True, eq=False)
 class Rewritten:
-    """Values of rewritten formulas, with the work for them counted."""
+    """Evaluators for rewritten formulas, which count their work."""
 
     bounds: Evaluator
     faces: Evaluator
@@ -51,10 +50,11 @@ class _TooMuchError(FormulaError):
 class FromPrint:
     """The values of all steps, each computed from the printed values of those before it.
 
-    `computed` holds what a formula gives; `used` what later steps take; `trees` the formulas, in
-    which steps that are not fully printed are written out. Where printed inputs do not fit a
-    formula because one of them is wrong (60 columns for 6), `computed` is what the right inputs
-    give, and `misfits` says why the printed ones give nothing.
+    `computed` holds what each formula gives, `used` what later steps take, `faces` the same at face
+    value, without bounds, and `trees` the formulas, with steps that are not fully printed written
+    out. If the shapes of printed inputs do not fit because one of them is wrong (60 columns instead
+    of 6), `computed` holds what the correct inputs give and `misfits` says why the printed ones
+    give nothing.
     """
 
     def __init__(self, example: Example, whole: Work | None = None) -> None:
@@ -91,7 +91,7 @@ class FromPrint:
         elif step.printed is not None:
             self.used[step.id] = step.printed
         else:
-            return  # a statement without numbers: nothing can be computed from it
+            return  # a statement without numbers
         value = self.used[step.id]
         self.faces[step.id] = value.faces() if isinstance(value, Numbers) else value
 
@@ -111,20 +111,20 @@ class FromPrint:
             return value
 
     def evaluate(self, tree: Node, *, faces: bool = False) -> Value:
-        """A formula's value from print; `faces` takes digits as they stand, without bounds."""
+        """A formula's value from print; `faces` takes the digits at face value, without bounds."""
         try:
             return (self._face_values if faces else self._bounds).value(tree)
         except WorkSpentError:
             raise _TooMuchError("expected fewer numbers in all steps together") from None
 
     def rewritten(self, step: Step, work: Work) -> Rewritten:
-        """What slips in a step's formula are computed with; what they leave alone is known."""
+        """Evaluators for slips in a step's formula; what the slips leave alone is known already."""
         with suppress(FormulaError):
             self.evaluate(self.trees[step.id], faces=True)
         return Rewritten(self._bounds.branch(work), self._face_values.branch(work))
 
     def with_right(self, wrong: Mapping[str, Comparison], work: Work) -> FromPrint:
-        """The same page with wrong numbers as they should have been printed."""
+        """The same page with wrong numbers corrected."""
         mended = copy(self)
         mended._wrong = wrong
         mended.used = dict(self.used)
@@ -148,7 +148,7 @@ class FromPrint:
             return value
         off = np.abs(value.mid - digits.values) > digits.half
         if not off.any():
-            return value  # it is right whatever the bounds are
+            return value  # right whatever the bounds are
         found = closer(tree, self.evaluate, self._follows, self._closer)
         return value if found is None else found
 
@@ -160,7 +160,7 @@ class FromPrint:
         return np.full(shape, digits is None)
 
     def _mended(self, id_: str, found: Comparison, value: Value) -> Value:
-        """What is printed of a step, with the right numbers, rounded or not, for the wrong ones."""
+        """What is printed of a step, with wrong numbers replaced by right ones, rounded or not."""
         if not isinstance(value, Numbers):
             return value
         digits = self.example[id_].printed
@@ -182,7 +182,7 @@ class FromPrint:
         return replace_each(tree, {Name(id_): Partly(id_, self.trees[id_]) for id_ in open_})
 
     def _lay_over(self, id_: str, value: Value) -> Value:
-        """What is printed of a step, over what its formula gives."""
+        """What its formula gives, overridden by what is printed of the step."""
         if id_ in self._wrong:
             return self._mended(id_, self._wrong[id_], value)
         return self._printed_over(id_, value)
@@ -203,7 +203,7 @@ class FromPrint:
         mid = np.where(digits.shown, digits.values, value.mid)
         if value.exact and not digits.shown.all():
             return exactly(mid)
-        # Below a mistake nobody knows what was computed with: the wrong number or the right one.
+        # After a mistake, the author may have continued with the wrong number or the right one.
         right = overlap(digits, value) & (id_ not in self._below)
         return _together(step, self.trees[id_], digits, value, mid, right)
 
@@ -233,7 +233,7 @@ def _loosen(value: Numbers, step: Step) -> Numbers:
 
 
 def _leave_room(softmax: Call, digits: Digits, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Probabilities sum to one: what is not printed gets no more than the printed ones leave."""
+    """Probabilities sum to one, so unprinted ones get at most what the printed ones leave."""
     axis = softmax.keyword("axis") or Number(-1)
     if not isinstance(axis, Number):
         return high
@@ -243,7 +243,7 @@ def _leave_room(softmax: Call, digits: Digits, low: np.ndarray, high: np.ndarray
 
 
 class EndToEnd:
-    """The right value of every step, and the one that rounding at each printed step would give."""
+    """The right value of every step, exact and with rounding at each printed step."""
 
     def __init__(self, example: Example, from_print: FromPrint, whole: Work | None = None) -> None:
         faces = from_print.faces
@@ -259,9 +259,9 @@ def right_values(
     rounded: bool = False,
     until: Step | None = None,
 ) -> dict[str, Value]:
-    """The value of each step from the first given ones; one that cannot be computed is as printed.
+    """The value of each step from the given ones; one that cannot be computed is taken as printed.
 
-    `rounded` rounds each as it is printed.
+    `rounded` rounds each value as it is printed.
     """
     values: dict[str, Value] = {}
     for step in example.in_order():
@@ -279,11 +279,11 @@ def right_values(
 
 def _from_values(step: Step, values: Mapping[str, Value], work: Work) -> Value | None:
     if step.tree is None or step.unchecked is not None or step.any_order:
-        return None  # an order that was free to choose is the printed one
+        return None  # where any order is right, the printed one counts
     try:
         value = Evaluator(values, work=work).value(step.tree)
     except (FormulaError, WorkSpentError):
-        return None  # the right inputs have another shape than the printed ones given beside
+        return None  # the right inputs do not fit the shape of other printed inputs
     if isinstance(value, Numbers) and np.isnan(value.mid).all():
         return None
     return value

@@ -1,8 +1,9 @@
 """What a slip is: a name in two languages, and a rewriting of the formula that commits it.
 
-A slip is found by committing it: the formula is rewritten as the mistake would have it, computed,
-and held against the printed digits. To add one, write a rule that yields rewritten parts and put it
-into a `Slip`; `audit(example, slips=(*CATALOGUE, mine))` tries it wherever it can apply.
+A slip is found by committing it: the formula is rewritten the way the mistake would have it,
+computed, and compared with the printed digits. To add one, write a rule, as two formulas with
+`rewriting` or as a function that yields rewritten parts, and put it into a `Slip`;
+`audit(example, slips=(*CATALOGUE, mine))` tries it wherever it applies.
 """
 
 from __future__ import annotations
@@ -10,13 +11,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from string import Formatter
 
 import numpy as np
 
 from glassformer.audit.example import Digits, Step
-from glassformer.audit.formulas import FormulaError
+from glassformer.audit.formulas import FormulaError, parse
 from glassformer.audit.formulas.bounds import Array, Numbers, Value, Words
 from glassformer.audit.formulas.terms import (
+    Binary,
     Call,
     Listing,
     Name,
@@ -38,14 +41,8 @@ _LARGEST_SIZE = 100_000
 
 
 def _close_up(zh: str) -> str:
-    """Chinese sets no space between its words and quotation marks."""
+    """Chinese sets no space before or after quotation marks."""
     return re.sub(r"(?<=[\u3001-\uff1b]) (?=“)|(?<=”) (?=[\u3001-\uff1b])", "", zh)
-
-
-def _short(title: str) -> str:
-    """A title without what is added to it: a sentence has no room for more."""
-    title = re.split("[,;，；]", title)[0]
-    return re.split("[:：]", title)[0] if len(title) > 30 else title
 
 
 @dataclass(frozen=True)
@@ -58,20 +55,20 @@ class Change:
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """What a slip may look at: the step, what is printed, and what else is on the page."""
+    """What a slip may use: the step, what is printed, and what else is on the page."""
 
     step: Step
     right: Value
     printed: Digits | Words
     others: dict[str, Value]
     evaluate: Callable[[Node], Value]
-    titles: Mapping[str, Bilingual] = field(default_factory=dict)
+    called: Mapping[str, Bilingual] = field(default_factory=dict)
     _said: dict[Node, Bilingual] = field(default_factory=dict, init=False, repr=False)
 
     def say(self, node: Node) -> Bilingual:
-        """A part of the formula for a reader who has the article but not the example file.
+        """A part of the formula, written for a reader who has the article, not the example file.
 
-        Steps go by their titles, sizes by their numbers: `sqrt(columns(key))` is √4.
+        Steps appear by title and sizes as numbers: `sqrt(columns(key))` becomes √4.
         """
         if node not in self._said:
             self._said[node] = Bilingual(
@@ -79,32 +76,31 @@ class Scene:
             )
         return self._said[node]
 
-    def tell(self, template: str, **parts: Node | str | int) -> Bilingual:
-        """A sentence in both languages, with parts of the formula in its {places}."""
+    def tell(self, template: str | Bilingual, **parts: Node | str | int) -> Bilingual:
+        """A sentence in both languages, with parts of the formula in its placeholders."""
+        template = say[template] if isinstance(template, str) else template
         said = {
             name: self.say(part) if isinstance(part, Node) else part for name, part in parts.items()
         }
-        told = say.both(template, **said)
+        told = template.format(**said)
         return Bilingual(told.en, _close_up(told.zh))
 
-    def title(self, id_: str, language: Language) -> str:
-        """What a reader calls a step: its title in quotes, or its name where it has no title."""
-        title = self.titles.get(id_)
-        return id_ if title is None or title.en == id_ else f"“{_short(title.say(language))}”"
-
     def _readable(self, node: Node, language: Language) -> Node:
+        def called(id_: str) -> str:
+            return self.called[id_].say(language) if id_ in self.called else id_
+
         plain: dict[Node, Node] = {}
         for part in walk(node, lambda inside: not isinstance(inside, Partly)):
             match part:
                 case Name(name=name) | Partly(name=name):
-                    plain[part] = Name(self.title(name, language))
+                    plain[part] = Name(called(name))
                 case Call(function="transpose", arguments=(Name(name=name) | Partly(name=name),)):
-                    plain[part] = Name(f"{self.title(name, language)}ᵀ")
+                    plain[part] = Name(f"{called(name)}ᵀ")
                 case Call(function="sqrt" | "range" as function, arguments=(inside,)):
                     size = self._size(inside)
                     if size is None:
                         continue
-                    plain[part] = Name(f"√{size:g}" if function == "sqrt" else f"range({size:g})")
+                    plain[part] = Name(f"√{size:g}" if function == "sqrt" else f"0…{size - 1:g}")
                 case _:
                     size = self._size(part)
                     if size is not None:
@@ -112,7 +108,7 @@ class Scene:
         return replace_each(node, plain)
 
     def _size(self, node: Node) -> float | None:
-        """A number that is written, or that stands for one, such as a count of rows."""
+        """A literal number, or what stands for one, such as a count of rows."""
         if isinstance(node, Number):
             return node.value
         counts = isinstance(node, Call) and node.function in _SIZES
@@ -120,7 +116,7 @@ class Scene:
         return None if size is None or size.ndim else float(size)
 
     def numbers(self, node: Node) -> Array | None:
-        """The value of a part of the formula, if it has one and it consists of numbers."""
+        """The value of a part of the formula, if it has one and is numeric."""
         try:
             value = self.evaluate(node)
         except FormulaError:
@@ -128,7 +124,7 @@ class Scene:
         return value.mid if isinstance(value, Numbers) else None
 
     def sizes(self) -> list[int]:
-        """The numbers of rows and columns of everything on the page, and what is given as such."""
+        """The row and column counts of everything on the page, and whole numbers given as sizes."""
         found: set[int] = set()
         for value in self.others.values():
             if isinstance(value, Numbers):
@@ -139,16 +135,16 @@ class Scene:
 
     @property
     def decimals(self) -> int:
-        """The most decimals that the step shows."""
+        """The largest number of decimals that the step shows."""
         return int(np.max(self.printed.decimals)) if isinstance(self.printed, Digits) else 0
 
 
 @dataclass(frozen=True)
 class Slip:
-    """A usual mistake. `kind` names it for programs, `name` for readers.
+    """A common mistake. `kind` names it for programs, `name` for readers.
 
-    `doubt` is how many nats a fit must outweigh chance by: less for a slip that nearly every author
-    makes, in which a single digit may be all there is to see.
+    `doubt` is by how many nats a fit must outweigh chance: less for a slip that nearly every author
+    makes and that may show in a single digit only.
     """
 
     kind: str
@@ -166,7 +162,7 @@ def anywhere(
 ) -> Callable[[Node, Scene], Iterator[Change]]:
     """A rule for one node, tried on every part of the formula; equal parts change together.
 
-    `not_below` names functions whose arguments are left alone.
+    `not_below` lists functions whose arguments are left alone.
     """
 
     def rewrite(tree: Node, scene: Scene) -> Iterator[Change]:
@@ -177,8 +173,76 @@ def anywhere(
     return rewrite
 
 
+def rewriting(before: str, after: str, detail: str | Bilingual, **fields: str) -> Rule:
+    """A rule given as two formulas: `rewriting("softmax(x)", "proportion(x)", …)`.
+
+    Names stand for any part, the same name for equal parts. A step that is not printed in full is
+    matched by its formula. A call of a single name in `after` keeps the keywords of the call that
+    it replaces. `detail` may name the parts, `{new}` and `{old}`; a string is a key of audit.toml.
+    """
+    pattern, made = parse(before), parse(after)
+    said = say[detail] if isinstance(detail, str) else detail
+    wanted = {name for _, name, _, _ in Formatter().parse(said.en) if name} - fields.keys()
+
+    def rule(node: Node, scene: Scene) -> Iterator[Part]:
+        parts = _match(pattern, node)
+        if parts is not None:
+            new = _filled(made, parts, node)
+            known = {**parts, "new": new, "old": node}
+            yield new, scene.tell(said, **fields, **{name: known[name] for name in wanted})
+
+    return rule
+
+
+def _match(pattern: Node, node: Node) -> dict[str, Node] | None:
+    found: dict[str, Node] = {}
+    pairs = [(pattern, node)]
+    for wanted, part in pairs:  # grows
+        if isinstance(wanted, Name):
+            if found.setdefault(wanted.name, part) != part:
+                return None
+            continue
+        if isinstance(part, Partly) and wanted is not pattern:
+            part = part.body
+        match wanted, part:
+            case Binary(operator=one), Binary(operator=other) if one == other:
+                pairs += zip(wanted.below, part.below, strict=True)
+            case Call(), Call() if (wanted.function, len(wanted.arguments)) == (
+                part.function, len(part.arguments),
+            ):  # fmt: skip
+                pairs += zip(wanted.arguments, part.arguments, strict=True)
+            case _:
+                return None
+    return found
+
+
+def _filled(made: Node, parts: Mapping[str, Node], old: Node) -> Node:
+    keywords = old.keywords if isinstance(old, Call) else ()
+
+    def put(node: Node) -> Node:
+        match node:
+            case Name(name=name):
+                return parts[name]
+            case Call(function=function, arguments=(Name(name=name),)):
+                return Call(function, (parts[name],), keywords)
+        return node
+
+    exchanged = {part: new for part in walk(made) if (new := put(part)) is not part}
+    return replace_each(made, exchanged)
+
+
+def either(*rules: Rule) -> Rule:
+    """All that any of the rules yields."""
+
+    def rule(node: Node, scene: Scene) -> Iterator[Part]:
+        for one in rules:
+            yield from one(node, scene)
+
+    return rule
+
+
 def take_rows(tree: Node, rows: list[int]) -> Node:
-    """Some rows of a formula's value, in some order."""
+    """Selected rows of a formula's value, in this order."""
     return Call("embedding", (Listing(tuple(Number(float(row)) for row in rows)), tree))
 
 

@@ -1,12 +1,12 @@
 """The search for a slip that reproduces the printed digits of a wrong step.
 
-One slip is tried before two together, and one that explains every printed number before one that
-explains the wrong ones only, whose cells are then named. A fit is believed only if it can hardly be
-chance: each wrong cell counts for as much as its digits are unlikely to be met by accident, and
-together they must outweigh the number of rewritings that were tried.
+One slip is tried before two together, and a slip that explains every printed number before one that
+explains only the wrong ones, whose cells are then listed. A fit must be too good to be chance: each
+wrong cell counts by how unlikely its digits are to be met by accident, and together they must
+outweigh the number of rewritings tried.
 
-How far to search is a matter of work, counted in numbers computed and not in seconds: the same
-example gets the same answer on any machine. A slip that fails ends itself, not the search.
+The budget is counted in numbers computed, not in seconds, so the same example gets the same answer
+on any machine. A slip that raises an exception is dropped; the search goes on.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from glassformer.audit.verdicts import (
 )
 from glassformer.language import Bilingual
 
-# Work, in numbers computed: to look at a node of a formula or to copy it, to look at a cell.
+# Work, in numbers computed, to inspect or copy a node of a formula, and to inspect a cell.
 _EACH_NODE = 10
 _EACH_CELL = 4
 
 
 @dataclass(frozen=True, eq=False)
 class _Try:
-    """A formula with slips in it, the cells it may reproduce, and how closely the wrong ones."""
+    """A formula with slips, the cells it may reproduce, and how closely the wrong ones."""
 
     made: tuple[tuple[Slip, Bilingual], ...]
     tree: Node
@@ -54,7 +54,7 @@ class _Try:
 class Search:
     """The search for one wrong step: `one_slip` first, then `two_slips`.
 
-    `finished` says whether all there is to try was tried; `failed` which slips could not be.
+    `finished` says whether everything was tried, `failed` which slips raised an exception.
     """
 
     def __init__(
@@ -74,8 +74,8 @@ class Search:
             and other.id in from_print.faces
             and step.id not in {other.id, *from_print.example.ancestors(other)}
         }
-        titles = {other.id: other.title for other in from_print.example.steps}
-        self._scene = Scene(step, self._right, step.printed, others, self._faces, titles)
+        called = {other.id: other.called for other in from_print.example.steps}
+        self._scene = Scene(step, self._right, step.printed, others, self._faces, called)
         self._rewritten: Rewritten
         self._work: Work
         self._singles: list[_Try] = []
@@ -88,9 +88,9 @@ class Search:
         return self._choose([(single,) for single in self._singles])
 
     def two_slips(self, work: Work) -> list[Explanation]:
-        """The pairs of slips that explain it together.
+        """The pairs of slips that explain the step together.
 
-        One wrong number is too little to tell two slips from a misprint.
+        A single wrong number is too little evidence to tell two slips from a misprint.
         """
         pairs: list[tuple[_Try, ...]] = []
         if self.finished and self._found.wrong.sum() > 1:
@@ -138,7 +138,7 @@ class Search:
                     yield tried
 
     def _changes(self, slip: Slip, tree: Node) -> Iterator[Change]:
-        """What a slip makes of a formula; if it fails, that is noted and the search goes on."""
+        """What a slip makes of a formula; an exception is noted and the search goes on."""
         try:
             yield from slip.rewrite(tree, self._scene)
         except WorkSpentError:
@@ -147,7 +147,7 @@ class Search:
             self.failed[slip.kind] = (slip.name, error)
 
     def _try(self, change: Change, made: tuple[tuple[Slip, Bilingual], ...]) -> _Try | None:
-        """The cells a rewriting reproduces; None where it cannot be computed or fits nothing."""
+        """The cells that a rewriting reproduces; None if it cannot be computed."""
         printed = self._scene.printed
         try:
             value = self._faces(change.tree)
@@ -176,7 +176,7 @@ class Search:
         return _Try(made, change.tree, fits, np.zeros(int(self._found.wrong.sum())))
 
     def _near(self, value: Numbers, printed: Digits) -> bool:
-        """Whether bounds could make any wrong cell fit: computing them takes most of the time."""
+        """Whether bounds could make any wrong cell fit; computing them takes most of the time."""
         if not isinstance(self._right, Numbers) or self._right.shape != printed.values.shape:
             return True
         with np.errstate(invalid="ignore"):
@@ -185,7 +185,7 @@ class Search:
         return bool((near | np.isnan(slack))[self._found.wrong].any())
 
     def _choose(self, groups: list[tuple[_Try, ...]]) -> list[Explanation]:
-        """The groups that cover all wrong cells, best first, one for each set of kinds."""
+        """The groups that cover all wrong cells, best first, one per set of kinds."""
         tried: dict[tuple[str, ...], int] = {}
         for group in groups:
             kinds = _kinds(group)
@@ -225,7 +225,7 @@ class Search:
         return float(-np.log(chance).sum())
 
     def _explain(self, group: tuple[_Try, ...]) -> tuple[bool, Explanation]:
-        """Which slip was made where. The fewest different mixtures of slips are preferred."""
+        """Which slip was made where, with as few mixtures of slips as possible."""
         wrong, shown = self._found.wrong, self._found.wrong | self._found.right
         full = max(group, key=lambda tried: len(tried.made))
         if full.fits[shown].all():
@@ -245,7 +245,7 @@ class Search:
 
     @staticmethod
     def _mixture(group: tuple[_Try, ...], wrong: Cells, shown: Cells) -> list[_Try]:
-        """The fewest tries that cover the wrong cells; among equals, those that cover most."""
+        """The fewest tries that cover the wrong cells; among those, the ones that cover most."""
         for count in range(1, len(group) + 1):
             covering = [used for used in combinations(group, count) if _union(used)[wrong].all()]
             if covering:
@@ -254,7 +254,7 @@ class Search:
 
 
 def _union(tries: Iterable[_Try]) -> Cells:
-    """The cells that one of them reproduces."""
+    """The cells that at least one of them reproduces."""
     return np.asarray(np.logical_or.reduce([tried.fits for tried in tries]))
 
 
@@ -277,9 +277,9 @@ _FEWEST = 6  # cells that must differ before and agree after: fewer could be cha
 
 
 def rounding_behind(from_print: FromPrint, step: Step, work: Work) -> Explanation | None:
-    """The rounding that gives every printed digit, where taking inputs as printed does not.
+    """The intermediate rounding that gives every printed digit when the printed inputs do not.
 
-    When the work for remarks is done there are none: nothing follows from one that is missing.
+    This is only a remark: once its budget is spent there are none, and nothing depends on it.
     """
     digits, tree = step.printed, from_print.trees[step.id]
     if not isinstance(digits, Digits) or digits.values.size < _FEWEST:
@@ -303,8 +303,8 @@ def rounding_behind(from_print: FromPrint, step: Step, work: Work) -> Explanatio
     try:
         if misses(tree) < _FEWEST:
             return None
-        titles = {other.id: other.title for other in from_print.example.steps}
-        scene = Scene(step, from_print.computed[step.id], digits, {}, faces, titles)
+        called = {other.id: other.called for other in from_print.example.steps}
+        scene = Scene(step, from_print.computed[step.id], digits, {}, faces, called)
         for change in anywhere(rounded_before_use)(tree, scene):
             if misses(change.tree) == 0:
                 return Explanation((Committed(ROUNDING.kind, ROUNDING.name, change.detail),))

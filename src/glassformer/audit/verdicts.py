@@ -1,7 +1,7 @@
-"""What an audit finds: printed against recomputed cell by cell, and a verdict for each step.
+"""What an audit finds: printed and recomputed numbers compared, and a verdict for each step.
 
-A printed number is right if what it may stand for (half a unit of its last digit either way) and
-what the formula may give (whatever the unprinted digits of its inputs are) have a value in common.
+A printed number is right if the values it may stand for (half a unit of its last digit either way)
+and the values the formula may give (for any unprinted digits of its inputs) overlap.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ say = words("glassformer.audit.audit")
 
 Cells = NDArray[np.bool_]
 
-# Room for the rounding of float64 itself, relative to the numbers compared.
+# Tolerance for float64 rounding, relative to the numbers compared.
 _ROOM = 1e-11
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Which printed cells are right, wrong, or open because too little is printed to say."""
+    """Which printed cells are right, wrong, or open because too little is printed to decide."""
 
     right: Cells
     wrong: Cells
@@ -41,7 +41,7 @@ class Comparison:
 
 
 def compare(step: Step, value: Value) -> Comparison:
-    """What is printed of a step against a value computed for it."""
+    """Compare what is printed of a step with a value computed for it."""
     if isinstance(step.printed, Words):
         return _compare_words(step, value)
     assert isinstance(step.printed, Digits)
@@ -57,13 +57,13 @@ def compare(step: Step, value: Value) -> Comparison:
 
 
 def overlap(digits: Digits, value: Numbers) -> Cells:
-    """Where a computed number may be the one that the printed digits stand for."""
+    """Where a computed number may be what the printed digits stand for."""
     with np.errstate(all="ignore"):
         low, high = _bounds(digits)
         size = np.maximum(np.abs(digits.values), np.abs(value.mid))
         room = _ROOM * np.where(np.isfinite(size), np.maximum(size, 1e-3), 1.0)
         meets = (value.low <= high + room) & (value.high >= low - room)
-    # NaN compares false with everything: a number nobody knows contradicts nothing.
+    # NaN compares false with everything; an unknown number contradicts nothing.
     return np.asarray(meets | np.isnan(value.low) | np.isnan(value.high))
 
 
@@ -85,7 +85,7 @@ def _compare_words(step: Step, value: Value) -> Comparison:
 def same_words(
     step: Step, printed: tuple[str | None, ...], computed: tuple[str | None, ...]
 ) -> list[bool]:
-    """Word by word, by the step's own rule for capitals and order."""
+    """Compare word by word, by the step's own rule for case and order."""
 
     def plain(word: str | None) -> str:
         return (word or "").casefold() if step.ignore_case else (word or "")
@@ -120,7 +120,6 @@ class Explanation:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """What the slips are called in programs."""
         return tuple(slip.kind for slip in self.slips)
 
 
@@ -132,10 +131,10 @@ VERDICTS: tuple[Verdict, ...] = ("agrees", "wrong", "follows", "unchecked", "giv
 class StepResult:
     """The verdict on one step.
 
-    `from_print` is its value from the printed inputs, `end_to_end` from the first given ones;
-    `causes` are the wrong steps that a step follows from; `reason` says why a step cannot be
-    checked, or why no input at all could give what is printed. `note` says what a verdict alone
-    does not: that the misprint is above, or that the cause was not searched further.
+    `from_print` is its value from the printed inputs, `end_to_end` from the given ones; `causes`
+    are the wrong steps that a step follows from; `reason` says why a step cannot be checked, or why
+    no input could give what is printed. `note` adds to the verdict: that the misprint is above, or
+    that the search for the cause ended early.
     """
 
     step: Step
@@ -161,7 +160,7 @@ class StepResult:
 
     @property
     def off(self) -> Array | None:
-        """How far each printed number is from what it could be at most, 0 where it is right."""
+        """Distance of each printed number from the nearest possible one; 0 if it is right."""
         digits, value = self.step.printed, self.from_print
         if not isinstance(digits, Digits) or not isinstance(value, Numbers):
             return None
@@ -175,7 +174,7 @@ class StepResult:
         return np.where(wrong, distance, 0.0)
 
     def slip(self, language: Language) -> str | None:
-        """The likely slips in words; alternatives that fit equally well are joined by "or"."""
+        """The likely slips in words, alternatives that fit equally well joined by "or"."""
         if not self.explanations:
             if self.verdict != "wrong" or self.note is not None:
                 return None
@@ -211,13 +210,11 @@ class Audit:
 
     @property
     def counts(self) -> dict[Verdict, int]:
-        """How many steps got each verdict."""
         counter = Counter(result.verdict for result in self.results)
         return {verdict: counter[verdict] for verdict in VERDICTS}
 
     @property
     def ok(self) -> bool:
-        """Whether no step is wrong."""
         return self.counts["wrong"] == 0
 
     def to_dict(self, language: Language = "en") -> dict[str, Any]:
@@ -227,9 +224,7 @@ class Audit:
 
 
 def _say(slip: Committed, language: Language) -> str:
-    text = (
-        f"{slip.name.say(language)}{'：' if language == 'zh' else ': '}{slip.detail.say(language)}"
-    )
+    text = say[": "].say(language).join((slip.name.say(language), slip.detail.say(language)))
     if slip.cells is None:
         return text
     where = _places(slip.cells, language)
@@ -237,7 +232,7 @@ def _say(slip: Committed, language: Language) -> str:
 
 
 def _places(cells: tuple[tuple[int, ...], ...], language: Language) -> str:
-    """Cells in short: as rows × columns where they are such a block."""
+    """Cells in short form: rows × columns if they form a block."""
     axes = [sorted(set(axis)) for axis in zip(*cells, strict=True)]
     if len(axes) == 2 and len(axes[0]) * len(axes[1]) == len(cells) > 1:
         comma = say[", "].say(language)
@@ -249,7 +244,7 @@ def _places(cells: tuple[tuple[int, ...], ...], language: Language) -> str:
 
 
 def _plain(value: Value | None) -> Any:
-    """A value as JSON: null for what is not known, "-inf" for −∞."""
+    """A value as JSON: null if unknown, "-inf" for −∞."""
     match value:
         case None:
             return None
@@ -268,4 +263,4 @@ def _listed(cells: Any) -> Any:
         return None
     if np.isinf(cells):
         return "inf" if cells > 0 else "-inf"
-    return round(cells, 12) + 0.0  # float64's own noise says nothing; −0.0 is 0
+    return round(cells, 12) + 0.0  # drop float64 noise; −0.0 becomes 0

@@ -1,8 +1,8 @@
-"""One folder a model: config.json, model.safetensors, tokenizer.json, README.md.
+"""Reading and writing a model folder: config.json, model.safetensors, tokenizer.json, README.md.
 
-Nothing in it is a pickle. A folder is written under a temporary name and renamed when it is
-whole, so that a reader never finds half of one. Weights are checked against the hash in
-config.json, so that a damaged file is an error and not a slightly different model.
+Nothing in it is a pickle. A folder is written under a temporary name and renamed when complete, so
+a reader never finds a partial one. Weights are checked against the hash in config.json: a damaged
+file is an error, not a slightly different model.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ import math
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import NoneType
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
@@ -25,7 +26,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from glassformer import __version__
-from glassformer.checkpoint.places import (
+from glassformer.checkpoint import (
     CARD,
     CONFIG,
     TARGET_TOKENIZER,
@@ -37,30 +38,28 @@ from glassformer.files import as_path, read_object, read_tensor_entries
 from glassformer.nn import ModelConfig, build, describe, set_attention
 from glassformer.nn.attention import Implementation
 from glassformer.nn.description import parameter_shapes
-from glassformer.nn.devices import as_device
 from glassformer.nn.foreign import config_from_hugging_face, load_hugging_face
 from glassformer.nn.foreign.torch_nn import check_shapes, fill
+from glassformer.nn.tensors import as_device
 from glassformer.text import Tokenizer, load_tokenizer
-
-T = TypeVar("T")
 
 FORMAT = 1
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A model and what is needed to use it."""
+    """A model and everything needed to use it."""
 
     model: nn.Module
     config: ModelConfig
     tokenizer: Tokenizer | None = None
-    """For texts that go in (and come out, where there is no other)."""
+    """For input texts, and for output texts unless there is a target_tokenizer."""
     target_tokenizer: Tokenizer | None = None
-    """For texts that come out, where they have a vocabulary of their own."""
+    """For output texts that have their own vocabulary."""
     labels: tuple[str, ...] = ()
     """Names of a classifier's classes."""
     about: dict[str, Any] = field(default_factory=dict)
-    """What else is worth keeping: data, metric, command, hardware; plain JSON."""
+    """Metadata as plain JSON: data, metric, command, hardware."""
 
 
 def save(
@@ -70,10 +69,10 @@ def save(
     card: str | None = None,
     dtype: torch.dtype | None = None,
 ) -> Path:
-    """Write a model folder; an older model of ours there is replaced, anything else refused.
+    """Write a model folder; replaces an existing model of ours, refuses any other folder.
 
     `dtype` stores the parameters in another precision (bfloat16 halves the file). `card` is the
-    text of README.md; without it, one is written from the config.
+    text of README.md, by default generated from the config.
     """
     target = as_path(folder, CheckpointError, "a model folder")
     _check_kinds(checkpoint, card, dtype)
@@ -103,7 +102,7 @@ def load(
     attention: Implementation = "fused",
     device: torch.device | str = "cpu",
 ) -> Checkpoint:
-    """Read a model folder; the model comes in evaluation mode."""
+    """Read a model folder; the model is returned in evaluation mode."""
     path = as_path(folder, CheckpointError, "a model folder")
     place = as_device(device)
     data = _read_config(path)
@@ -124,7 +123,8 @@ def load(
             ours=FORMAT,
             version=data.get("glassformer_version", "?"),
         )
-    config = _named(path, lambda: ModelConfig.from_dict(data.get("model", {})))
+    with name_errors(path):
+        config = ModelConfig.from_dict(data.get("model", {}))
     labels, about = data.get("labels") or [], data.get("about") or {}
     _check_labels(path, labels, config)
     if not isinstance(about, dict):
@@ -135,10 +135,12 @@ def load(
             about=about,
         )
     shapes = _listed_shapes(path, config)
-    _named(path, lambda: check_shapes(parameter_shapes(config), shapes))
+    with name_errors(path):
+        check_shapes(parameter_shapes(config), shapes)
     weights = _read_weights(path, str(data.get("weights_sha256")))
     model = build(config, attention)
-    _named(path, lambda: fill(model, weights))
+    with name_errors(path):
+        fill(model, weights)
     return Checkpoint(
         model=model.to(place).eval(),
         config=config,
@@ -155,18 +157,21 @@ def load_foreign(
     """Read a Hugging Face folder of a BERT, GPT-2 or Llama (config.json, model.safetensors)."""
     path = as_path(folder, CheckpointError, "a model folder")
     data = _read_config(path)
-    config = _named(path, lambda: config_from_hugging_face(data))
+    with name_errors(path):
+        config = config_from_hugging_face(data)
     shapes = _listed_shapes(path, config)
-    _named(path, lambda: _check_enough(shapes, config))
+    with name_errors(path):
+        _check_enough(shapes, config)
     weights = _read_weights(path, None)
     model = build(config)
-    _named(path, lambda: load_hugging_face(model, data["model_type"], weights))
+    with name_errors(path):
+        load_hugging_face(model, data["model_type"], weights)
     set_attention(model, attention)
     return Checkpoint(model.eval(), config, tokenizer=_read_tokenizer(path / TOKENIZER))
 
 
 def _check_kinds(checkpoint: Checkpoint, card: str | None, dtype: torch.dtype | None) -> None:
-    """Refuse to write what could not be read again."""
+    """Refuse to write anything that could not be read back."""
     expect(checkpoint, Checkpoint, "a Checkpoint(model, config, …)", CheckpointError)
     expect(checkpoint.model, nn.Module, "a model in the Checkpoint", CheckpointError)
     expect(checkpoint.config, ModelConfig, "a ModelConfig in the Checkpoint", CheckpointError)
@@ -189,7 +194,7 @@ def _check_kinds(checkpoint: Checkpoint, card: str | None, dtype: torch.dtype | 
 
 
 def _unwrapped(model: nn.Module) -> nn.Module:
-    """The model inside what torch.compile and data parallelism wrap around it."""
+    """The model inside the wrappers of torch.compile and data parallelism."""
     for wrapper in ("_orig_mod", "module"):
         inner = getattr(model, wrapper, None)
         if isinstance(inner, nn.Module):
@@ -200,13 +205,13 @@ def _unwrapped(model: nn.Module) -> nn.Module:
 def _write_files(
     work: Path, checkpoint: Checkpoint, card: str | None, dtype: torch.dtype | None
 ) -> None:
-    # A shared parameter is listed once, under its first name; the model ties it again when built.
+    # A shared parameter is listed once, by its first name; building the model ties it again.
     tensors = {
         name: parameter.detach().to("cpu", dtype).contiguous()
         for name, parameter in checkpoint.model.named_parameters()
     }
     save_file(tensors, work / WEIGHTS, metadata={"format": "pt"})
-    (work / WEIGHTS).chmod(0o644)  # the library writes it for its owner alone
+    (work / WEIGHTS).chmod(0o644)  # safetensors writes it readable by its owner only
     config = {
         "model_type": "glassformer",
         "architectures": [type(checkpoint.model).__name__],
@@ -230,7 +235,7 @@ def _write_files(
 
 
 def _check_replaceable(target: Path) -> None:
-    """An existing folder may be replaced only if it is a model of ours, or empty."""
+    """An existing folder may be replaced only if it is empty or a model of ours."""
     if not target.exists():
         return
     if not target.is_dir():
@@ -240,13 +245,13 @@ def _check_replaceable(target: Path) -> None:
     foreign = [name for name in held if name not in ours]
     if foreign:
         raise CheckpointError(
-            "{target} holds {foreign!r}, which is not part of a model; choose another folder",
+            "{target} contains {foreign!r}, which is not part of a model; choose another folder",
             target=target,
             foreign=foreign[0],
         )
     if held and (CONFIG not in held or _read_config(target).get("model_type") != "glassformer"):
         raise CheckpointError(
-            "{target} holds {held!r} but no Glassformer model; choose another folder",
+            "{target} contains {held!r} but no Glassformer model; choose another folder",
             target=target,
             held=held[0],
         )
@@ -262,7 +267,7 @@ def _put_in_place(work: Path, target: Path) -> None:
     try:
         work.rename(target)
     except OSError:
-        (old / "model").rename(target)  # fails where another process has put its own there
+        (old / "model").rename(target)  # fails if another process has put its own there
         old.rmdir()
         raise
     shutil.rmtree(old, ignore_errors=True)
@@ -280,7 +285,7 @@ def _read_config(path: Path) -> dict[str, Any]:
 
 
 def _check_labels(path: Path, labels: Any, config: ModelConfig) -> None:
-    """Names of classes, or of a recommender's films, are one for each; there may be none."""
+    """One label per class, or per film of a recommender; or no labels at all."""
     if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
         raise CheckpointError(
             "{path}: labels must be a list of names, got {labels!r:.40}", path=path, labels=labels
@@ -300,20 +305,20 @@ def _check_labels(path: Path, labels: Any, config: ModelConfig) -> None:
 
 
 def _listed_shapes(path: Path, config: ModelConfig) -> dict[str, tuple[int, ...]]:
-    """The shapes that the weights' header lists, if there are enough for a config's layers.
+    """The shapes in the header of the weights, if there are enough for the config's layers.
 
-    Nothing may be built before: a config of a few bytes can name any size.
+    Checked before anything is built: a config of a few bytes can name any size.
     """
     file = path / WEIGHTS
     if not file.exists():
         raise CheckpointError(
-            "{path} is not a whole model folder: it has no {weights}", path=path, weights=WEIGHTS
+            "{path} is not a complete model folder: it has no {weights}", path=path, weights=WEIGHTS
         )
     entries = read_tensor_entries(file, error=CheckpointError)
     n_layers = config.n_layers + (config.n_decoder_layers or 0)
     if config.architecture != "recommender" and n_layers > len(entries):
         raise CheckpointError(
-            "{path}: the weights do not fit the module: {config} asks for {n_layers:,} "
+            "{path}: the weights do not fit the module: {config} requires {n_layers:,} "
             "layers, {weights} has {n_entries:,} tensors",
             path=path,
             config=CONFIG,
@@ -325,16 +330,16 @@ def _listed_shapes(path: Path, config: ModelConfig) -> dict[str, tuple[int, ...]
 
 
 def _check_enough(listed: Mapping[str, Sequence[int]], config: ModelConfig) -> None:
-    """Refuse a config that asks for more numbers than there are, under whatever names."""
-    wanted, there = _n_numbers(parameter_shapes(config)), _n_numbers(listed)
-    if wanted > there:
+    """Refuse a config that requires more numbers than there are, whatever their names."""
+    wanted, actual = _n_numbers(parameter_shapes(config)), _n_numbers(listed)
+    if wanted > actual:
         raise CheckpointError(
-            "the weights do not fit the module: {config} asks for {wanted:,} numbers, "
-            "{weights} holds {there:,}",
+            "the weights do not fit the module: {config} requires {wanted:,} numbers, "
+            "{weights} has {actual:,}",
             config=CONFIG,
             wanted=wanted,
             weights=WEIGHTS,
-            there=there,
+            actual=actual,
         )
 
 
@@ -354,7 +359,7 @@ def _read_weights(path: Path, expected_hash: str | None) -> dict[str, Tensor]:
         ) from None
     if expected_hash is not None and _sha256(file) != expected_hash:
         raise CheckpointError(
-            "{file} is damaged: its hash is not the one in {config}", file=file, config=CONFIG
+            "{file} is damaged: its hash differs from the one in {config}", file=file, config=CONFIG
         )
     return tensors
 
@@ -363,10 +368,11 @@ def _read_tokenizer(file: Path) -> Tokenizer | None:
     return load_tokenizer(file) if file.exists() else None
 
 
-def _named(path: Path, read: Callable[[], T]) -> T:
-    """Run a reading step; its error message gets the folder's name in front."""
+@contextmanager
+def name_errors(path: Path) -> Iterator[None]:
+    """Put the path in front of the message of any error inside."""
     try:
-        return read()
+        yield
     except GlassformerError as error:
         raise CheckpointError("{path}: {error}", path=path, error=error) from None
 

@@ -1,11 +1,11 @@
-"""Models that come as one file: the .pt of nanoGPT and minGPT, the .bin of llama2.c.
+"""Single-file formats: the .pt of nanoGPT and minGPT, the .bin of llama2.c.
 
     checkpoint.load_nanogpt("out/ckpt.pt")
     checkpoint.load_mingpt("model.pt", n_heads=6)
     checkpoint.load_llama2c("stories15M.bin")
 
-A .pt file is a pickle. It is opened by torch's reader of plain tensors, which runs nothing that the
-file names, and only because the caller named the file: no folder that is loaded may lead here.
+A .pt file is a pickle. It is opened with torch's loader of plain tensors, which executes nothing
+that the file names, and only because the caller named the file: no model folder leads here.
 """
 
 import math
@@ -14,42 +14,27 @@ import pickletools
 import re
 import struct
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, TypeVar
+from typing import Any, BinaryIO, Literal, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from glassformer.checkpoint.model_folder import Checkpoint
-from glassformer.errors import CheckpointError, GlassformerError
+from glassformer.checkpoint.model_folder import Checkpoint, name_errors
+from glassformer.errors import CheckpointError, ConfigError, GlassformerError
 from glassformer.files import as_path, open_regular
-from glassformer.nn import LanguageModel, ModelConfig, build
+from glassformer.nn import LanguageModel, ModelConfig, build, presets
 from glassformer.nn.attention import Implementation, set_attention
 from glassformer.nn.description import parameter_shapes
-from glassformer.nn.foreign.nanogpt import (
-    Llama2cHeader,
-    config_from_llama2c,
+from glassformer.nn.foreign.model_families import (
     config_from_nanogpt,
-    llama2c_arrays,
     load_meta_llama,
     load_nanogpt_weights,
     plain_names,
 )
 from glassformer.text import Tokenizer
-
-T = TypeVar("T")
-
-_MAGIC = 0x616B3432  # "ak42", of versions from 1 on
-
-_MOST_PICKLE = 4 * 2**20  # bytes; a tensor takes about 200 there, its numbers are elsewhere
-_MOST_BUILDS = 16  # a state dict has one, for its metadata
-# The only names in the pickle of plain tensors. torch's own reader allows more of them, such as
-# bytearray, which allocates as many bytes as it is told.
-_GLOBALS = re.compile(
-    r"collections OrderedDict|torch\._utils _rebuild_(?:tensor_v2|parameter)|torch \w+Storage"
-)
 
 
 def load_nanogpt(
@@ -65,7 +50,7 @@ def load_nanogpt(
     heads = arguments.get("n_head") if isinstance(arguments, Mapping) else None
     if not isinstance(heads, int):
         raise CheckpointError(
-            f"{path} is not a checkpoint of nanoGPT: expected model_args with n_head; "
+            f"{path} is not a nanoGPT checkpoint: expected model_args with n_head; "
             "for a bare state dict, use load_mingpt(file, n_heads=…)"
         )
     return _gpt(path, data.get("model"), heads, "gelu", tokenizer, attention)
@@ -78,7 +63,7 @@ def load_mingpt(
     tokenizer: Tokenizer | None = None,
     attention: Implementation = "fused",
 ) -> Checkpoint:
-    """Read the `model.pt` of minGPT, a bare state dict: it does not say how many heads it has."""
+    """Read the `model.pt` of minGPT, a bare state dict, which does not tell the number of heads."""
     path = as_path(file, CheckpointError, "a checkpoint")
     if type(n_heads) is not int or n_heads < 1:
         raise CheckpointError(f"n_heads must be a whole number of 1 or more, got {n_heads!r}")
@@ -96,7 +81,8 @@ def load_llama2c(
     try:
         with open_regular(path) as opened:
             header, version = _read_header(path, opened)
-            config = _named(path, lambda: config_from_llama2c(header))
+            with name_errors(path):
+                config = _llama2c_config(header)
             state = dict(_read_arrays(path, opened, header, version))
     except OSError as error:
         if isinstance(error, GlassformerError):
@@ -116,16 +102,17 @@ def _gpt(
     if not isinstance(state, Mapping) or not all(
         isinstance(name, str) and _is_stored(tensor) for name, tensor in state.items()
     ):
-        raise CheckpointError(f"{path} does not hold a state dict of plain tensors")
+        raise CheckpointError(f"{path} does not contain a state dict of plain tensors")
     named = plain_names(state)
-    config = _named(path, lambda: config_from_nanogpt(named, n_heads, activation))
+    with name_errors(path):
+        config = config_from_nanogpt(named, n_heads, activation)
     return _filled(
         path, config, lambda model: load_nanogpt_weights(model, named), tokenizer, attention
     )
 
 
 def _is_stored(tensor: object) -> bool:
-    """Whether every number of a tensor is in the file: a stride of 0 makes many of one."""
+    """Whether every number of a tensor is in the file: a stride of 0 would repeat one."""
     return (
         isinstance(tensor, Tensor)
         and tensor.layout is torch.strided
@@ -141,70 +128,82 @@ def _filled(
     tokenizer: Tokenizer | None,
     attention: Implementation,
 ) -> Checkpoint:
-    """The model of a config with its weights; a file of n bytes has no more than n numbers."""
+    """Build the model and load its weights; a file of n bytes has at most n numbers."""
     wanted = sum(math.prod(shape) for shape in parameter_shapes(config).values())
     if wanted > path.stat().st_size:
         raise CheckpointError(
-            f"{path} holds fewer numbers than the {wanted:,} that its shapes ask for"
+            f"{path} contains fewer numbers than the {wanted:,} that its shapes require"
         )
     model = build(config)
     assert isinstance(model, LanguageModel)
-    _named(path, lambda: load(model))
+    with name_errors(path):
+        load(model)
     set_attention(model, attention)
     return Checkpoint(model.eval(), config, tokenizer=tokenizer)
 
 
+# --- pickles ---
+
+_MOST_PICKLE = 4 * 2**20  # bytes; a tensor takes about 200, its numbers are stored elsewhere
+_MOST_BUILDS = 16  # a state dict has one, for its metadata
+# The only names in a pickle of plain tensors. torch's own loader allows more, such as bytearray,
+# which allocates as many bytes as the file asks for.
+_GLOBALS = re.compile(
+    r"collections OrderedDict|torch\._utils _rebuild_(?:tensor_v2|parameter)|torch \w+Storage"
+)
+
+
 def _load_tensors(path: Path) -> dict[str, Any]:
-    """The dictionary that torch.save wrote, if it holds nothing but tensors and plain data."""
+    """The dictionary that torch.save wrote, if it contains only tensors and plain data."""
     try:
-        with open_regular(path) as opened, zipfile.ZipFile(opened) as packed:
-            # torch.save packs nothing; what is packed may be a thousand times as large as the file.
-            as_is = all(item.compress_type == zipfile.ZIP_STORED for item in packed.infolist())
-            pickles = [  # torch looks names up whatever their case
-                item for item in packed.infolist() if item.filename.lower().endswith("data.pkl")
+        with open_regular(path) as opened, zipfile.ZipFile(opened) as archive:
+            # torch.save does not compress; compressed data could expand a thousandfold.
+            is_plain = all(item.compress_type == zipfile.ZIP_STORED for item in archive.infolist())
+            pickles = [  # torch looks names up case-insensitively
+                item for item in archive.infolist() if item.filename.lower().endswith("data.pkl")
             ]
-            if as_is and len(pickles) == 1:
-                with packed.open(pickles[0]) as pickled:
+            if is_plain and len(pickles) == 1:
+                with archive.open(pickles[0]) as pickled:
                     _check_pickle(path, pickled.read(_MOST_PICKLE + 1))
             else:
-                as_is = False
+                is_plain = False
     except OSError as error:
         if isinstance(error, GlassformerError):
             raise
         raise CheckpointError(f"cannot read {path}: {error.strerror}") from None
     except (zipfile.BadZipFile, ValueError, EOFError, NotImplementedError, RuntimeError):
-        as_is = False
-    if not as_is:
-        raise CheckpointError(f"{path} is damaged or not a file that torch.save wrote")
+        is_plain = False
+    if not is_plain:
+        raise CheckpointError(f"{path} is damaged or was not written by torch.save")
     try:
         data = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-    except Exception as error:  # pickle and torch raise whatever they met
+    except Exception as error:  # pickle and torch let all kinds of exceptions through
         reason = str(error).partition("\n")[0]
-        raise CheckpointError(f"{path} does not hold plain tensors: {reason:.120}") from None
+        raise CheckpointError(f"{path} does not contain plain tensors: {reason:.120}") from None
     if not isinstance(data, dict):
-        raise CheckpointError(f"{path} holds no state dict but a {type(data).__name__}")
+        raise CheckpointError(f"{path} contains a {type(data).__name__}, not a state dict")
     return data
 
 
 def _check_pickle(path: Path, data: bytes) -> None:
     """Refuse a pickle that names, copies or is more than plain tensors need.
 
-    Raises ValueError where it is no pickle.
+    Raises ValueError if it is not a pickle.
     """
-    wrong = f"{path} does not hold plain tensors: its pickle"
+    wrong = f"{path} does not contain plain tensors: its pickle"
     if len(data) > _MOST_PICKLE:
         raise CheckpointError(f"{wrong} is larger than {_MOST_PICKLE:,} bytes")
-    dicts: set[object] = set()  # where the memo holds the class OrderedDict
+    dicts: set[object] = set()  # memo entries that hold the class OrderedDict
     is_dict, n_builds = False, 0
     for operation, argument, _ in pickletools.genops(data):
         name = operation.name
-        # torch makes every OrderedDict empty; one made from another would copy it.
+        # torch creates every OrderedDict empty; one created from another would copy it.
         if is_dict:
             if name in ("BINPUT", "LONG_BINPUT"):
                 dicts.add(argument)
                 continue
             if name != "EMPTY_TUPLE":
-                raise CheckpointError(f"{wrong} makes an OrderedDict of something")
+                raise CheckpointError(f"{wrong} fills an OrderedDict on construction")
         if name == "GLOBAL" and not _GLOBALS.fullmatch(str(argument)):
             raise CheckpointError(f"{wrong} names {str(argument).replace(' ', '.')!r:.60}")
         if name in ("STACK_GLOBAL", "INST", "OBJ", "NEWOBJ", "NEWOBJ_EX", "EXT1", "EXT2", "EXT4"):
@@ -216,36 +215,103 @@ def _check_pickle(path: Path, data: bytes) -> None:
         is_dict = is_dict or (name in ("BINGET", "LONG_BINGET") and argument in dicts)
 
 
+# --- llama2.c ---
+# A header of sizes, then the arrays as float32 in a fixed order, without names.
+
+_MAGIC = 0x616B3432  # "ak42", from version 1 on
+
+
+class Llama2cHeader(NamedTuple):
+    dim: int
+    hidden_dim: int
+    n_layers: int
+    n_heads: int
+    n_kv_heads: int
+    vocab_size: int
+    max_len: int
+    shared: bool
+    """Whether the output map is the token table."""
+
+
 def _read_header(path: Path, opened: BinaryIO) -> tuple[Llama2cHeader, int]:
-    """The sizes, and the version of the format; the file is left where the numbers begin."""
+    """The sizes and the version of the format; leaves the file at the first number."""
     head = opened.read(256)
     if len(head) < 28:
-        raise CheckpointError(f"{path} is not a model of llama2.c: it has {len(head)} bytes")
+        raise CheckpointError(f"{path} is not a llama2.c model: it has {len(head)} bytes")
     magic, version = struct.unpack("<Ii", head[:8])
     if magic != _MAGIC:
         sizes = Llama2cHeader._make((*struct.unpack("<7i", head[:28]), True))
         opened.seek(28)
-        signed = sizes.vocab_size  # below 0: the output map is a matrix of its own
+        signed = sizes.vocab_size  # negative: the output map is a separate matrix
         return sizes._replace(vocab_size=abs(signed), shared=signed > 0), 0
     if version != 1 or len(head) < 256:
         raise CheckpointError(
-            f"{path} is a llama2.c model of version {version}; versions 0 and 1 (float32) are read"
+            f"{path} is a llama2.c model of version {version}; expected version 0 or 1 (float32)"
         )
     return Llama2cHeader._make((*struct.unpack("<7i", head[8:36]), head[36] != 0)), 1
+
+
+def _llama2c_config(header: Llama2cHeader) -> ModelConfig:
+    if not all(0 < size < 2**31 for size in header[:7]):
+        raise ConfigError(f"the sizes of a llama2.c model must be above 0, got {header[:7]}")
+    return presets.llama(
+        vocab_size=header.vocab_size,
+        d_model=header.dim,
+        n_heads=header.n_heads,
+        n_kv_heads=header.n_kv_heads,
+        n_layers=header.n_layers,
+        d_ff=header.hidden_dim,
+        max_len=header.max_len,
+    ).with_(block__norm_eps=1e-5, output__tied="output" if header.shared else "none")
+
+
+def _array_shapes(header: Llama2cHeader, version: int) -> list[tuple[str, tuple[int, ...]]]:
+    """Meta's name and the shape of each array, in file order.
+
+    `#` in a name stands for all layers, one after another; an array without a name is skipped
+    (version 0 stores tables of rotations).
+    """
+    width = header.dim // header.n_heads
+    d_queries, d_keys = header.n_heads * width, header.n_kv_heads * width
+    d, f = header.dim, header.hidden_dim
+    shapes: Mapping[str, tuple[int, ...]] = {
+        "tok_embeddings": (header.vocab_size, d),
+        "layers.#.attention_norm": (d,),
+        "layers.#.attention.wq": (d_queries, d),
+        "layers.#.attention.wk": (d_keys, d),
+        "layers.#.attention.wv": (d_keys, d),
+        "layers.#.attention.wo": (d, d_queries),
+        "layers.#.ffn_norm": (d,),
+        "layers.#.feed_forward.w1": (f, d),
+        "layers.#.feed_forward.w2": (d, f),
+        "layers.#.feed_forward.w3": (f, d),
+        "norm": (d,),
+        "": (header.max_len, width // 2),
+        "output": (header.vocab_size, d),
+    }
+    norms = ["layers.#.attention_norm", "layers.#.ffn_norm", "norm"]
+    in_order: Sequence[str] = [name for name in shapes if name != "output"]
+    if version == 0:
+        in_order = [*in_order[:-1], "", ""]
+    else:
+        in_order = [*norms, *(name for name in in_order if name and name not in norms)]
+    if not header.shared:
+        in_order = [*in_order, "output"]
+    return [(f"{name}.weight" if name else "", shapes[name]) for name in in_order]
 
 
 def _read_arrays(
     path: Path, opened: BinaryIO, header: Llama2cHeader, version: int
 ) -> Iterator[tuple[str, Tensor]]:
-    arrays = llama2c_arrays(header, version)
+    arrays = _array_shapes(header, version)
     wanted = 4 * sum(
         math.prod(shape) * (header.n_layers if "#" in name else 1) for name, shape in arrays
     )
-    there = os.fstat(opened.fileno()).st_size - opened.tell()
-    if wanted != there:
+    actual = os.fstat(opened.fileno()).st_size - opened.tell()
+    if wanted != actual:
         raise CheckpointError(
-            f"{path} is damaged or not a model of llama2.c: its sizes ask for {wanted:,} bytes of "
-            f"numbers, {there:,} are there"
+            f"{path} is damaged or not a llama2.c model: its header implies {wanted:,} bytes of "
+            f"numbers, it has {actual:,}"
         )
     for name, shape in arrays:
         for layer in range(header.n_layers if "#" in name else 1):
@@ -253,11 +319,3 @@ def _read_arrays(
             if name:
                 native = numbers.astype(np.float32, copy=False).reshape(shape)
                 yield name.replace("#", str(layer)), torch.from_numpy(native)
-
-
-def _named(path: Path, read: Callable[[], T]) -> T:
-    """Run a reading step; its error message gets the file's name in front."""
-    try:
-        return read()
-    except GlassformerError as error:
-        raise CheckpointError(f"{path}: {error}") from None

@@ -1,11 +1,12 @@
 """The claims of the texts, run: each an experiment whose figures decide the verdict.
 
-    from glassformer.lessons.claims import find, outcomes
+    from glassformer.claims import find, outcomes
     for outcome in outcomes(find(["C31"])):
         print(outcome.verdict, outcome.sentence("en"))
 
-Read in this order: `claim` (what a claim is), `basic` (the first group of experiments, with its
-words in `basic.toml`), `group` and `catalogue` (how they are found), `report` and `plots`.
+Read `claim` (what a claim is), `basic_claims` (the first group of experiments; its words are in
+`basic_claims.toml`), `claim_list` (finding, running and reporting them) and `claim_plots`. The
+experiments are built from `specimens`, `properties`, `costs` and `studies`.
 """
 
 from glassformer.claims.claim import Claim, Figures, Outcome, Rule, Stored, Verdict

@@ -21,6 +21,7 @@ from glassformer.claims.specimens import (
     difference,
     ids,
     permutation,
+    seeded,
     vectors,
 )
 from glassformer.claims.studies import (
@@ -31,7 +32,6 @@ from glassformer.claims.studies import (
     Relatedness,
     content_recovered,
     learn_relatedness,
-    seeded,
 )
 from glassformer.nn import TokenEmbedding, attention_weights, basic_self_attention, presets
 from glassformer.nn.attention import basic_self_attention_loop, softmax_over_keys
@@ -40,13 +40,13 @@ group = Group("basic_claims")
 
 
 def _basic_weights(x: Tensor) -> Tensor:
-    """The weights of basic self-attention over (T, D): nothing is projected, nothing divided."""
+    """The weights of basic self-attention over (T, D): no projection, no scaling."""
     return attention_weights(x[None], x[None], divisor=1.0)[0]
 
 
 @group.claim("C01", lambda f: f["gap"] < ROUNDING and f["least"] > 0 and f["sum_gap"] < ROUNDING)
 def an_output_averages_all_inputs() -> Figures:
-    """y against Σ_j w_ij x_j, with weights that must be positive and sum to one."""
+    """y compared with Σ_j w_ij x_j, whose weights must be positive and sum to one."""
     x = vectors(6, 8)
     weights = _basic_weights(x)
     return {
@@ -58,7 +58,7 @@ def an_output_averages_all_inputs() -> Figures:
 
 @group.claim("C02", lambda f: f["least"] >= 0 and f["most"] <= 1 and f["sum_gap"] < ROUNDING)
 def softmax_gives_shares() -> Figures:
-    """Ordinary and enormous scores alike."""
+    """For ordinary and for enormous scores."""
     scores = torch.cat([scale * vectors(32, 10) for scale in (1.0, 100.0, 1e30)])
     weights = softmax_over_keys(scores)
     return {
@@ -70,7 +70,7 @@ def softmax_gives_shares() -> Figures:
 
 
 def _different(numbers: Tensor) -> int:
-    """How many different numbers a float64 matrix has, rounding apart."""
+    """How many distinct numbers a float64 matrix holds, up to rounding."""
     return 1 + int((numbers.flatten().sort().values.diff() > 1e-12).sum())
 
 
@@ -79,7 +79,7 @@ def _different(numbers: Tensor) -> int:
     lambda f: f["scores"] == f["weights"] == f["sentence"] == f["pairs"] and f["moved"] > ROUNDING,
 )
 def every_place_has_a_weight_of_its_own() -> Figures:
-    """Different numbers among scores and weights, and weights after vectors have changed places."""
+    """Distinct scores and weights, and the weights after the vectors are permuted."""
     x, order = vectors(6, 8).double(), permutation(6)
     words = torch.tensor([sorted(set(SENTENCE)).index(word) for word in SENTENCE])
     weights = _basic_weights(x)
@@ -94,7 +94,7 @@ def every_place_has_a_weight_of_its_own() -> Figures:
 
 @group.claim("C04", lambda f: f["gap"] < ROUNDING < f["moved"])
 def self_attention_follows_the_order() -> Figures:
-    """f(Px) against P f(x), and how much the order changes at all."""
+    """f(Px) compared with P f(x), and how much the order changes the output."""
     module, x, order = attention(8, n_heads=2), vectors(2, 7, 8), permutation(7)
     return {
         "gap": max(
@@ -106,7 +106,7 @@ def self_attention_follows_the_order() -> Figures:
 
 @group.claim("C05", lambda f: f["invariant"] < ROUNDING)
 def the_parts_ignore_the_order() -> Figures:
-    """f(Px) against f(x) for attention, norm and feed-forward, then against P f(x)."""
+    """f(Px) compared with f(x), then with P f(x), for attention, norm and feed-forward."""
     made, x, order = block(), vectors(2, 7, 8), permutation(7)
     parts = (made.attention, made.attention_norm, made.feed_forward)
     return {
@@ -132,7 +132,7 @@ def a_classifier_without_positions_ignores_the_order() -> Figures:
 
 @group.claim("C07", lambda f: f["leaves"] == 1 and f["change"] > 0.01)
 def basic_self_attention_has_no_parameters() -> Figures:
-    """What the result depends on, by its gradient graph; and other embeddings, other weights."""
+    """The leaves of the gradient graph; how far other embeddings change the weights."""
     x = vectors(6, 8).requires_grad_()
     pending, leaves = [basic_self_attention(x).grad_fn], set()
     while pending:
@@ -150,7 +150,7 @@ def basic_self_attention_has_no_parameters() -> Figures:
 
 @group.claim("C08", lambda f: f["gap"] < ROUNDING and f["products"] == 2 and f["softmaxes"] == 1)
 def two_products_and_a_softmax_are_enough() -> Figures:
-    """The operators that run, and the result beside the loop over vectors."""
+    """The operators that run, and the result compared with a loop over vectors."""
     x = vectors(6, 8)
     seen = count_operators(lambda: basic_self_attention(x))
     return {
@@ -162,7 +162,7 @@ def two_products_and_a_softmax_are_enough() -> Figures:
 
 @group.claim("C09", lambda f: f["attention"] == 1 and f["others"] == 0 and f["silent"] == 0)
 def only_attention_joins_positions() -> Figures:
-    """Jacobians: each part of a block, and the block once its attention says nothing."""
+    """Jacobians of each part of a block, and of the block with its attention zeroed."""
     made, x = block(), vectors(2, 5, 8)
     others = (made.attention_norm, made.feed_forward, made.feed_forward_norm)
     joins = influence(made.attention, x).mixes_positions
@@ -178,7 +178,7 @@ def only_attention_joins_positions() -> Figures:
 
 @group.claim("C10", lambda f: f["unread"] > 0 and f["attention"] < f["convolution"])
 def attention_saves_by_reading_little() -> Figures:
-    """How many inputs an output leaves out, and multiply-adds beside other layers."""
+    """How many inputs an output ignores, and multiply-adds of attention and other layers."""
     strength = influence(attention(8, n_heads=1), vectors(1, 64, 8)).depends
     costs = {
         kind: layer_cost(kind, 64, 64).multiply_adds
@@ -202,7 +202,7 @@ def two_of_five_inputs_matter() -> Figures:
 
 @group.claim("C12", lambda f: f["embedding"] == 0)
 def a_repeated_word_has_one_embedding() -> Figures:
-    """The two "the" of a sentence: their vectors, and their outputs where nothing tells places."""
+    """The two "the" of a sentence: their vectors, and their outputs without positions."""
     words = torch.tensor([sorted(set(SENTENCE)).index(word) for word in SENTENCE])
     with seeded(0):
         table = TokenEmbedding(len(set(SENTENCE)), 8)
@@ -260,7 +260,7 @@ def training_relates_cat_and_walks() -> Figures:
 
 @group.claim("C14", lambda f: f["same"] > 0 > f["opposite"] and abs(f["ratio"] - 2) < 0.01)
 def signs_and_sizes_make_the_score() -> Figures:
-    """Scores read back from weights: log w_j − log w_0 is the score against that of a zero key."""
+    """Scores recovered from weights: log w_j − log w_0 is the score relative to a zero key."""
     query = torch.tensor([[[1.0, -2.0, 0.5]]])
     zero, match = torch.zeros(3), torch.tensor([0.5, -0.5, 1.0])
     keys = torch.stack([zero, match, -match, 2 * match])[None]
@@ -279,7 +279,7 @@ def signs_and_sizes_make_the_score() -> Figures:
     ),
 )
 def likes_reveal_content() -> Figures:
-    """Content read from film vectors: of invented likes now, of real ratings as stored."""
+    """Content recovered from film vectors: invented likes now, real ratings as stored."""
     (real,) = stored_results("movielens")
     return {
         "noisy": content_recovered(),
@@ -298,7 +298,7 @@ def likes_reveal_content() -> Figures:
     ),
 )
 def outputs_are_as_wide_as_inputs() -> Figures:
-    """Widths of the outputs: no parameters, heads with their output map, narrower values."""
+    """Output widths: without parameters, with heads and output map, with narrower values."""
     x = vectors(1, 5, 8)
     narrow = attention(8, n_heads=1, d_value=3, output_map=False)
     return {

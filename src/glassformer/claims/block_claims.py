@@ -6,8 +6,20 @@ from torch import Tensor
 
 from glassformer.claims.claim import Figures, Group, Rule
 from glassformer.claims.properties import influence
-from glassformer.claims.specimens import ROUNDING, block, difference, ids, vectors
-from glassformer.claims.studies import accuracy, fit, learn_at_depth, learn_at_width, seeded
+from glassformer.claims.specimens import (
+    ROUNDING,
+    accuracy,
+    block,
+    difference,
+    fit,
+    ids,
+    seeded,
+    vectors,
+)
+from glassformer.claims.studies import (
+    learn_at_depth,
+    learn_at_width,
+)
 from glassformer.nn import (
     Classifier,
     FeedForward,
@@ -27,7 +39,7 @@ group = Group("block_claims")
 @group.claim("C51", lambda f: f["gap"] < ROUNDING < f["without_residuals"])
 @torch.no_grad()
 def the_order_of_a_block() -> Figures:
-    """The parts of a block called one by one, beside the block; then without the sums."""
+    """A block compared with its parts called one by one; then without the residual sums."""
     made, x = block(), vectors(2, 5, 8)
     middle = made.attention_norm(x + made.attention(x))
     by_hand = made.feed_forward_norm(middle + made.feed_forward(middle))
@@ -40,7 +52,7 @@ def the_order_of_a_block() -> Figures:
 
 @group.claim("C52", lambda f: f["joins"] == 0 and f["mean"] < ROUNDING and f["variance"] < 1e-3)
 def layer_norm_acts_on_each_vector() -> Figures:
-    """Whether the norm joins positions, and mean and variance of each vector after it."""
+    """Whether the norm mixes positions; mean and variance of each vector after it."""
     norm, x = block().attention_norm, 3 * vectors(1, 5, 8) + 1
     with torch.no_grad():
         normed = norm(x)
@@ -77,7 +89,7 @@ def residuals_and_norms_help_deep_nets() -> Figures:
     ),
 )
 def a_feed_forward_is_at_least_as_wide_as_k() -> Figures:
-    """Accuracy at widths k/4, k and 4k on pairs learnt by heart; k/4 on an easy task."""
+    """Accuracy at widths k/4, k and 4k on memorised pairs; k/4 on an easy task."""
     less, same, wide = (learn_at_width(d_ff, steps=150) for d_ff in (2, 8, 32))
     easy = learn_at_width(2, "second word", steps=100)
     return {
@@ -90,7 +102,7 @@ def a_feed_forward_is_at_least_as_wide_as_k() -> Figures:
 
 
 def _second_word(**settings: bool) -> float:
-    """Share right of a small classifier that learns the class of the second of two words."""
+    """Accuracy of a small classifier that learns the class of the second of two words."""
     config = presets.bloem_2024(
         vocab_size=20, d_model=8, n_heads=2, n_layers=2, max_len=2, n_classes=8
     )
@@ -110,7 +122,7 @@ def _second_word(**settings: bool) -> float:
 
 @group.claim("C55", lambda f: min(f["post"], f["pre"]) > 0.95)
 def the_order_may_vary() -> Figures:
-    """Norm after each sum, or before each sublayer: both trained alike."""
+    """Norm after each sum, or before each sublayer, trained the same way."""
     return {
         "post": _second_word(block__norm_first=False),
         "pre": _second_word(block__norm_first=True, block__final_norm=True),
@@ -119,7 +131,7 @@ def the_order_may_vary() -> Figures:
 
 @group.claim("C56", lambda f: f["gap"] < ROUNDING and f["joins"] == 0)
 def feed_forward_is_two_maps_and_a_relu() -> Figures:
-    """Linear, max(0, ·), linear, written out; and whether positions meet."""
+    """Linear, max(0, ·), linear, written out; whether positions mix."""
     with seeded(0):
         network = FeedForward(8, FeedForwardConfig(d_ff=32))
     x = vectors(2, 5, 8)
@@ -150,7 +162,7 @@ def epsilon_prevents_division_by_zero() -> Figures:
     ),
 )
 def epsilon_beside_the_deviation() -> Figures:
-    """(x − mean)/(std + eps) beside LayerNorm: ordinary vectors, and nearly constant ones."""
+    """(x − mean)/(std + eps) compared with LayerNorm, on ordinary and nearly constant vectors."""
     x = vectors(16, 8)
     plain = PlainNorm(1e-5)
     return {
@@ -174,7 +186,7 @@ def _joins(stack: Stack, x: Tensor) -> bool:
     "C59", lambda f: f["words"] == f["patches"] == 1 and f["silent"] == 0 and f["classes"] == 2
 )
 def tokens_or_pixels() -> Figures:
-    """Words and image patches through the same blocks; then with attention silenced."""
+    """Words and image patches through the same blocks; then with attention zeroed."""
     image = ModelConfig(
         architecture="image_classifier",
         d_model=8,

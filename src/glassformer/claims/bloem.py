@@ -1,8 +1,9 @@
 """The interface of "Transformers from scratch": its two classes, and its ways to fold heads.
 
-`SelfAttention` and `Transformer` are called as in that text and are made of the modules that
-everything else here uses. They are right where its printed code is not: scores are divided by
-√(k/h), `mask=True` masks, and positions live on the input's device.
+`SelfAttention` and `Transformer` have the text's interface and attribute names (`toqueries`,
+`unifyheads`), and are built from the modules that everything else here uses. They correct its
+printed code: scores are divided by √(k/h), `mask=True` masks, and positions live on the input's
+device.
 Dims: B batch, T positions, K width (the text's k), H heads, S = K / H, C classes.
 """
 
@@ -19,7 +20,7 @@ from glassformer.nn.config import AttentionConfig, Initialisation
 from glassformer.nn.layers import initialise
 from glassformer.nn.models import Classifier
 from glassformer.nn.presets import bloem_2024
-from glassformer.nn.shapes import Float, Int, Tensor
+from glassformer.nn.tensors import Float, Int, Tensor
 
 
 class SelfAttention(nn.Module):
@@ -37,27 +38,23 @@ class SelfAttention(nn.Module):
 
     @property
     def toqueries(self) -> nn.Linear:
-        """The map to queries, by the text's name."""
         return self.attention.to_queries
 
     @property
     def tokeys(self) -> nn.Linear:
-        """The map to keys, by the text's name."""
         return self.attention.to_keys
 
     @property
     def tovalues(self) -> nn.Linear:
-        """The map to values, by the text's name."""
         return self.attention.to_values
 
     @property
     def unifyheads(self) -> nn.Linear:
-        """The map that joins the heads, by the text's name."""
         assert self.attention.to_output is not None
         return self.attention.to_output
 
     def forward(self, x: Float[Tensor, "B T K"]) -> Float[Tensor, "B T K"]:
-        """Attend from each position to all, or to itself and those before it."""
+        """Attend from each position to all, or with `mask` to itself and earlier ones."""
         attended: Tensor = self.attention(x, causal=self.mask)
         return attended
 
@@ -81,7 +78,7 @@ class Transformer(nn.Module):
         )
 
     def forward(self, x: Int[Tensor, "B T"]) -> Float[Tensor, "B C"]:
-        """Log-probabilities; exp of them sums to 1."""
+        """Log-probabilities of the classes."""
         logits = self.classifier(x)
         return F.log_softmax(logits, dim=-1)
 
@@ -143,7 +140,7 @@ def attend_einsum(
     values: Float[Tensor, "B T K"],
     heads: int,
 ) -> Float[Tensor, "B T K"]:
-    """The same with einsum: the heads keep an axis of their own and nothing is transposed."""
+    """The same with einsum: heads have their own axis, and nothing is transposed."""
     b, t, k = queries.shape
     _check_divisible(k, heads)
     q, key, v = (x.reshape(b, t, heads, k // heads) for x in (queries, keys, values))

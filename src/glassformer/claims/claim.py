@@ -1,12 +1,11 @@
 """What a claim is: words, an experiment that gives figures, and a rule that judges the figures.
 
-The experiment knows no verdict, and the rule sees nothing but the figures: so a stored result is
-judged by the same rule as a fresh one, and nobody can write a verdict down.
+An experiment knows nothing of verdicts and a rule sees only the figures, so a stored result is
+judged by the same rule as a fresh one and no verdict can be hard-coded.
 
-What is counted (steps, multiply-adds) and what a stopwatch says are two statements. A claim about
-cost is judged by what is counted, says so, and reports the seconds beside it; seconds that say the
-opposite take a "holds" back to "holds in part", unless they differ by no more than the timings of a
-busy machine do anyway.
+Counts (steps, multiply-adds) and seconds are two different things. A claim about cost is judged by
+its counts, says so, and reports the seconds too; if the seconds contradict it by more than timing
+noise, "holds" becomes "holds in part".
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from glassformer.claims.costs import DISTURBED
 from glassformer.errors import DataError
 from glassformer.language import Bilingual, Language, words
 
-say = words("glassformer.claims.claim_report")
+say = words("glassformer.claims.claim_list")
 
 Figures: TypeAlias = Mapping[str, float]
 """What was measured, by name; yes and no are 1 and 0."""
@@ -52,7 +51,6 @@ class Rule:
     decidable: Decision = _always
 
     def judge(self, figures: Figures) -> Verdict:
-        """The verdict that these figures ask for."""
         if not self.decidable(figures):
             return "not decidable here"
         if self.holds(figures):
@@ -62,7 +60,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Stored:
-    """Figures of an experiment that takes long, and how to get them again."""
+    """Figures of a slow experiment, and how to reproduce them."""
 
     figures: Figures
     command: str
@@ -72,27 +70,27 @@ class Stored:
 
 @dataclass(frozen=True)
 class Seconds:
-    """The stopwatch beside a verdict that rests on what was counted."""
+    """Timings that accompany a verdict based on counts."""
 
     measure: Callable[[], Figures]
-    """Seconds and their ratios; `spread` is the largest spread of the timings behind them."""
+    """Seconds and their ratios; `spread` is the largest spread of the timings."""
     margin: Callable[[Figures], float]
-    """By what factor they say the same as the claim; below 1 they say the opposite."""
+    """By what factor the timings support the claim; below 1 they contradict it."""
     basis: Bilingual
-    """What the verdict rests on instead: "multiply-adds counted"."""
+    """What the verdict is based on instead: "multiply-adds counted"."""
     said: Bilingual
     against: Bilingual
-    """What to say where the seconds do not follow what was counted."""
+    """What to say if the seconds contradict the counts."""
     stored: tuple[Stored, ...] = ()
-    """Timings take minutes and differ by machine: one for each machine measured on."""
+    """One result per machine: timings take minutes and differ between machines."""
 
     def contradict(self, timing: Figures) -> bool:
-        """Whether the seconds say the opposite, by more than their own spread."""
+        """Whether the timings contradict the claim by more than their own spread."""
         return self.margin(timing) * (1 + timing["spread"]) < 1
 
 
 def with_seconds(counted: Verdict, seconds: Seconds, timings: Iterable[Figures]) -> Verdict:
-    """The verdict on what was counted, once the stopwatch has been asked."""
+    """The verdict on the counts, corrected by the timings."""
     if counted == "holds" and any(map(seconds.contradict, timings)):
         return "holds in part"
     return counted
@@ -107,22 +105,22 @@ class Claim:
     says: Bilingual
     """The statement, in our words."""
     found: Bilingual
-    """What was measured, with a place for each figure, such as `{gap:.1e}`."""
+    """What was measured, with a placeholder for each figure, such as `{gap:.1e}`."""
     remark: Bilingual | None
-    """The condition of a claim that holds in part; the reason, where it cannot be decided."""
+    """The condition of a claim that holds in part, or why it cannot be decided."""
     measure: Callable[[], Figures]
     rule: Rule
     slow: bool = False
     command: str | None = None
-    """What to type for a slow one."""
+    """The command that runs a slow one."""
     stored: Stored | None = None
     seconds: Seconds | None = None
 
     def run(self, *, slow: bool = False) -> Outcome:
-        """Measure now; the stopwatch of a claim that has one is read anew only if `slow`.
+        """Measure now; timings are repeated only if `slow`, otherwise the stored ones are used.
 
-        Where the data that it reads is not there, the stored result stands in and says so: one
-        such claim must not end a run of many.
+        If the data it needs is missing, the stored result is returned and says so, so that one
+        claim does not end a run of many.
         """
         start = time.perf_counter()
         try:
@@ -139,7 +137,7 @@ class Claim:
         return Outcome(self, verdict, figures, time.perf_counter() - start, timings)
 
     def recall(self) -> Outcome:
-        """The stored result, judged now; without one, there is no verdict."""
+        """The stored result, judged now; without one there is no verdict."""
         if self.stored is None:
             return Outcome(self, "not measured yet", {})
         return Outcome(self, self.rule.judge(self.stored.figures), self.stored.figures)
@@ -153,21 +151,21 @@ class Outcome:
     verdict: Verdict
     figures: Figures
     seconds: float | None = None
-    """How long it took; none where a stored result was read."""
+    """How long it took; None for a stored result."""
     timings: tuple[Figures | Stored, ...] = ()
-    """What the stopwatch says, measured now or stored."""
+    """Timings, measured now or stored."""
     missing: str | None = None
-    """Why it could not be measured now, where a stored result stands in."""
+    """Why it could not be measured now, if this is a stored result."""
 
     @property
     def taken_back(self) -> bool:
-        """Whether what was counted holds and the seconds say otherwise."""
+        """Whether the counts support the claim and the seconds contradict it."""
         timed = self.claim.seconds
         counted = self.claim.rule.judge(self.figures) if timed is not None else self.verdict
         return counted != self.verdict
 
     def sentence(self, language: Language) -> str:
-        """What was measured, and where the verdict has one, its condition or reason."""
+        """What was measured, with the condition or reason of the verdict if it has one."""
         if self.verdict == "not measured yet":
             return say["command is"].say(language, command=self.claim.command)
         sentences = [self.claim.found.say(language).format_map(self.figures)]
@@ -185,7 +183,6 @@ class Outcome:
         return said
 
     def to_dict(self, language: Language = "en") -> dict[str, Any]:
-        """Plain JSON data."""
         stored = self.claim.stored if self.seconds is None else None
         return {
             "id": self.claim.id,
@@ -207,7 +204,7 @@ def _figures(timing: Figures | Stored) -> Figures:
 
 
 def _timed(seconds: Seconds, timing: Figures | Stored, language: Language) -> str:
-    """The seconds, what they say against the claim, if anything, and where they come from."""
+    """The timings, whether they contradict the claim, and where they were measured."""
     figures = _figures(timing)
     sentences = [seconds.said.say(language).format_map(figures)]
     if seconds.contradict(figures):
@@ -223,13 +220,10 @@ def _origin(stored: Stored, language: Language) -> str:
     return say["origin"].say(language, **fields)
 
 
-# --- group ---
-# A group of claims: experiments from a module, words from the TOML file beside it.
-#
-# The words of C01 stand under `[C01]` in the file of its group: `texts`, `says`, `found` and, where
-# the claim may hold in part or stay open, `remark`; of a claim whose seconds are measured, too,
-# `basis`, `timed` and `against`; each in both languages.
-
+# --- groups ----------------------------------------------------------------------------------
+# A group of claims: experiments from a module, words from the TOML file beside it. Under `[C01]`
+# that file has `texts`, `says`, `found` and, if the claim may hold in part or stay open, `remark`;
+# for a claim that is also timed, `basis`, `timed` and `against`; each in both languages.
 
 Experiment = Callable[[], Figures]
 
@@ -246,9 +240,9 @@ class Group:
     def claim(
         self, id_: str, rule: Rule | Decision, *, command: str | None = None
     ) -> Callable[[Experiment], Experiment]:
-        """Register an experiment under a claim's id; one with a `command` is slow.
+        """Register an experiment under a claim's id; a claim with a `command` is slow.
 
-        A rule that is a bare condition says when the claim holds; otherwise it fails.
+        A bare condition as the rule says when the claim holds; otherwise it fails.
         """
 
         def register(measure: Experiment) -> Experiment:
@@ -271,7 +265,7 @@ class Group:
     def seconds(
         self, id_: str, margin: Callable[[Figures], float]
     ) -> Callable[[Experiment], Experiment]:
-        """Register the stopwatch beside a claim whose verdict rests on what is counted."""
+        """Register the timings of a claim whose verdict is based on counts."""
 
         def register(measure: Experiment) -> Experiment:
             timed = Seconds(
@@ -289,7 +283,7 @@ class Group:
 
     @property
     def described(self) -> set[str]:
-        """Ids that the file of words knows."""
+        """The ids in the TOML file."""
         return {key for key in self._words.data if key != "title"}
 
 
@@ -300,7 +294,7 @@ def _read(name: str) -> str:
 def stored_results(name: str) -> tuple[Stored, ...]:
     """The stored results of a claim, or of an experiment that a claim refers to.
 
-    Timings have one for each machine.
+    Timings have one result per machine.
     """
     return _stored().get(name, ())
 

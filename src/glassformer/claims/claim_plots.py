@@ -1,6 +1,6 @@
-"""Pictures for the claims where one helps; they need matplotlib (the extra `plots`).
+"""Plots for the claims where one helps; they need matplotlib (the extra `plots`).
 
-Each picture is drawn from the same functions that the claim measures with.
+Each plot is drawn from the functions that the claim measures with.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ PLOTS: dict[str, Callable[[Axes], None]] = {
 
 
 def draw(ids: Iterable[str], folder: Path) -> list[Path]:
-    """Write a picture for each of these claims that has one; returns the files."""
+    """Write a plot for each of these claims that has one; return the files."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
@@ -109,7 +109,7 @@ def draw(ids: Iterable[str], folder: Path) -> list[Path]:
         if id_ not in PLOTS:
             continue
         figure = Figure(figsize=(6, 4), layout="constrained")
-        FigureCanvasAgg(figure)  # a canvas of its own: no window system, no global state
+        FigureCanvasAgg(figure)  # no window system, no global state
         axes = figure.subplots()
         PLOTS[id_](axes)
         axes.set_title(id_)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import re
 import tempfile
-from dataclasses import replace
+import textwrap
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -15,17 +18,18 @@ from glassformer.claims.claim import Figures, Group, Rule
 from glassformer.claims.properties import influence
 from glassformer.claims.specimens import (
     ROUNDING,
+    accuracy,
     causal,
     difference,
+    fit,
     ids,
-    printed_code,
-    read_text,
+    seeded,
     vectors,
 )
-from glassformer.claims.studies import accuracy, fit, seeded
+from glassformer.errors import DataError
 from glassformer.nn import Classifier, presets
 from glassformer.training import Result, RunConfig, recipe, train
-from glassformer.training.problems.problem_definitions import TokenisedData
+from glassformer.training.problems import TokenisedData
 
 group = Group("classifier_claims")
 
@@ -53,13 +57,13 @@ def pooled_log_probabilities() -> Figures:
 
 
 def _train(config: RunConfig) -> Result:
-    """A run in a folder that is thrown away."""
+    """Train in a temporary folder."""
     with tempfile.TemporaryDirectory() as folder:
         return train(config, Path(folder) / "run")
 
 
 def _with_recurrent_twin() -> tuple[RunConfig, RunConfig]:
-    """The classifier and an LSTM of its size, as large as this machine trains in minutes."""
+    """The classifier and an LSTM of its size, as large as this machine can train in minutes."""
     if torch.cuda.is_available():
         return recipe("imdb"), recipe("imdb-lstm")
     small = recipe("imdb-small")
@@ -89,7 +93,7 @@ def depth_6_and_length_512_reach_85_percent() -> Figures:
     command="glassformer claims C70 --slow",
 )
 def as_good_as_an_rnn_and_faster() -> Figures:
-    """Test accuracy and seconds an epoch: the recipe beside its recurrent twin."""
+    """Test accuracy and seconds per epoch of the recipe and of its recurrent twin."""
     ours, theirs = _with_recurrent_twin()
     assert isinstance(ours.data, TokenisedData)
     plain, recurrent = _train(ours), _train(theirs)
@@ -115,13 +119,98 @@ def as_good_as_an_rnn_and_faster() -> Figures:
     command="glassformer claims C71 --slow",
 )
 def more_data_and_depth_help() -> Figures:
-    """The plain recipe beside the deeper one that reads 75,000 reviews first."""
+    """The plain recipe, and the deeper one that is pretrained on 75,000 reviews."""
     deeper = recipe("imdb-pretrain")
     return {
         "depth": deeper.model.n_layers,
         "plain": _train(recipe("imdb")).scores["test"]["accuracy"],
         "more": _train(deeper).scores["test"]["accuracy"],
     }
+
+
+# --- printed code ----------------------------------------------------------------------------
+# The code that a text prints, compiled as it stands. The texts are not shipped: GLASSFORMER_TEXTS
+# names a folder in which each file begins with the number of its text (`000_….txt`). Without it,
+# these claims show stored results.
+
+_FENCED = re.compile(r"^ *```[^\n]*\n(.*?)^ *```", flags=re.MULTILINE | re.DOTALL)
+_CLASS = re.compile(r"^class \w+", flags=re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class PrintedCode:
+    """The fenced code blocks of a text, in order, dedented."""
+
+    blocks: tuple[str, ...]
+
+    @property
+    def compiled(self) -> int:
+        """How many blocks compile; one that continues a method is compiled inside a function."""
+        return sum(
+            _compiles(block) or _compiles(f"def method():\n{textwrap.indent(block, '    ')}")
+            for block in self.blocks
+        )
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Each class with the blocks that continue it, up to the next class.
+
+        A text may print a class in pieces; a piece is indented like a method, or like a line inside
+        one, and appended to the class before it.
+        """
+        found: list[list[str]] = []
+        for block in self.blocks:
+            if _CLASS.search(block):
+                found.append([block])
+            elif found:
+                depth = 4 if block.lstrip().startswith("def ") else 8
+                found[-1].append(textwrap.indent(block, " " * depth))
+        return tuple("\n".join(pieces) for pieces in found)
+
+    @property
+    def compiled_classes(self) -> int:
+        """How many classes compile, assembled from their pieces in the order of the text."""
+        return sum(map(_compiles, self.classes))
+
+    @property
+    def lines(self) -> list[str]:
+        """Every line of code, without comments."""
+        return [line.partition("#")[0] for block in self.blocks for line in block.splitlines()]
+
+    def mentions(self, name: str) -> int:
+        return sum(len(re.findall(rf"\b{name}\b", line)) for line in self.lines)
+
+    def parameters(self, name: str) -> int:
+        """How often the name is a parameter of a function."""
+        heads = [line for line in self.lines if line.lstrip().startswith("def ")]
+        return sum(len(re.findall(rf"\b{name}\b", head)) for head in heads)
+
+
+def printed_code(text: str) -> PrintedCode:
+    return PrintedCode(tuple(map(textwrap.dedent, _FENCED.findall(text))))
+
+
+def read_text(number: str) -> str:
+    """A text by its number, from the folder in GLASSFORMER_TEXTS."""
+    folder = os.environ.get("GLASSFORMER_TEXTS")
+    if not folder:
+        raise DataError("expected the folder of the texts in GLASSFORMER_TEXTS; it is not set")
+    found = sorted(Path(folder).glob(f"{number}*"))
+    if not found:
+        raise DataError(
+            "{folder}: expected a file that begins with {number}, found none",
+            folder=folder,
+            number=number,
+        )
+    return found[0].read_text(encoding="utf-8", errors="replace")
+
+
+def _compiles(source: str) -> bool:
+    try:
+        compile(source, "printed", "exec")
+    except SyntaxError:
+        return False
+    return True
 
 
 _READ_TEXTS = "GLASSFORMER_TEXTS=… glassformer claims {} --slow"
@@ -152,7 +241,7 @@ def the_printed_code_runs() -> Figures:
     command=_READ_TEXTS.format("C73"),
 )
 def the_mask_option_masks() -> Figures:
-    """How often the printed code reads `mask`; who looks ahead, as printed and in our class."""
+    """How often the printed code reads `mask`; whether it, and our class, look ahead."""
     with seeded(0):
         ours = SelfAttention(8, heads=2, mask=True)
     code, x = printed_code(read_text("000")), vectors(1, 5, 8)
@@ -164,18 +253,16 @@ def the_mask_option_masks() -> Figures:
     }
 
 
-# --- overfitting ---
-# Does a mask help against overfitting? A small classifier learns few texts and is shown others.
-
+# --- overfitting -----------------------------------------------------------------------------
+# Does a mask reduce overfitting? A small classifier learns a few texts and is tested on others.
 
 _N_WORDS, _LENGTH = 12, 8
 
 
 def held_out_accuracy(*, masked: bool, n_texts: int = 64, seed: int = 0) -> float:
-    """Share right on fresh texts: does a text have more words of the first half than of the second?
+    """Accuracy on new texts: has it more words of the vocabulary's first half than of its second?
 
-    The classifier is trained until it knows its few texts by heart; `masked` hides later words in
-    every block.
+    The classifier memorises its few training texts; `masked` hides later words in every block.
     """
     config = presets.bloem_2024(
         vocab_size=_N_WORDS, d_model=16, n_heads=2, n_layers=1, max_len=_LENGTH

@@ -1,8 +1,8 @@
-"""Parameters and multiply-adds by formula: what a layer costs before it is built.
+"""What layers cost: parameters and multiply-adds by formula, embedding size, measured time.
 
 The formulas follow "Transformers from scratch", with k for the width: one head has 3k² parameters,
 h narrow heads 3 h k (k/h) = 3k², the map that joins them k² more, and a whole block as coded there
-12k² + 10k. Tests hold them equal to the modules.
+12k² + 10k. Tests compare them with the modules.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from glassformer.nn.description import count_parameters
 
 
 def attention_parameters(d_model: int, config: AttentionConfig) -> dict[str, int]:
-    """Parameters of each map of an attention layer; narrow heads: k² each, whatever h is."""
+    """Parameters of each map of an attention layer; with narrow heads k² each, for any h."""
     d_head = config.head_width(d_model)
     d_value = config.d_value or d_head
     n_kv_heads = config.n_kv_heads or config.n_heads
@@ -39,7 +39,7 @@ def attention_parameters(d_model: int, config: AttentionConfig) -> dict[str, int
 
 
 def feed_forward_parameters(d_model: int, config: FeedForwardConfig) -> dict[str, int]:
-    """Parameters of each layer of a feed-forward; of width 4k with biases: 8k² + 5k in all."""
+    """Parameters of each layer of a feed-forward; with width 4k and biases 8k² + 5k in all."""
     if config.n_layers == 1:
         return {"expand": _linear(d_model, d_model, config.bias)}
     counts = {"expand": _linear(d_model, config.d_ff, config.bias)}
@@ -61,10 +61,10 @@ def block_parameters(config: ModelConfig, *, cross: bool = False) -> dict[str, i
 
 
 def parameters_by_part(module: nn.Module) -> dict[str, int]:
-    """Parameters counted in a module: of each part, and of each parameter of its own.
+    """Parameters counted in a module: those of each part, and its own by name.
 
-    Parts without any are left out. A parameter that two parts share is counted in both; the total
-    of `count_parameters` counts it once.
+    Parts without parameters are left out. A parameter shared by two parts is counted in both;
+    `count_parameters` counts it once.
     """
     own = {name: p.numel() for name, p in module.named_parameters(recurse=False)}
     parts = {name: count_parameters(part) for name, part in module.named_children()}
@@ -93,7 +93,7 @@ class AttentionCost:
 
 
 def attention_cost(n_positions: int, d_model: int, config: AttentionConfig) -> AttentionCost:
-    """What self-attention over n_positions costs; a causal mask saves nothing of it as written.
+    """What self-attention over n_positions costs; a causal mask, as written, saves nothing.
 
     h full-width heads cost h times one head. Narrow heads cost as much as one head in
     multiply-adds, but take h times the exponentials.
@@ -124,17 +124,17 @@ def _norm(d_model: int, config: BlockConfig) -> int:
 # --- embedding size ---
 # How wide an embedding must be: n > 8.33 ln N, and where the 8.33 comes from.
 #
-# The rule is Su Jianlin's (2020). Say that N words have vectors whose n numbers are of size 1, so
-# that they lie on a sphere of radius √n, evenly; and that a pair of words occurs with
-# probability exp(u_i · v_j) / Z. Since u · v = n cos θ, the entropy of a pair is
+# The rule is Su Jianlin's (2020). Let N words have vectors of n numbers of size 1, so that they lie
+# evenly on a sphere of radius √n, and let a pair of words occur with probability
+# exp(u_i · v_j) / Z. Since u · v = n cos θ, the entropy of a pair is
 #
 #     H = 2 ln N + ln E[exp(n cos θ)] − E[n cos θ · exp(n cos θ)] / E[exp(n cos θ)],
 #
-# over the angle θ between random directions in n dimensions, whose density is as sinⁿ⁻² θ. For
-# large n all is decided where cos θ + ln sin θ is largest: cos θ = sin² θ, hence cos θ = (√5 −
-# 1)/2, the golden ratio's inverse 1/φ. There H = 2 ln N + n ln sin θ = 2 ln N − (n/2) ln φ = 2 ln N
-# − 0.2406 n. The vectors can hold every pair where H < 0: n > (4 / ln φ) ln N = 8.312 ln N. The
-# printed 8.33 is 2 / 0.24, from the rounded 0.24. A rule of thumb: it bounds capacity, not
+# over the angle θ between random directions in n dimensions, with density ∝ sinⁿ⁻² θ. For large n
+# the maximum of cos θ + ln sin θ decides: cos θ = sin² θ, hence cos θ = (√5 − 1)/2 = 1/φ, the
+# inverse of the golden ratio. There H = 2 ln N + n ln sin θ = 2 ln N − (n/2) ln φ = 2 ln N −
+# 0.2406 n. The vectors can represent every pair if H < 0: n > (4 / ln φ) ln N = 8.312 ln N. The
+# printed 8.33 is 2 / 0.24, from the rounded 0.24. It is a rule of thumb: it bounds capacity, not
 # usefulness.
 
 
@@ -142,7 +142,7 @@ PRINTED_CONSTANT = 8.33
 """The constant as the by-hand text prints it: 2 / 0.24."""
 
 DERIVED_CONSTANT = 4 / math.log((1 + math.sqrt(5)) / 2)
-"""4 / ln φ = 8.312…, the same without rounding on the way."""
+"""4 / ln φ = 8.312…, without intermediate rounding."""
 
 
 def least_embedding_size(vocab_size: int, constant: float = PRINTED_CONSTANT) -> float:
@@ -160,9 +160,9 @@ def pair_entropy(vocab_size: int, width: int) -> float:
 
 
 def entropy_lost_by_angle(width: int, n_angles: int = 20_000) -> float:
-    """What H loses because words prefer small angles; near 0.2406 · width, by integration over θ.
+    """What H loses because words prefer small angles: about 0.2406 · width, integrated over θ.
 
-    The midpoint rule in logarithms: exp(n cos θ) alone overflows at n = 710.
+    By the midpoint rule in logarithms, because exp(n cos θ) overflows at n = 710.
     """
     if width < 2:
         raise ConfigError(f"directions have an angle in 2 dimensions or more, got {width}")
@@ -175,16 +175,16 @@ def entropy_lost_by_angle(width: int, n_angles: int = 20_000) -> float:
 
 
 # --- timing ---
-# How long calls take, measured so that a busy machine cannot pass for a result.
+# How long calls take, robust against a busy machine.
 #
-# On a CPU the seconds are those that the process was computing, not those it waited for its turn;
-# on a GPU they are the clock's. Other work on the machine only ever makes a call slower, so the
-# shortest of several calls is the best estimate of what the call itself costs. How much longer the
-# typical call took says whether the machine was quiet enough for the figure to mean anything.
+# On a CPU, process time is measured, without the time spent waiting for a core; on a GPU,
+# wall-clock time. Other work on the machine only ever makes a call slower, so the shortest of
+# several calls is the best estimate of its cost. How much longer the median call took says whether
+# the machine was quiet enough for the figure to mean anything.
 
 
 DISTURBED = 0.25
-"""From this spread on a timing says more about the machine's other work than about the call."""
+"""Above this spread, a timing says more about other work on the machine than about the call."""
 
 
 @dataclass(frozen=True)
@@ -198,21 +198,21 @@ class Timing:
 
     @property
     def spread(self) -> float:
-        """How much longer than the shortest the median call took, as a share."""
+        """How much longer the median call took than the shortest, as a fraction."""
         return self.typical / self.best - 1
 
     @property
     def disturbed(self) -> bool:
-        """Whether the calls differ too much for their shortest to be trusted."""
+        """Whether the calls differ too much to trust the shortest."""
         return self.spread > DISTURBED
 
 
 def time_calls(
     functions: Sequence[Callable[[], object]], *, repeats: int = 5, warm_up: int = 1
 ) -> list[Timing]:
-    """The time of a call of each function, in seconds, after some that do not count.
+    """Seconds per call of each function, after warm-up calls.
 
-    They take turns, so that a while in which the machine is busy slows all of them down.
+    The functions take turns, so that a busy moment of the machine slows all of them down.
     """
     for function in functions:
         for _ in range(warm_up):
@@ -229,13 +229,12 @@ def _seconds(function: Callable[[], object]) -> float:
     torch.cuda.synchronize()
     start = time.perf_counter()
     function()
-    torch.cuda.synchronize()  # until it has done what it was asked
+    torch.cuda.synchronize()  # wait for the kernels to finish
     return time.perf_counter() - start
 
 
 def growth(seconds: Mapping[int, float]) -> float:
-    """The exponent p of seconds ≈ c · lengthᵖ that fits best: 1 grows as the length, 2 as its
-    square."""
+    """The exponent p that fits seconds ≈ c · lengthᵖ best: 1 is linear, 2 is quadratic growth."""
     lengths = [math.log(length) for length in seconds]
     logs = [math.log(value) for value in seconds.values()]
     middle, level = sum(lengths) / len(lengths), sum(logs) / len(logs)

@@ -18,13 +18,14 @@ from glassformer.claims.specimens import (
     attention,
     causal,
     difference,
+    fit,
     ids,
     language_model,
     refuses,
+    seeded,
     translator,
     vectors,
 )
-from glassformer.claims.studies import fit, seeded
 from glassformer.errors import InputError, ShapeError
 from glassformer.nn import Seq2Seq, TextEncoder, attend_written, causal_mask, presets
 from glassformer.nn.attention import weigh_values
@@ -34,7 +35,7 @@ group = Group("decoder_claims")
 
 
 def _loss_on_noise(*, masked: bool) -> float:
-    """Loss in predicting the next of random tokens, which nobody can who does not see them."""
+    """Loss in predicting random tokens, which is possible only by seeing them."""
     model = language_model().train()
     causal(model, masked)
     generator = torch.Generator().manual_seed(0)
@@ -65,7 +66,7 @@ def _prefix_by_prefix(model: Seq2Seq, source: Tensor, target: Tensor) -> Tensor:
 @group.claim("C75", lambda f: f["gap"] < ROUNDING)
 @torch.no_grad()
 def parallel_equals_step_by_step() -> Figures:
-    """All positions in one masked pass, beside one prefix after another."""
+    """All positions in one masked pass, compared with one prefix after another."""
     model, source, target = translator(), ids(2, 7, 12), ids(2, 6, 12, seed=1)
     return {"gap": difference(model(source, target), _prefix_by_prefix(model, source, target))}
 
@@ -73,7 +74,7 @@ def parallel_equals_step_by_step() -> Figures:
 @group.claim("C76", lambda f: f["gap"] > ROUNDING or f["predictions"] == 1)
 @torch.no_grad()
 def one_token_at_a_time_in_training() -> Figures:
-    """Predictions that one pass gives, and whether they are those of one token at a time."""
+    """How many predictions one pass gives, and whether they equal those of one token at a time."""
     model, source, target = translator(), ids(1, 7, 12), ids(1, 6, 12, seed=1)
     parallel = model(source, target)
     return {
@@ -85,7 +86,7 @@ def one_token_at_a_time_in_training() -> Figures:
 @group.claim("C77", lambda f: f["own"] < ROUNDING)
 @torch.no_grad()
 def training_feeds_the_models_own_outputs() -> Figures:
-    """The training pass beside decoding fed with the right answers and with its own outputs."""
+    """The training pass compared with decoding from the right answers and from its own outputs."""
     model, source, target = translator(), ids(1, 7, 12), ids(1, 6, 12, seed=1)
     trained = model(source, target)
     own = target[:, :1]
@@ -99,7 +100,7 @@ def training_feeds_the_models_own_outputs() -> Figures:
 
 @group.claim("C78", lambda f: f["rows"] == f["source"] and f["refused"] == 0)
 def the_encoder_asks() -> Figures:
-    """Whose length the outputs have; and the wiring as stated, values from the decoder."""
+    """Whose length the outputs have; the wiring as stated, with values from the decoder."""
     module, decoded, memory = attention(8, n_heads=2), vectors(1, 4, 8), vectors(1, 7, 8, seed=1)
     queries, values = memory[:, None], decoded[:, None]
     return {
@@ -114,7 +115,7 @@ def the_encoder_asks() -> Figures:
 
 @group.claim("C79", lambda f: f["leak"] < ROUNDING)
 def hidden_scores_become_zero() -> Figures:
-    """Weight left on hidden keys when their scores are set to 0, and as the library hides them."""
+    """Weight left on hidden keys when their scores are set to 0, and when masked with −∞."""
     scores, values, seen = vectors(6, 6), vectors(6, 4, seed=1), causal_mask(6)
     zeroed = weigh_values(scores * seen, values)
     hidden = weigh_values(scores, values, visible=seen)
@@ -125,7 +126,7 @@ def hidden_scores_become_zero() -> Figures:
 
 
 def _printed_mask(id_: str) -> Tensor:
-    """What a head of the text's masked example may see: its scores that are not printed as 0."""
+    """What a head of the text's masked example may see: the scores not printed as 0."""
     printed = load_example("masked")[id_].printed
     assert isinstance(printed, Digits)
     return torch.from_numpy(printed.values != 0)
@@ -133,7 +134,7 @@ def _printed_mask(id_: str) -> Tensor:
 
 @group.claim("C80", lambda f: f["first_ahead"] == f["second_ahead"] == f["looks_ahead"] == 0)
 def both_printed_masks_hide_the_future() -> Figures:
-    """The masks of the text's two heads: scores of later positions they leave, and their effect."""
+    """The masks of the text's two heads: scores of later positions left visible, and the effect."""
     masks = torch.stack([_printed_mask(f"masked_a{head}_masked") for head in (1, 2)])
     module, x = attention(8, n_heads=2), vectors(1, 3, 8)
     first, second = masks.triu(diagonal=1).sum(dim=(1, 2)).tolist()
@@ -147,7 +148,7 @@ def both_printed_masks_hide_the_future() -> Figures:
 
 @group.claim("C81", lambda f: f["masked"] > f["plain"] + 0.03)
 def masking_helps_against_overfitting() -> Figures:
-    """Accuracy on fresh texts after learning few by heart, with a causal mask and without."""
+    """Accuracy on new texts after memorising a few, with and without a causal mask."""
     seeds = range(3)
     return {
         "seeds": len(seeds),
@@ -165,7 +166,7 @@ def masking_helps_against_overfitting() -> Figures:
 )
 @torch.no_grad()
 def an_encoder_needs_no_mask() -> Figures:
-    """What the mask changes for a text that fills its row, and for one that is padded."""
+    """What the padding mask changes for an unpadded text and for a padded one."""
     config = presets.bert(vocab_size=20, d_model=16, n_heads=2, n_layers=1, d_ff=32, max_len=10)
     with seeded(0):
         model = TextEncoder(config.with_(architecture="encoder", pad_id=None, init="xavier")).eval()
@@ -182,7 +183,7 @@ def an_encoder_needs_no_mask() -> Figures:
 @group.claim("C83", lambda f: f["accepted"] == f["lengths"] and f["unflattened"] == 0)
 @torch.no_grad()
 def the_decoders_output_must_be_flattened() -> Figures:
-    """The flattened output layer at each length of step-by-step decoding; one map per position."""
+    """The flattened output layer at each length of step-by-step decoding; a map per position."""
     config = presets.by_hand_2024()
     with seeded(0):
         model = Seq2Seq(config).eval()
@@ -214,7 +215,7 @@ def the_largest_logit_wins() -> Figures:
     ),
 )
 def generation_ends_with_the_end_token() -> Figures:
-    """Columns of the printed output layer, `<end>` among them; a translator that has such a one."""
+    """Columns of the printed output layer, `<end>` among them; a translator with such a column."""
     example = load_example("thrones")
     words, answer = example["word_list"].printed, example["decoder_input"].printed
     layer = example["w_vocabulary"].printed
@@ -232,7 +233,7 @@ def generation_ends_with_the_end_token() -> Figures:
 
 @group.claim("C86", lambda f: f["seeds"] > 0 and f["changed"] == f["tensors"])
 def parameters_start_random_and_change() -> Figures:
-    """Two seeds apart at the start; parameters that one update changes."""
+    """The difference between two seeds at the start; parameters changed by one step."""
     model, other = translator(0).train(), translator(1)
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
     apart = difference(model.to_vocabulary.weight.detach(), other.to_vocabulary.weight.detach())
@@ -242,7 +243,7 @@ def parameters_start_random_and_change() -> Figures:
         return F.cross_entropy(model(source, target[:, :-1]).flatten(0, 1), target[:, 1:].flatten())
 
     fit(model.parameters(), loss, steps=1, learning_rate=0.01)
-    # A bias of the keys cancels in softmax (C23): it has no gradient to follow.
+    # A bias of the keys cancels in softmax (C23) and gets no gradient.
     moved = {
         name: difference(before[name], p.detach())
         for name, p in model.named_parameters()
@@ -258,7 +259,7 @@ def parameters_start_random_and_change() -> Figures:
 @group.claim("C87", lambda f: f["updates"] > 0)
 @torch.no_grad()
 def the_example_shows_training() -> Figures:
-    """Steps of the worked example whose formula has a loss or a gradient; what a pass changes."""
+    """Steps of the worked example with a loss or a gradient; what a forward pass changes."""
     steps = [step for name in ("by-hand", "thrones") for step in load_example(name).steps]
     formulas = [step.formula or "" for step in steps]
     model = translator()

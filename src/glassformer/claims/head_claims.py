@@ -11,13 +11,20 @@ from glassformer.claims.bloem import FOLDS, attend_einsum, attend_folded
 from glassformer.claims.claim import Figures, Group, Rule
 from glassformer.claims.costs import attention_cost, attention_parameters, time_calls
 from glassformer.claims.properties import influence, of_vectors
-from glassformer.claims.specimens import LENGTHS, ROUNDING, attention, difference, refuses, vectors
+from glassformer.claims.specimens import (
+    LENGTHS,
+    ROUNDING,
+    attention,
+    difference,
+    one_thread,
+    refuses,
+    seeded,
+    vectors,
+)
 from glassformer.claims.studies import (
     ONE_HEAD_BOUND,
     learn_neighbours,
     learn_roles,
-    one_thread,
-    seeded,
 )
 from glassformer.errors import ConfigError
 from glassformer.nn import AttentionConfig, MultiHeadAttention, attend_written, build, presets
@@ -34,7 +41,7 @@ group = Group("head_claims")
     ),
 )
 def one_head_mixes_giver_and_receiver() -> Figures:
-    """Both read from y_gave after training: positions in the scores alone, or added to words."""
+    """Both roles read from y_gave after training, with positions in the scores only or added."""
     reading = learn_roles(1, "in scores")
     return {
         "in_scores": reading.giver_and_receiver,
@@ -46,7 +53,7 @@ def one_head_mixes_giver_and_receiver() -> Figures:
 
 @group.claim("C39", lambda f: f["both"] > 0.95 and f["giver_head"] != f["receiver_head"])
 def two_heads_keep_them_apart() -> Figures:
-    """The same with two heads, and which of them looks where in "mary gave roses to susan"."""
+    """The same with two heads, and where each looks in "mary gave roses to susan"."""
     reading = learn_roles(2, "in scores")
     return {
         "both": reading.giver_and_receiver,
@@ -65,8 +72,8 @@ _KINDS = (
 )
 
 
-# What "R times" and "about as long" are taken to mean. The counts leave room for the softmax, which
-# every head computes for itself. Seconds need more: part of a call does not grow with the heads.
+# What "R times" and "about as long" mean here. The counts leave room for the softmax, which every
+# head computes for itself; seconds need more, because part of a call does not grow with the heads.
 _NEAR, _ABOUT = 0.1, 1.25
 _LEAST_WIDE, _MOST_NARROW = 2.5, 1.5
 
@@ -82,7 +89,7 @@ def narrow_heads_cost_as_much_as_one() -> Figures:
 @group.seconds("C40", lambda f: min(f["wide_least"] / _LEAST_WIDE, _MOST_NARROW / f["narrow_most"]))
 @torch.no_grad()
 def seconds_of_narrow_heads() -> Figures:
-    """Seconds over those of one head, at each length on its own; one thread."""
+    """Seconds relative to one head, at each length; one thread."""
     ratios: dict[str, list[float]] = {"wide": [], "narrow": []}
     spread = 0.0
     with seeded(0), one_thread():
@@ -105,7 +112,7 @@ def seconds_of_narrow_heads() -> Figures:
 
 
 def _head_by_head(module: MultiHeadAttention, x: Tensor) -> Tensor:
-    """The same heads one after another, each with its own slice of the maps; joined, not mapped."""
+    """The same heads one after another, each with its slice of the maps; joined, not mapped."""
     outputs = []
     for rows in torch.arange(module.n_heads * module.d_head).chunk(module.n_heads):
         queries, keys, values = (
@@ -119,7 +126,7 @@ def _head_by_head(module: MultiHeadAttention, x: Tensor) -> Tensor:
 @group.claim("C41", lambda f: f["maps"] == 3 and f["gap"] < ROUNDING)
 @torch.no_grad()
 def three_products_serve_all_heads() -> Figures:
-    """k × k maps of a layer of four heads, and its output beside four heads on their own."""
+    """The k × k maps of a layer with four heads; its output compared with four single heads."""
     module, x = attention(16, n_heads=4, output_map=False), vectors(2, 5, 16)
     maps = [part for part in module.modules() if isinstance(part, nn.Linear)]
     square = [part for part in maps if part.weight.shape == (16, 16)]
@@ -150,7 +157,7 @@ def heads_add_no_parameters() -> Figures:
 )
 @torch.no_grad()
 def the_output_map_may_go() -> Figures:
-    """W_O multiplied into value maps as wide as the model; heads are then added, not joined."""
+    """W_O folded into value maps as wide as the model; heads are then added, not joined."""
     module, x = attention(16, n_heads=4), vectors(2, 5, 16)
     assert module.to_output is not None
     folded = attention(16, n_heads=4, d_value=16, output_map=False)
@@ -169,7 +176,7 @@ def the_output_map_may_go() -> Figures:
 
 @group.claim("C44", lambda f: f["copied"] == 1 and f["gap"] > ROUNDING)
 def the_transpose_cannot_be_avoided() -> Figures:
-    """Whether splitting heads copies anything, and einsum, which transposes nothing, beside it."""
+    """Whether splitting heads copies data, and einsum, which transposes nothing, in comparison."""
     x = vectors(2, 6, 16)
     return {
         "copied": split_heads(x, 4).data_ptr() != x.data_ptr(),
@@ -210,7 +217,7 @@ def heads_restore_resolution() -> Figures:
 @group.claim("C47", lambda f: f["gap"] < ROUNDING < f["unmapped"])
 @torch.no_grad()
 def multi_head_is_many_single_heads() -> Figures:
-    """Single heads with their own maps, joined and mapped, beside the module."""
+    """Single heads with their own maps, joined and mapped, compared with the module."""
     module, x = attention(16, n_heads=4), vectors(2, 5, 16)
     assert module.to_output is not None
     joined = _head_by_head(module, x)
@@ -223,7 +230,7 @@ def multi_head_is_many_single_heads() -> Figures:
 @group.claim("C48", lambda f: f["head_axes"] == 1 and f["joined_axes"] == 2)
 @torch.no_grad()
 def vectors_of_heads_make_a_matrix() -> Figures:
-    """Axes of what a head gives for one sequence, and of what joined heads give per position."""
+    """Axes of one head's output for a sequence, and of the joined heads per position."""
     x = vectors(5, 16)
     contexts = [
         attention(16, seed, n_heads=1, d_head=4, output_map=False)(x[None])[0] for seed in range(4)
@@ -244,7 +251,7 @@ def vectors_of_heads_make_a_matrix() -> Figures:
     ),
 )
 def the_number_of_heads_is_free() -> Figures:
-    """1 to 12 heads on width 12: narrow ones, and ones that are given a width."""
+    """1 to 12 heads on width 12: narrow ones, and ones with a given width."""
 
     def runs(**settings: int) -> bool:
         return not refuses(lambda: attention(12, **settings)(vectors(1, 3, 12)), (ConfigError,))
@@ -262,7 +269,7 @@ def the_number_of_heads_is_free() -> Figures:
 
 @group.claim("C50", lambda f: f["heads"] == 32 and f["encoders"] > 0)
 def llama_has_32_heads_in_an_encoder() -> Figures:
-    """Heads of the preset; stacks of its model, shrunk, that look ahead as an encoder does."""
+    """Heads of the preset; whether any stack of its model, shrunk, looks ahead like an encoder."""
     small = presets.llama(vocab_size=8, d_model=64, n_layers=1, d_ff=32, max_len=8)
     with seeded(0):
         model = build(small)

@@ -14,12 +14,15 @@ from glassformer.claims.properties import RecurrentLayer, layer_cost, make_layer
 from glassformer.claims.specimens import (
     LENGTHS,
     ROUNDING,
+    accuracy,
     attention,
     difference,
+    fit,
+    one_thread,
+    seeded,
     translator,
     vectors,
 )
-from glassformer.claims.studies import accuracy, fit, one_thread, seeded
 from glassformer.nn import Block, FeedForward, MultiHeadAttention, Seq2Seq, attend_written, presets
 from glassformer.nn.blocks import Stack
 
@@ -52,7 +55,7 @@ def six_layers_of_two_and_three() -> Figures:
 
 
 def _weights_of(stack: Stack) -> int:
-    """Parameters of a stack without its token table."""
+    """Parameters of a stack without its embedding table."""
     return sum(p.numel() for name, p in stack.named_parameters() if "embedding" not in name)
 
 
@@ -99,7 +102,7 @@ def the_base_sizes() -> Figures:
     "C91", lambda f: f["attention"] == 1 and f["recurrence"] == f["steps"] == f["positions"] - 1
 )
 def recurrence_waits_and_attention_does_not() -> Figures:
-    """How many layers, or moments, lie between the first and the last of eight positions."""
+    """How many layers, or time steps, lie between the first and the last of eight positions."""
     n = 8
     with seeded(0):
         joined, recurrent = make_layer("attention", n, 4), make_layer("recurrence", n, 4)
@@ -115,7 +118,7 @@ def recurrence_waits_and_attention_does_not() -> Figures:
 
 @group.seconds("C91", lambda f: f["lstm_last"] / f["blocks_last"])
 def seconds_of_blocks_and_recurrence() -> Figures:
-    """A training step, there and back, on the GPU where there is one, else on one core."""
+    """Forward and backward pass, on the GPU if there is one, else on one core."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     with seeded(0):
         config = presets.bloem_2024(d_model=64, n_heads=4)
@@ -148,7 +151,7 @@ def seconds_of_blocks_and_recurrence() -> Figures:
 @group.claim("C92", lambda f: f["recurrent"] > 0 or f["order_gap"] > ROUNDING)
 @torch.no_grad()
 def the_transformer_uses_recurrent_attention() -> Figures:
-    """Recurrent parts of the base model; whether an output waits for another position's output."""
+    """Recurrent parts of the base model; whether one output depends on another."""
     with torch.device("meta"):
         model = Seq2Seq(presets.vaswani_2017_base())
     kinds = (nn.RNNBase, nn.RNNCellBase, RecurrentLayer)
@@ -162,7 +165,7 @@ def the_transformer_uses_recurrent_attention() -> Figures:
 
 @group.claim("C93", lambda f: f["weights_move"] > ROUNDING and f["columns"] == f["keys"])
 def the_product_with_v_relates() -> Figures:
-    """Change V alone: do the weights between positions move, or the outputs?"""
+    """Change V alone: do the attention weights change, or the outputs?"""
     queries, keys = vectors(1, 5, 4), vectors(1, 6, 4, seed=1)
     one, other = (attend_written(queries, keys, vectors(1, 6, 3, seed=seed)) for seed in (2, 3))
     return {

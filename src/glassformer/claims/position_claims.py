@@ -15,8 +15,17 @@ from glassformer.claims.costs import (
     pair_entropy,
 )
 from glassformer.claims.properties import shuffle_words
-from glassformer.claims.specimens import ROUNDING, difference, ids, permutation, refuses, vectors
-from glassformer.claims.studies import accuracy, fit, seeded
+from glassformer.claims.specimens import (
+    ROUNDING,
+    accuracy,
+    difference,
+    fit,
+    ids,
+    permutation,
+    refuses,
+    seeded,
+    vectors,
+)
 from glassformer.errors import InputError
 from glassformer.nn import Classifier, ModelConfig, TextEncoder, presets
 from glassformer.nn.positions import LearnedPositions, SinusoidalPositions, sinusoidal_table
@@ -33,7 +42,7 @@ def _classifier(kind: str, max_len: int = 10) -> ModelConfig:
 
 @group.claim("C60", lambda f: f["without"] < ROUNDING and min(f["learned"], f["sinusoidal"]) > 1e-3)
 def positions_make_order_matter() -> Figures:
-    """How far shuffled words move a class probability."""
+    """How far shuffling the words changes a class probability."""
     text, order = ids(4, 10, 20), permutation(10)
     moved = {
         kind: shuffle_words(_classifier(kind), text, order).largest_difference
@@ -43,7 +52,7 @@ def positions_make_order_matter() -> Figures:
 
 
 def _trained_rows(lengths: tuple[int, ...]) -> int:
-    """How many position vectors of a table of 8 get a gradient from texts of these lengths."""
+    """How many of 8 position vectors get a gradient from texts of these lengths."""
     with seeded(0):
         model = Classifier(_classifier("learned", max_len=8))
     positions = model.encoder.positions
@@ -61,7 +70,7 @@ def _trained_rows(lengths: tuple[int, ...]) -> int:
     ),
 )
 def every_length_is_needed() -> Figures:
-    """Position vectors that training reaches, by texts of every length, the longest, short ones."""
+    """Position vectors trained by texts of every length, of the longest, and by short ones."""
     return {
         "every": _trained_rows(tuple(range(1, 9))),
         "longest": _trained_rows((8,)),
@@ -82,7 +91,7 @@ def encodings_go_beyond_the_trained_length() -> Figures:
 
 
 def learn_left_neighbour(kind: str, lengths: tuple[int, ...], *, steps: int = 400) -> list[float]:
-    """Train on texts of eight tokens to name each token's left neighbour; share right by length."""
+    """Train on texts of eight tokens to name each token's left neighbour; accuracy by length."""
     config = presets.bert(
         vocab_size=10, d_model=32, n_heads=2, n_layers=2, d_ff=64, max_len=8, dropout=0.0
     ).with_(
@@ -115,7 +124,7 @@ def learn_left_neighbour(kind: str, lengths: tuple[int, ...], *, steps: int = 40
     command="glassformer claims C63 --slow",
 )
 def longer_texts_fare_worse() -> Figures:
-    """Accuracy at the trained length, at twice and at four times it."""
+    """Accuracy at the trained length, twice and four times that."""
     figures = {}
     for kind in ("sinusoidal", "rotary"):
         for length, right in zip((8, 16, 32), learn_left_neighbour(kind, (8, 16, 32)), strict=True):
@@ -125,7 +134,7 @@ def longer_texts_fare_worse() -> Figures:
 
 @group.claim("C64", lambda f: f["parameters"] == 0 and f["closest"] > 0.1 and f["shift"] < 1e-3)
 def encodings_need_no_learning() -> Figures:
-    """Parameters; how near two positions come; whether a shift is one linear map for all."""
+    """Parameters; the closest two positions; whether a shift is one linear map for all."""
     module = SinusoidalPositions(64, 16)
     table = module.table.double()
     apart = torch.cdist(table, table) + torch.eye(64) * 1e9
@@ -139,7 +148,7 @@ def encodings_need_no_learning() -> Figures:
 
 @group.claim("C65", Rule(lambda f: f["gap"] > ROUNDING, decidable=lambda f: f["gap"] > ROUNDING))
 def adding_is_a_kind_of_joining() -> Figures:
-    """W (x + p) beside [W W] [x; p]: a sum is a concatenation whose two maps are equal."""
+    """W (x + p) compared with [W W] [x; p]: a sum is a concatenation with equal maps."""
     words, places = vectors(5, 16), sinusoidal_table(5, 16)
     matrix = vectors(16, 8, seed=1)
     joined = torch.cat([words, places], dim=-1) @ torch.cat([matrix, matrix])
@@ -168,7 +177,7 @@ def sines_and_cosines_in_pairs() -> Figures:
 
 
 def _least_width(vocab_size: int) -> int:
-    """The first width at which the entropy of a pair of words is used up, without approximation."""
+    """The least width at which the entropy of a pair of words is negative, computed exactly."""
     return next(width for width in range(2, 1000) if pair_entropy(vocab_size, width) < 0)
 
 
@@ -180,7 +189,7 @@ def _least_width(vocab_size: int) -> int:
     ),
 )
 def the_rule_for_the_embedding_size() -> Figures:
-    """The bound for the text's 23 words, the exact one, the constant derived, the width used."""
+    """The bound for the text's 23 words, the exact one, the derived constant, the width used."""
     return {
         "printed": PRINTED_CONSTANT,
         "derived": DERIVED_CONSTANT,

@@ -1,15 +1,9 @@
-"""What can be said about attention and measured: properties as functions that return figures.
+"""Measurable properties of attention, as functions that return figures. In this file:
 
-influence       which inputs each output depends on; path lengths; the fixed weighted sum
-order           permutation equivariance and invariance, shuffled words, repeated words
-counting        parameters and multiply-adds by formula
-timing          seconds of a call, and whether the machine was quiet enough to believe them
-connectivity    dense layer, convolution, recurrence and attention side by side
-scaling         spread of scores, saturation of softmax, size of its gradient
-embedding_size  n > 8.33 ln N, derived
-studies         small trainings: relatedness, roles, heads, depth, width
-
-Nothing here prints or plots, and no model needs this part: lessons and claims are made of it.
+- connectivity: dense layer, convolution, recurrence and attention side by side
+- influence: which inputs each output depends on; path lengths; the fixed weighted sum
+- order: permutation equivariance and invariance, shuffled words, repeated words
+- scaling: spread of scores, saturation of softmax, size of its gradient
 """
 
 from __future__ import annotations
@@ -32,14 +26,14 @@ from glassformer.errors import ConfigError, ShapeError, UnknownNameError
 from glassformer.nn.attention import MultiHeadAttention, softmax_over_keys
 from glassformer.nn.config import AttentionConfig, ModelConfig
 from glassformer.nn.models import Classifier
-from glassformer.nn.shapes import Bool, Float, Int, Tensor
+from glassformer.nn.tensors import Bool, Float, Int, Tensor
 
 # --- connectivity ---
-# Four ways to join positions: dense layer, convolution, recurrence, attention.
+# Four ways to connect positions: dense layer, convolution, recurrence, attention.
 #
 # Each is a module from (B, T, D) to (B, T, D) without biases, so that what it connects can be
-# measured (`influence`) and what it costs be compared (`layer_cost`; table 1 of "Attention is all
-# you need" has the same columns in orders of magnitude).
+# measured (`influence`) and its cost compared (`layer_cost`; table 1 of "Attention is all you need"
+# has the same columns in orders of magnitude).
 
 
 LayerKind = Literal["dense", "convolution", "recurrence", "attention"]
@@ -48,14 +42,14 @@ _ONE_HEAD = AttentionConfig(n_heads=1, output_map=False)
 
 
 class DenseLayer(nn.Module):
-    """Every number of the sequence with every other: one (T·D) × (T·D) matrix, one length only."""
+    """Every number of the sequence with every other: one (T·D) × (T·D) matrix, for one length."""
 
     def __init__(self, n_positions: int, d_model: int) -> None:
         super().__init__()
         self.mix = nn.Linear(n_positions * d_model, n_positions * d_model, bias=False)
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        """All positions as one row, mapped, cut into positions again."""
+        """Flatten all positions into one row, map it, and split it again."""
         mixed: Tensor = self.mix(x.flatten(1))
         return mixed.view_as(x)
 
@@ -86,7 +80,7 @@ class RecurrentLayer(nn.Module):
         self.from_state = nn.Linear(d_model, d_model, bias=False)
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        """h_i = tanh(W x_i + U h_{i−1}): one position after another, and no other way."""
+        """h_i = tanh(W x_i + U h_{i−1}), strictly one position after another."""
         state = torch.zeros_like(x[:, 0])
         states = []
         for vector in x.unbind(dim=1):
@@ -95,13 +89,13 @@ class RecurrentLayer(nn.Module):
         return torch.stack(states, dim=1)
 
     def step(self, states: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        """One moment: each state moves on to the next position, all at once."""
+        """One time step: every state moves on to the next position at once."""
         earlier = F.pad(states, (0, 0, 1, 0))[:, :-1]
         return torch.tanh(self.from_input(states) + self.from_state(earlier))
 
 
 def make_layer(kind: LayerKind, n_positions: int, d_model: int, kernel_size: int = 3) -> nn.Module:
-    """A fresh layer of this kind; attention has one head and no output map."""
+    """A new layer of this kind; attention has one head and no output map."""
     makers: dict[LayerKind, Callable[[], nn.Module]] = {
         "dense": lambda: DenseLayer(n_positions, d_model),
         "convolution": lambda: ConvolutionLayer(d_model, kernel_size),
@@ -120,9 +114,9 @@ class LayerCost:
     parameters: int
     multiply_adds: int
     sequential_steps: int
-    """Steps that must wait for one another; everything else can run at once."""
+    """Steps that must wait for one another; the rest can run in parallel."""
     longest_path: int
-    """Layers, or moments of a recurrence, between the first and the last position."""
+    """Layers, or time steps of a recurrence, between the first and the last position."""
 
 
 def layer_cost(kind: LayerKind, n_positions: int, d_model: int, kernel_size: int = 3) -> LayerCost:
@@ -146,10 +140,10 @@ def layer_cost(kind: LayerKind, n_positions: int, d_model: int, kernel_size: int
 
 
 def path_length(kind: LayerKind, distance: int, kernel_size: int = 3) -> int:
-    """Layers (of a recurrence: moments) before a position can see one `distance` before it.
+    """Layers (for a recurrence: time steps) before a position can see one `distance` before it.
 
-    Dense layers and attention: 1, however far. A recurrence: one moment for each position. A
-    convolution reaches half its kernel further with each layer.
+    1 for dense layers and attention, at any distance; one time step per position for a recurrence;
+    a convolution reaches half its kernel further with each layer.
     """
     _check_kind(kind)
     if distance < 0:
@@ -173,11 +167,11 @@ def _check_kind(kind: str) -> None:
 # Which inputs an output depends on, and how strongly: the Jacobian, block by block.
 #
 # For a function from positions to positions, block (i, j) of its Jacobian is ∂y_i / ∂x_j, the
-# matrix of all derivatives of output vector i by input vector j. Where it is zero at every input,
-# output i does not see input j. The function may be anything that autograd can follow: a layer, a
-# model, a lambda. A Jacobian speaks of one input only (a ReLU that is off there looks like no
-# connection), so several inputs can be given. Dims: N inputs tried, T positions, D width, O output
-# and I input positions.
+# matrix of all derivatives of output vector i by input vector j. If it is zero at every input,
+# output i does not depend on input j. The function may be anything that autograd can follow: a
+# layer, a model, a lambda. A Jacobian describes one input only (a ReLU that is off there looks like
+# no connection), so several inputs can be given. Dims: N inputs tried, T positions, D width, O
+# output and I input positions.
 
 
 @dataclass(frozen=True)
@@ -187,7 +181,7 @@ class Influence:
     strength: Float[Tensor, "O I"]
     """Frobenius norm of ∂y_i / ∂x_j, the largest over the inputs tried."""
     tolerance: float = 0.0
-    """Strengths up to this count as none."""
+    """Strengths up to this count as zero."""
 
     @property
     def depends(self) -> Bool[Tensor, "O I"]:
@@ -240,11 +234,11 @@ def _block_norms(
 def of_vectors(
     model: nn.Module, embedding: nn.Module, *inputs: Any, **settings: Any
 ) -> Callable[[Tensor], Tensor]:
-    """A model as a function of its embedded vectors: what follows the embedding, and nothing else.
+    """A model as a function of its embedded vectors: everything after the embedding.
 
-    `embedding` is a part of the model; its output is replaced by the vectors given, and the model
-    runs on `inputs` otherwise unchanged, with its positions, masks and caches. Where it is called
-    more than once (a table shared by encoder and decoder), each call gives the same vectors.
+    `embedding` is a submodule; its output is replaced by the given vectors, and the model runs on
+    `inputs` otherwise unchanged, with its positions, masks and caches. If it is called more than
+    once (a table shared by encoder and decoder), each call returns the same vectors.
     """
 
     def function(vectors: Tensor) -> Tensor:
@@ -269,9 +263,9 @@ def of_vectors(
 def path_lengths(
     step: Callable[[Tensor], Tensor], x: Float[Tensor, "T D"], most: int
 ) -> Float[Tensor, "T T"]:
-    """How many times `step` is applied before output i depends on input j; ∞ if not in `most`.
+    """How many times `step` is applied before output i depends on input j; ∞ if more than `most`.
 
-    A step is one layer, or one moment of a recurrence. No step at all links a position to itself.
+    A step is one layer, or one time step of a recurrence. A position depends on itself after 0.
     """
     lengths = torch.full((x.size(0), x.size(0)), torch.inf).fill_diagonal_(0.0)
     for n_steps in range(1, most + 1):
@@ -292,7 +286,7 @@ def _repeated(step: Callable[[Tensor], Tensor], times: int) -> Callable[[Tensor]
 def weighted_sum(
     values: Float[Tensor, "... T D"], weights: Float[Tensor, " T"]
 ) -> Float[Tensor, "... 1 D"]:
-    """y = Σ_j w_j x_j with weights fixed beforehand: attention before it looks at its input.
+    """y = Σ_j w_j x_j with fixed weights: attention that does not look at its input.
 
     [1, 2, 3, 4, 5] with weights [0, 0, 0, ½, ½] gives 4.5, and the first three have no influence.
     """
@@ -304,23 +298,23 @@ def weighted_sum(
 #
 # A function is *equivariant* when permuted inputs give equally permuted outputs, f(Px) = P f(x),
 # and *invariant* when they give the same output, f(Px) = f(x). Self-attention without positions is
-# the first and not the second; a mean over its positions is the second. Dims: B batch, T positions,
+# equivariant and not invariant; a mean over its positions is invariant. Dims: B batch, T positions,
 # D width, C classes, R repetitions of a word.
 
 
 @dataclass(frozen=True)
 class OrderCheck:
-    """How far a function is from ignoring, or from following, one permutation."""
+    """How far a function is from being invariant, or equivariant, under one permutation."""
 
     permutation: tuple[int, ...]
     """Position t of the permuted input holds what stood at position permutation[t]."""
     largest_difference: float
     """Largest absolute difference between the two outputs."""
     largest_output: float
-    """Largest absolute output: what the difference is to be compared with."""
+    """Largest absolute output, to compare the difference with."""
 
     def holds(self, relative_tolerance: float = 1e-5) -> bool:
-        """Whether the difference is rounding and no more."""
+        """Whether the difference is only rounding."""
         return self.largest_difference <= relative_tolerance * self.largest_output
 
 
@@ -359,9 +353,9 @@ class ShuffledWords:
 def shuffle_words(
     config: ModelConfig, ids: Int[Tensor, "B T"], permutation: Int[Tensor, " T"], seed: int = 0
 ) -> ShuffledWords:
-    """Classify a text and its shuffled words with a fresh classifier of this config.
+    """Classify a text and its shuffled words with a new classifier of this config.
 
-    Nothing is trained: without positions the probabilities agree whatever the parameters are.
+    Nothing is trained: without positions the probabilities agree for any parameters.
     """
     if config.architecture != "classifier":
         raise ConfigError(f"shuffle_words needs a classifier, got {config.architecture!r}")
@@ -375,10 +369,10 @@ def shuffle_words(
 
 
 def repeated_word_spread(outputs: Float[Tensor, "T D"], ids: Int[Tensor, " T"]) -> dict[int, float]:
-    """For each id that occurs more than once, how far apart its outputs are at most.
+    """For each id that occurs more than once, the largest difference between its outputs.
 
-    In "the cat walks on the street" both "the" have one embedding; without positions they get one
-    output too, and the spread is rounding.
+    In "the cat walks on the street" both "the" share an embedding; without positions they share an
+    output too, and the difference is rounding.
     """
     spreads: dict[int, float] = {}
     for word in ids.unique().tolist():
@@ -441,8 +435,8 @@ def score_spread(
 ) -> ScoreSpread:
     """Draw queries and keys with this mean and variance 1, and measure their scores and weights.
 
-    `divisor` is √width unless given; 1 leaves the scores unscaled, and √(h · width) is what a model
-    of h heads does that divides by the root of its whole width.
+    `divisor` defaults to √width; 1 leaves the scores unscaled, and √(h · width) is the divisor of a
+    model with h heads that divides by the root of its whole width.
     """
     divisor = math.sqrt(width) if divisor is None else divisor
     generator = torch.Generator().manual_seed(seed)
@@ -474,7 +468,7 @@ def spread_by_width(
 def softmax_gradient_size(weights: Float[Tensor, "... K"]) -> Float[Tensor, ...]:
     """Frobenius norm of ∂weights / ∂scores = diag(w) − w wᵀ, for each row of weights.
 
-    It is zero where one weight is 1 and all others 0: no change of the scores is felt there.
+    It is zero if one weight is 1 and all others are 0: a change of the scores has no effect there.
     """
     squares = weights.square()
     diagonal = (weights - squares).square().sum(dim=-1)

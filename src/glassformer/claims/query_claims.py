@@ -5,8 +5,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.claims.claim import Figures, Group, Rule
-from glassformer.claims.specimens import ROUNDING, attention, difference, refuses, vectors
-from glassformer.claims.studies import fit, seeded
+from glassformer.claims.specimens import (
+    ROUNDING,
+    attention,
+    difference,
+    fit,
+    refuses,
+    seeded,
+    vectors,
+)
 from glassformer.errors import ConfigError, ShapeError
 from glassformer.nn import AttentionConfig, ModelConfig, attend_written, record_attention
 from glassformer.nn.foreign import load_torch_multihead_attention
@@ -17,7 +24,7 @@ group = Group("query_claims")
 
 @group.claim("C17", lambda f: f["by_query"] == 1 and f["key_in_row"] == f["positions"] - 1)
 def roles_of_one_vector() -> Figures:
-    """Change x_2 where it is asked for (query) or found (key): which scores w'_ij move?"""
+    """Change x_2 as a query or as a key: which scores w'_ij change?"""
     module, x = attention(8, n_heads=1), vectors(1, 5, 8)
     changed = x.clone()
     changed[0, 1] += 1.0
@@ -40,7 +47,7 @@ def roles_of_one_vector() -> Figures:
 
 @group.claim("C18", lambda f: f["as_printed"] < ROUNDING)
 def the_printed_formula_gives_the_output() -> Figures:
-    """Σ_j w'_ij v_i, indices as printed, and Σ_j w_ij v_j, beside the library's output."""
+    """Σ_j w'_ij v_i as printed, and Σ_j w_ij v_j, compared with the library's output."""
     queries, keys, values = (vectors(1, 5, 4, seed=seed) for seed in range(3))
     attended = attend_written(queries, keys, values)
     scores = queries @ keys.mT / 2.0
@@ -63,7 +70,7 @@ def queries_and_keys_are_equally_wide() -> Figures:
 
 @group.claim("C20", lambda f: f["followed"] == f["tried"])
 def values_set_the_output_width() -> Figures:
-    """Values of several widths beside keys of one."""
+    """Values of several widths with keys of one."""
     widths = (1, 3, 7, 16)
     outputs = [
         attention(8, n_heads=1, d_head=4, d_value=width, output_map=False)(vectors(1, 5, 8))
@@ -76,7 +83,7 @@ def values_set_the_output_width() -> Figures:
 @group.claim("C21", lambda f: f["gap"] < ROUNDING)
 @torch.no_grad()
 def one_vector_at_a_time_is_the_same() -> Figures:
-    """Each query alone against all queries at once."""
+    """Each query alone, compared with all queries at once."""
     module, x = attention(8, n_heads=2), vectors(2, 6, 8)
     alone = torch.cat([module(x[:, [at]], x) for at in range(6)], dim=1)
     return {"gap": difference(alone, module(x))}
@@ -96,7 +103,7 @@ def the_broadcast_product_is_the_output() -> Figures:
 )
 @torch.no_grad()
 def a_bias_may_be_added() -> Figures:
-    """How far a bias of one map moves the output; at zero it must move nothing."""
+    """How far a bias of one map changes the output; a zero bias must not."""
     x, plain = vectors(1, 5, 8), attention(8, n_heads=1)
     biased = attention(8, n_heads=1, bias=True)
     biased.load_state_dict(plain.state_dict(), strict=False)
@@ -116,7 +123,7 @@ def a_bias_may_be_added() -> Figures:
 @group.claim("C24", lambda f: f["gap"] < ROUNDING < f["without"])
 @torch.no_grad()
 def torchs_module_ends_with_a_linear_map() -> Figures:
-    """nn.MultiheadAttention on three different inputs, beside ours with and without the map."""
+    """nn.MultiheadAttention compared with ours, with and without the output map."""
     with seeded(0):
         theirs = nn.MultiheadAttention(8, 2, batch_first=True).eval()
     ours = attention(8, n_heads=2, bias=True, output_bias=True)
@@ -131,7 +138,7 @@ def torchs_module_ends_with_a_linear_map() -> Figures:
 @group.claim("C25", lambda f: f["sum_gap"] < ROUNDING < f["apart"])
 @torch.no_grad()
 def other_scores_work() -> Figures:
-    """Weights from plain, scaled and additive scores: rows must sum to one, and they differ."""
+    """Weights from plain, scaled and additive scores: rows sum to one, and they differ."""
     x, weights = vectors(1, 6, 8), []
     for divisor, score in (("none", "dot"), ("sqrt_head", "dot"), ("none", "additive")):
         module = attention(8, n_heads=1, divisor=divisor, score=score)
@@ -156,7 +163,7 @@ def other_scores_work() -> Figures:
     ),
 )
 def parameters_start_small_and_random() -> Figures:
-    """Spread of a 256 × 256 map under three schemes; another seed; a pass that must not move it."""
+    """Spread of a 256 × 256 map under three schemes; another seed; a pass must not change it."""
     starts = {}
     for scheme in ("normal", "xavier", "kaiming"):
         module = attention(256, n_heads=4)
@@ -177,7 +184,7 @@ def parameters_start_small_and_random() -> Figures:
 
 
 def _copy_the_left_neighbour(*, shared: bool) -> tuple[float, float]:
-    """Error of one head that copies its left neighbour, and how lopsided its scores are."""
+    """Error of one head that copies its left neighbour, and how asymmetric its scores are."""
     numbers, width = 2 * torch.eye(6), 8
     module = attention(6 + width, n_heads=1, d_head=6, d_value=width, output_map=False)
     if shared:
@@ -204,7 +211,7 @@ def _copy_the_left_neighbour(*, shared: bool) -> tuple[float, float]:
     ),
 )
 def queries_and_keys_need_their_own_maps() -> Figures:
-    """A task with a direction, with own maps and with one map for queries and keys."""
+    """A task with a direction, with separate maps and with one map for queries and keys."""
     own, own_lopsided = _copy_the_left_neighbour(shared=False)
     shared, shared_lopsided = _copy_the_left_neighbour(shared=True)
     return {
@@ -218,7 +225,7 @@ def queries_and_keys_need_their_own_maps() -> Figures:
 
 @group.claim("C28", lambda f: f["free"] == f["tried"] and f["refused"] == 1)
 def a_map_reads_the_width_of_x() -> Figures:
-    """Heads of several widths on one x, and an x of another width."""
+    """Heads of several widths on one x, and an x of the wrong width."""
     widths = (1, 4, 5, 11)
     modules = [attention(6, n_heads=1, d_head=width) for width in widths]
     return {

@@ -9,8 +9,12 @@ from torch import Tensor
 
 from glassformer.claims.claim import Figures, Group, Rule
 from glassformer.claims.properties import score_spread
-from glassformer.claims.specimens import ROUNDING, attention
-from glassformer.claims.studies import accuracy, fit
+from glassformer.claims.specimens import (
+    ROUNDING,
+    accuracy,
+    attention,
+    fit,
+)
 from glassformer.nn import AttentionConfig, presets
 
 group = Group("scaling_claims")
@@ -25,7 +29,7 @@ def _about_one(value: float) -> bool:
 
 @group.claim("C30", lambda f: f["largest_weight"] > 0.95 and f["gradient"] < 0.2 * f["calm"])
 def large_scores_saturate() -> Figures:
-    """The same scores at their right size and thirty-two times larger."""
+    """The same scores at their right scale and 32 times larger."""
     right = score_spread(64, math.sqrt(64))
     large = score_spread(64, math.sqrt(64) / 32)
     return {
@@ -44,7 +48,7 @@ def large_scores_saturate() -> Figures:
     ),
 )
 def the_average_product_grows() -> Figures:
-    """Products of random vectors, with mean 0 and with mean 1, at both ends of the widths."""
+    """Products of random vectors with mean 0 and mean 1, at the least and the largest width."""
     narrow, wide = (score_spread(width, 1.0) for width in (WIDTHS[0], WIDTHS[-1]))
     n_scores = 256 * 16
     return {
@@ -62,14 +66,14 @@ def the_average_product_grows() -> Figures:
 
 @group.claim("C32", lambda f: _about_one(f["least"]) and _about_one(f["most"]))
 def the_root_keeps_scores_at_one() -> Figures:
-    """The spread of scores, divided as the library divides them, for each width."""
+    """The spread of scores, scaled as the library does, for each width."""
     spreads = [score_spread(width, _ONE_HEAD.score_divisor(width)).deviation for width in WIDTHS]
     return {"widths": len(WIDTHS), "least": min(spreads), "most": max(spreads)}
 
 
 @group.claim("C33", lambda f: f["error"] < ROUNDING)
 def length_of_a_constant_vector() -> Figures:
-    """‖(c, …, c)‖ beside √k · c."""
+    """‖(c, …, c)‖ compared with √k · c."""
     ratios = [float(torch.full((k,), 2.0).norm()) / (math.sqrt(k) * 2.0) for k in WIDTHS]
     return {"error": max(abs(ratio - 1) for ratio in ratios)}
 
@@ -100,13 +104,13 @@ def the_embedding_width_is_the_right_scale() -> Figures:
 
 
 def _many(width: int, divisor: float) -> float:
-    """Spread over enough scores that a narrow width does not blur it."""
+    """The spread over enough scores for a precise figure at a small width."""
     return score_spread(width, divisor, n_queries=4096).deviation
 
 
 @group.claim("C36", lambda f: _about_one(f["narrow"]) and _about_one(f["wide"]))
 def divide_by_the_dimension() -> Figures:
-    """Divided by k instead of by its root, at both ends of the widths."""
+    """Divided by k instead of √k, at the least and the largest width."""
     return {
         "narrow": score_spread(WIDTHS[0], WIDTHS[0]).deviation,
         "wide": score_spread(WIDTHS[-1], WIDTHS[-1]).deviation,
@@ -115,10 +119,10 @@ def divide_by_the_dimension() -> Figures:
 
 
 def look_up(width: int, *, steps: int = 80, seed: int = 0, **settings: Any) -> float:
-    """Share of answers right after training one head to find the item whose name it is asked for.
+    """Accuracy after training one head to find the item with a given name and return its answer.
 
-    Items are a random name (16 of them) beside a random answer (8 of them); names and queries
-    become vectors of `width` numbers of size 1, the size at which a layer norm would leave them.
+    An item is a random name (of 16) and a random answer (of 8); names and queries become vectors of
+    `width` numbers of size 1, as a layer norm would leave them.
     """
     n_names, n_answers, n_items = 16, 8, 6
     module = attention(
@@ -156,7 +160,7 @@ def look_up(width: int, *, steps: int = 80, seed: int = 0, **settings: Any) -> f
     command="glassformer claims C37 --slow",
 )
 def additive_scores_beat_unscaled_products() -> Figures:
-    """Accuracy of three scores at a large width, the mean of three seeds; early, and later."""
+    """Accuracy of three scores at a large width, the mean of three seeds, early and later."""
 
     def mean(steps: int, **settings: Any) -> float:
         return sum(look_up(256, steps=steps, seed=seed, **settings) for seed in range(3)) / 3

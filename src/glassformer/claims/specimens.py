@@ -1,22 +1,16 @@
-"""Small things that the experiments are made on: seeded vectors and modules, and what to count."""
+"""What the experiments are made of: seeded vectors and modules, one training loop, counters."""
 
 from __future__ import annotations
 
-import os
-import re
-import textwrap
 from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from glassformer.claims.studies import seeded
-from glassformer.errors import DataError
 from glassformer.nn import (
     AttentionConfig,
     Block,
@@ -26,45 +20,90 @@ from glassformer.nn import (
     Seq2Seq,
     presets,
 )
+from glassformer.nn.tensors import Float, Int, Tensor
 
 LENGTHS = (64, 256, 1024, 4096)
-"""Positions at which seconds are measured, to see how they grow."""
+"""Sequence lengths at which time is measured, to see how it grows."""
 
 ROUNDING = 1e-5
-"""Differences up to this are those of float32."""
+"""Differences up to this are float32 rounding."""
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Run torch on one thread: small tensors gain nothing from more, and wait on a busy machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Seed torch inside the block and leave its random state outside untouched."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
+
+
+def fit(
+    parameters: Iterable[nn.Parameter],
+    loss: Callable[[], Float[Tensor, ""]],
+    *,
+    steps: int,
+    learning_rate: float,
+) -> float:
+    """Run Adam on a loss that is computed anew each step; return the last loss.
+
+    Training amplifies rounding, which differs between processors. Pass float64 parameters if the
+    result must have the same digits everywhere.
+    """
+    optimiser = torch.optim.Adam(parameters, lr=learning_rate)
+    last = float("nan")
+    with one_thread():
+        for _ in range(steps):
+            value = loss()
+            optimiser.zero_grad()
+            value.backward()
+            optimiser.step()
+            last = value.item()
+    return last
+
+
+def accuracy(logits: Float[Tensor, "... C"], answers: Int[Tensor, ...]) -> float:
+    return float((logits.argmax(dim=-1) == answers).double().mean())
 
 
 def vectors(*shape: int, seed: int = 0) -> Tensor:
-    """Random vectors, the same for each seed."""
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
 def ids(batch: int, length: int, vocab_size: int, seed: int = 0) -> Tensor:
-    """Random ids, the same for each seed."""
     generator = torch.Generator().manual_seed(seed)
     return torch.randint(vocab_size, (batch, length), generator=generator)
 
 
 def permutation(length: int, seed: int = 0) -> Tensor:
-    """A random order of positions."""
     return torch.randperm(length, generator=torch.Generator().manual_seed(seed))
 
 
 def attention(d_model: int, seed: int = 0, **settings: Any) -> MultiHeadAttention:
-    """A fresh attention layer; settings are those of AttentionConfig."""
+    """A new attention layer; `settings` are fields of AttentionConfig."""
     with seeded(seed):
         return MultiHeadAttention(d_model, AttentionConfig(**settings)).eval()
 
 
 def block(seed: int = 0, **settings: Any) -> Block:
-    """A fresh post-norm block of width 8 with two heads."""
+    """A new post-norm block of width 8 with two heads."""
     config = presets.bloem_2024(vocab_size=16, d_model=8, n_heads=2).with_(**settings)
     with seeded(seed):
         return Block(config).eval()
 
 
 def translator(seed: int = 0, **settings: Any) -> Seq2Seq:
-    """A fresh encoder-decoder of width 16 on 12 words."""
+    """A new encoder-decoder of width 16 with 12 tokens."""
     config = presets.vaswani_2017_base(
         vocab_size=12, d_model=16, n_heads=2, n_layers=1, d_ff=32, max_len=16, dropout=0.0
     )
@@ -73,7 +112,7 @@ def translator(seed: int = 0, **settings: Any) -> Seq2Seq:
 
 
 def language_model(seed: int = 0, **settings: Any) -> LanguageModel:
-    """A fresh decoder of width 16 on 8 words."""
+    """A new decoder-only model of width 16 with 8 tokens."""
     config: ModelConfig = presets.gpt2(
         vocab_size=8, d_model=16, n_heads=2, n_layers=1, max_len=16, dropout=0.0
     )
@@ -82,7 +121,7 @@ def language_model(seed: int = 0, **settings: Any) -> LanguageModel:
 
 
 def causal(model: nn.Module, switch: bool) -> None:
-    """Turn the rule "nothing after me" of every block on or off."""
+    """Switch the causal mask of every block on or off."""
     for part in model.modules():
         if isinstance(part, Block):
             part.causal = switch
@@ -94,7 +133,7 @@ def difference(one: Tensor, other: Tensor) -> float:
 
 
 def refuses(function: Callable[[], object], errors: Iterable[type[Exception]]) -> bool:
-    """Whether a call ends with one of these errors."""
+    """Whether a call raises one of these errors."""
     try:
         function()
     except tuple(errors):
@@ -113,98 +152,8 @@ class _Counting(TorchDispatchMode):
 
 
 def count_operators(function: Callable[[], object]) -> Counter[str]:
-    """How often each operator of torch is called."""
+    """Calls of each torch operator."""
     counting = _Counting()
     with counting, torch.no_grad():
         function()
     return counting.seen
-
-
-# --- printed code ---
-# The code that a text prints, compiled as it stands: nothing mended, nothing left out.
-#
-# The texts are not shipped. Where they lie in a folder, GLASSFORMER_TEXTS names it, and each file
-# begins with its number (`000_….txt`); the claims about printed code otherwise show what was
-# stored.
-
-
-_FENCED = re.compile(r"^ *```[^\n]*\n(.*?)^ *```", flags=re.MULTILINE | re.DOTALL)
-_CLASS = re.compile(r"^class \w+", flags=re.MULTILINE)
-
-
-@dataclass(frozen=True)
-class PrintedCode:
-    """The fenced blocks of a text, in order, each as far to the left as it goes as a whole."""
-
-    blocks: tuple[str, ...]
-
-    @property
-    def compiled(self) -> int:
-        """How many of the blocks Python reads; what may continue a method is read inside one."""
-        return sum(
-            _compiles(block) or _compiles(f"def method():\n{textwrap.indent(block, '    ')}")
-            for block in self.blocks
-        )
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """Each class with the blocks that continue it, up to the next class.
-
-        A text may print a class piece by piece: a piece belongs to the class before it, with the
-        indentation that a method, or a line inside one, has there.
-        """
-        found: list[list[str]] = []
-        for block in self.blocks:
-            if _CLASS.search(block):
-                found.append([block])
-            elif found:
-                depth = 4 if block.lstrip().startswith("def ") else 8
-                found[-1].append(textwrap.indent(block, " " * depth))
-        return tuple("\n".join(pieces) for pieces in found)
-
-    @property
-    def compiled_classes(self) -> int:
-        """How many classes Python reads, their pieces put together in the order of the text."""
-        return sum(map(_compiles, self.classes))
-
-    @property
-    def lines(self) -> list[str]:
-        """Every line of code, comments taken off."""
-        return [line.partition("#")[0] for block in self.blocks for line in block.splitlines()]
-
-    def mentions(self, name: str) -> int:
-        """How often the code names something."""
-        return sum(len(re.findall(rf"\b{name}\b", line)) for line in self.lines)
-
-    def parameters(self, name: str) -> int:
-        """How often it is named among a function's parameters."""
-        heads = [line for line in self.lines if line.lstrip().startswith("def ")]
-        return sum(len(re.findall(rf"\b{name}\b", head)) for head in heads)
-
-
-def printed_code(text: str) -> PrintedCode:
-    """The code of a text, from its fences."""
-    return PrintedCode(tuple(map(textwrap.dedent, _FENCED.findall(text))))
-
-
-def read_text(number: str) -> str:
-    """One of the texts, from the folder that GLASSFORMER_TEXTS names."""
-    folder = os.environ.get("GLASSFORMER_TEXTS")
-    if not folder:
-        raise DataError("expected the folder of the texts in GLASSFORMER_TEXTS; it is not set")
-    found = sorted(Path(folder).glob(f"{number}*"))
-    if not found:
-        raise DataError(
-            "{folder}: expected a file that begins with {number}, found none",
-            folder=folder,
-            number=number,
-        )
-    return found[0].read_text(encoding="utf-8", errors="replace")
-
-
-def _compiles(source: str) -> bool:
-    try:
-        compile(source, "printed", "exec")
-    except SyntaxError:
-        return False
-    return True

@@ -1,13 +1,11 @@
-"""Claims that only training can decide, as seeded studies of a second or two on one CPU core.
+"""Claims that only training can decide: seeded studies of a second or two on one CPU core.
 
-Each function trains one small model and returns its figures; the caller compares. The module
-docstrings say what the text claims and, where it can be proved, what must come out.
+Each function trains one small model and returns its figures; the caller compares them. The comment
+above each study says what the text claims and, where it can be proved, what must come out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import permutations, product
 from typing import Literal
@@ -16,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from glassformer.claims.specimens import accuracy, fit, seeded
 from glassformer.nn.attention import (
     Attended,
     MultiHeadAttention,
@@ -29,67 +28,15 @@ from glassformer.nn.description import count_parameters
 from glassformer.nn.layers import FeedForward, initialise
 from glassformer.nn.models import Classifier
 from glassformer.nn.presets import bloem_2024
-from glassformer.nn.shapes import Bool, Float, Int, Tensor
-
-# --- training ---
-# What the studies share: seeds that leave the caller's random numbers alone, and one loop.
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Operators on small tensors gain nothing from threads, and wait for them on a busy machine."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-@contextmanager
-def seeded(seed: int) -> Iterator[None]:
-    """Everything random inside follows from the seed; outside, nothing has changed."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        yield
-
-
-def fit(
-    parameters: Iterable[nn.Parameter],
-    loss: Callable[[], Float[Tensor, ""]],
-    *,
-    steps: int,
-    learning_rate: float,
-) -> float:
-    """Adam on a loss that is computed anew each step; returns the last one.
-
-    Training multiplies the rounding of its first steps, which differs between processors. Where a
-    result shall be the same digits everywhere, pass parameters in float64.
-    """
-    optimiser = torch.optim.Adam(parameters, lr=learning_rate)
-    last = float("nan")
-    with one_thread():
-        for _ in range(steps):
-            value = loss()
-            optimiser.zero_grad()
-            value.backward()
-            optimiser.step()
-            last = value.item()
-    return last
-
-
-def accuracy(logits: Float[Tensor, "... C"], answers: Int[Tensor, ...]) -> float:
-    """Share of answers that have the largest logit."""
-    return float((logits.argmax(dim=-1) == answers).double().mean())
-
+from glassformer.nn.tensors import Bool, Float, Int, Tensor
 
 # --- depth ---
 # What residuals and norms are for: the same stack trained with each of them switched off.
 #
-# The task is to write a sequence backwards, which one attention layer can do, so that depth is a
-# burden and not a need. Without residuals each layer replaces what it read by an average, and all
-# positions soon carry the same vector; without norms the residual stream grows with depth and the
-# first steps overshoot. The text says that both make deep nets train faster and better.
+# The task is to reverse a sequence, which one attention layer can do, so depth is a burden, not a
+# need. Without residuals each layer replaces what it reads by an average, and all positions soon
+# carry the same vector; without norms the residual stream grows with depth and the first steps
+# overshoot. The text says that both make deep nets train faster and better.
 
 
 _N_WORDS, _N_POSITIONS, _D_MODEL, _BATCH = 8, 6, 16, 32
@@ -97,7 +44,7 @@ _N_WORDS, _N_POSITIONS, _D_MODEL, _BATCH = 8, 6, 16, 32
 
 @dataclass(frozen=True)
 class DepthResult:
-    """How a stack of one depth starts, and how far a short training takes it."""
+    """A stack of one depth, before and after a short training."""
 
     n_layers: int
     residual: bool
@@ -108,7 +55,7 @@ class DepthResult:
     """Gradient of the first layer's value map over that of the last, before training."""
     loss: float
     accuracy: float
-    """Share of words right on fresh sequences; chance is 1/8."""
+    """Share of words right on new sequences; chance is 1/8."""
 
 
 class SwitchedBlock(nn.Module):
@@ -123,7 +70,7 @@ class SwitchedBlock(nn.Module):
         self.feed_forward_norm = nn.LayerNorm(_D_MODEL) if norm else nn.Identity()
 
     def forward(self, resid_pre: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        """norm(x + attention(x)), then norm(x + feed_forward(x)), with the switches."""
+        """norm(x + attention(x)), then norm(x + feed_forward(x)), less what is switched off."""
         attended = self.attention(resid_pre)
         resid_mid = self.attention_norm(resid_pre + attended if self.residual else attended)
         fed = self.feed_forward(resid_mid)
@@ -207,17 +154,17 @@ def _gradient_ratio(model: _Reverser, ids: Int[Tensor, "B T"]) -> float:
 # Do words that belong together get a large product? "the cat walks on the street", trained.
 #
 # Basic self-attention has no parameters: what attends to what is decided by the embeddings alone,
-# v_i · v_j. The text expects v_cat · v_walks to become large and positive, since a verb must find
-# out who does it, and the products of "the" with other words small or negative, since it helps none
-# of them. The task here asks just that, on all sentences "the NOUN VERB on the PLACE": from the
-# output of each word, which word it is; from the output of the verb, who does it (or, as a control,
-# where, or both). Nothing in the task mentions "the", nor any product.
+# v_i · v_j. The text expects v_cat · v_walks to become large and positive, because a verb must find
+# its subject, and the products of "the" with other words small or negative, because it helps none
+# of them. The task asks exactly that of all sentences "the NOUN VERB on the PLACE": from the output
+# of each word, which word it is; from the output of the verb, who acts (or, as a control, where, or
+# both). Nothing in the task mentions "the" or any product.
 #
-# A product says less than the text hopes. On average nouns and verbs get large ones and nouns and
-# places do not, but a product that the task never asks for may end up anywhere: single pairs of a
-# noun and a place exceed those of noun and verb. And where the verb is asked for both, noun and
-# place become related most of all, though no question connects them: both are what the verb looks
-# for.
+# A product says less than the text hopes. On average nouns and verbs get large products and nouns
+# and places do not, but a product that the task never asks about may end up anywhere: single pairs
+# of a noun and a place exceed those of a noun and a verb. And if the verb is asked for both, noun
+# and place become the most related of all, though no question connects them: the verb looks for
+# both.
 
 
 SENTENCE = ("the", "cat", "walks", "on", "the", "street")
@@ -243,7 +190,7 @@ class Relatedness:
     sentence_weights: Float[Tensor, "T T"]
     """Attention weights of "the cat walks on the street" after training."""
     accuracy: float
-    """Share of verbs from which the answer is read correctly; of two questions, the lower one."""
+    """Share of verbs from which the answer is read correctly; the lower one of two questions."""
 
     def product(self, one: str, other: str) -> float:
         """v_one · v_other after training."""
@@ -262,7 +209,7 @@ class Relatedness:
 def learn_relatedness(
     asks: Question = "who", *, d_model: int = 16, steps: int = 200, seed: int = 0
 ) -> Relatedness:
-    """Train the embeddings on all 64 sentences, and read the products off."""
+    """Train the embeddings on all 64 sentences and return their products."""
     ids = _all_sentences()
     asked = [question for question in _ANSWERS if question in asks]
     answers = [ids[:, at] - _WORDS.index(group[0]) for group, at in (_ANSWERS[q] for q in asked)]
@@ -307,10 +254,10 @@ def _all_sentences() -> Int[Tensor, "B T"]:
 #
 # Averaging costs resolution: a head gives one weighted average, y_i = Σ_j w_ij V x_j. Let the
 # vectors be random, and let a linear map read the left and the right neighbour from y_i. With
-# weights a and b on the two, the best map leaves b² / (a² + b²) of the left one's variance
-# unexplained and a² / (a² + b²) of the right one's: together 1, whatever a and b are. So one head
-# has a mean squared error of at least ½ as long as its weights do not depend on the vectors; two
-# heads of half the width have none.
+# weights a and b on the two, the best map leaves b² / (a² + b²) of the left neighbour's variance
+# unexplained and a² / (a² + b²) of the right one's: 1 in total, whatever a and b are. So one head
+# has a mean squared error of at least ½ if its weights do not depend on the vectors; two heads of
+# half the width can have none.
 
 
 ONE_HEAD_BOUND = 0.5
@@ -319,11 +266,11 @@ ONE_HEAD_BOUND = 0.5
 
 @dataclass(frozen=True)
 class Resolution:
-    """How well both neighbours are reported."""
+    """How well a model reports both neighbours."""
 
     n_heads: int
     error: float
-    """Mean squared error on fresh sequences; 1 is knowing nothing, 0 is perfect."""
+    """Mean squared error on new sequences; 1 is knowing nothing, 0 is perfect."""
     parameters: int
 
 
@@ -375,30 +322,32 @@ def learn_neighbours(
 # Who gave what to whom? "mary gave roses to susan", read off the output of "gave".
 #
 # The text says that one head mixes giver and receiver in y_gave, and that several heads can keep
-# them apart. Here linear maps read giver, gift and receiver from y_gave, and three things decide:
+# them apart. Here linear maps read giver, gift and receiver from y_gave. Three cases:
 #
 # - No positions: the sentence is a set. y_gave is the same for "mary gave roses to susan" and
-# "susan gave roses to mary", with any number of heads: roles need positions (or knowledge of the
-# names). - Positions decide the scores, words the values: one head gives a V x_giver + b V
-# x_receiver + …, with the same a and b for all names. Let R_n score name n as receiver, and h(n, m)
-# = R_n · V x_m. That R prefers r to g in (g, r), and g to r in (r, g), needs (b − a) (d_rg + d_gr)
-# > 0, where d_rg = h(r, r) − h(g, r); that it prefers r to t in (g, r), and t to r in (g, t), needs
-# b (d_rt + d_tr) > 0. With three names or more, b > a; for the giver, alike, a > b. No linear map
-# reads both from one head. Two heads put them into different parts of y, and it is easy. -
-# Positions added to words, as in a Transformer: the weights depend on the names and the values on
-# the positions, the argument fails, and one head can learn a code that tells the two apart: of two
-# names it looks mostly at one, and how the weight is divided tells who the other is. With the same
-# average weights in every sentence the code is gone. There the text's "mixed" is how it begins, not
-# what training must leave it with (nor what it always leaves behind: some starts stay mixed).
+#   "susan gave roses to mary", with any number of heads. Roles need positions, or knowledge of the
+#   names.
+# - Positions decide the scores, words the values: one head gives a V x_giver + b V x_receiver + …,
+#   with the same a and b for all names. Let R_n score name n as receiver, and h(n, m) = R_n · V
+#   x_m. For R to prefer r to g in (g, r), and g to r in (r, g), (b − a)(d_rg + d_gr) > 0 must hold,
+#   where d_rg = h(r, r) − h(g, r); to prefer r to t in (g, r), and t to r in (g, t), b (d_rt +
+#   d_tr) > 0 must hold. With three names or more, b > a; for the giver, by the same argument, a >
+#   b. So no linear map reads both from one head. Two heads put them into different parts of y,
+#   which is easy.
+# - Positions added to words, as in a Transformer: weights depend on names and values on positions,
+#   the argument fails, and one head can learn a code that tells the two apart: of two names it
+#   looks mostly at one, and how the weight is divided tells who the other is. With the same average
+#   weights in every sentence the code is gone. Here "mixed" is how training starts, not how it must
+#   end (though some starts do stay mixed).
 
 
 Positions = Literal["none", "in scores", "added"]
 
 ROLE_NAMES = ("mary", "susan", "john", "peter", "anna")
 _GIFTS = ("roses", "books", "bread")
-_WORDS_ROLES = (*ROLE_NAMES, *_GIFTS, "gave", "to")
+_ROLE_WORDS = (*ROLE_NAMES, *_GIFTS, "gave", "to")
 _GIVER_AT, _GAVE_AT, _GIFT_AT, _RECEIVER_AT = 0, 1, 2, 4
-_N_POSITIONS_ROLES = 5
+_N_ROLE_POSITIONS = 5
 ROLE_SENTENCE = ("mary", "gave", "roses", "to", "susan")
 
 
@@ -422,7 +371,7 @@ class RoleReading:
     """Share of givers still read correctly when "gave" has its average weights everywhere."""
     receiver_by_average: float
     model: RoleReader
-    """What was trained, to look inside."""
+    """The trained model, for inspection."""
     ids: Int[Tensor, "1 T"]
     """"mary gave roses to susan", as the model takes it."""
 
@@ -440,13 +389,12 @@ class RoleReader(nn.Module):
         super().__init__()
         self.n_heads = n_heads
         self.positions = positions
-        self.word_table = nn.Embedding(len(_WORDS_ROLES), d_model)
-        self.position_table = nn.Embedding(_N_POSITIONS_ROLES, d_model)
-        for table in (
-            self.word_table,
-            self.position_table,
-        ):  # small: every head starts by looking everywhere
-            nn.init.normal_(table.weight, std=0.25)
+        self.word_table = nn.Embedding(len(_ROLE_WORDS), d_model)
+        self.position_table = nn.Embedding(_N_ROLE_POSITIONS, d_model)
+        for table in (self.word_table, self.position_table):
+            nn.init.normal_(
+                table.weight, std=0.25
+            )  # small, so that heads start by looking everywhere
         self.to_queries = nn.Linear(d_model, d_model, bias=False)
         self.to_keys = nn.Linear(d_model, d_model, bias=False)
         self.to_values = nn.Linear(d_model, d_model, bias=False)
@@ -476,7 +424,7 @@ class RoleReader(nn.Module):
         return join_heads(weights @ self.values(ids))[:, 0]
 
     def values(self, ids: Int[Tensor, "B T"]) -> Float[Tensor, "B H T E"]:
-        """What is passed on from each position."""
+        """The values of each position, (B, H, T, E)."""
         words = self.word_table(ids)
         added = self.position_table.weight if self.positions == "added" else 0.0
         return split_heads(self.to_values(words + added), self.n_heads)
@@ -496,7 +444,7 @@ def learn_roles(
     seed: int = 0,
 ) -> RoleReading:
     """Train on all sentences of five names and three gifts; the width is shared by the heads."""
-    ids = _all_sentences_roles()
+    ids = _role_sentences()
     answers = (ids[:, _GIVER_AT], ids[:, _GIFT_AT] - len(ROLE_NAMES), ids[:, _RECEIVER_AT])
     with seeded(seed):
         model = RoleReader(n_heads, d_model, positions)
@@ -530,7 +478,7 @@ def learn_roles(
         )
 
 
-def _all_sentences_roles() -> Int[Tensor, "B T"]:
+def _role_sentences() -> Int[Tensor, "B T"]:
     sentences = [
         _encode((giver, "gave", gift, "to", receiver))
         for (giver, receiver), gift in product(permutations(ROLE_NAMES, 2), _GIFTS)
@@ -539,7 +487,7 @@ def _all_sentences_roles() -> Int[Tensor, "B T"]:
 
 
 def _encode(words: tuple[str, ...]) -> Int[Tensor, "1 T"]:
-    return torch.tensor([[_WORDS_ROLES.index(word) for word in words]])
+    return torch.tensor([[_ROLE_WORDS.index(word) for word in words]])
 
 
 def _share(right: Bool[Tensor, " B"]) -> float:
@@ -547,11 +495,11 @@ def _share(right: Bool[Tensor, " B"]) -> float:
 
 
 # --- taste ---
-# Do features learned from likes alone reflect content? A made audience decides.
+# Do features learned from likes alone reflect content? Tried on an invented audience.
 #
-# Films have hidden content (how romantic, how funny), people hidden tastes for it, and a like is
-# taste · content + chance > 0; without chance, likes say nothing of the size of content. A model
-# that sees a part of the likes and nothing else fits one vector for each film and each person, as a
+# Films have hidden content (how romantic, how funny), people have hidden tastes for it, and a like
+# is taste · content + noise > 0; without noise, likes say nothing about the amount of content. A
+# model that sees some of the likes and nothing else fits one vector per film and per person, as a
 # recommender does.
 
 
@@ -574,7 +522,7 @@ class Tastes:
 
     @property
     def guessed(self) -> float:
-        """Share of the likes that it did not see and gets right."""
+        """Accuracy on the likes that it did not see."""
         right = (self.people @ self.films.T > 0) == (self.likes > 0)
         return float(right[~self.known].double().mean())
 
@@ -592,7 +540,7 @@ def content_recovered(
 ) -> float:
     """R² of hidden content, read by a linear map from the learned film vectors.
 
-    `shuffled` gives each like to a random film: the control, in which there is nothing to find.
+    `shuffled` assigns each like to a random film: the control, with nothing to find.
     """
     return learn_tastes(chance=chance, shuffled=shuffled, steps=steps, seed=seed).explained
 
@@ -621,52 +569,51 @@ def learn_tastes(
 
     def loss() -> Tensor:
         logits = people @ films.T
-        size = people.square().mean() + films.square().mean()  # or the vectors grow for ever
+        size = people.square().mean() + films.square().mean()  # else the vectors grow for ever
         return F.binary_cross_entropy_with_logits(logits[known], likes[known]) + 0.01 * size
 
     fit([people, films], loss, steps=steps, learning_rate=0.05)
-    turn = torch.linalg.svd(films.detach()).Vh.T  # a turn of both leaves every product as it is
+    turn = torch.linalg.svd(films.detach()).Vh.T  # rotating both leaves every product unchanged
     return Tastes(people.detach() @ turn, films.detach() @ turn, likes, known, content)
 
 
 # --- width ---
-# How wide must the feed-forward be? Width 4k and others, on two tasks of different hardness.
+# How wide must the feed-forward be? Width 4k and others, on an easy task and a hard one.
 #
 # The text calls 4k arbitrary: less may do and saves memory, but it should not be less than k. Here
 # a small classifier learns a function of two words: an easy one (the class of the second word),
-# which attention alone can do, and a hard one (a random class for each pair), which must be
-# memorised.
+# which attention can do alone, and a hard one (a random class per pair), which must be memorised.
 
 
 PairTask = Literal["second word", "random pairs"]
 
-_N_WORDS_WIDTH, _N_CLASSES, _D_MODEL_WIDTH = 20, 8, 8
+_N_PAIR_WORDS, _N_CLASSES, _D_PAIR_MODEL = 20, 8, 8
 
 
 @dataclass(frozen=True)
 class WidthResult:
-    """What a feed-forward of one width costs and what it is worth."""
+    """What a feed-forward of one width costs and achieves."""
 
     task: PairTask
     d_model: int
     d_ff: int
     accuracy: float
-    """On all pairs, which are those it was trained on: what fits into it."""
+    """On all pairs, which are the training pairs: how much it can memorise."""
     loss: float
     parameters: int
     """Of the whole classifier."""
     activations: int
-    """Numbers kept for each position between the two layers."""
+    """Numbers per position between the two layers."""
 
 
 def learn_at_width(
     d_ff: int, task: PairTask = "random pairs", *, steps: int = 250, seed: int = 0
 ) -> WidthResult:
     """Train a one-block classifier on all 400 pairs of 20 words; k is 8."""
-    pairs = torch.tensor(list(product(range(_N_WORDS_WIDTH), repeat=2)))
+    pairs = torch.tensor(list(product(range(_N_PAIR_WORDS), repeat=2)))
     sizes = bloem_2024(
-        vocab_size=_N_WORDS_WIDTH,
-        d_model=_D_MODEL_WIDTH,
+        vocab_size=_N_PAIR_WORDS,
+        d_model=_D_PAIR_MODEL,
         n_heads=2,
         n_layers=1,
         max_len=2,
@@ -685,7 +632,7 @@ def learn_at_width(
         right = accuracy(model(pairs), answers)
     return WidthResult(
         task=task,
-        d_model=_D_MODEL_WIDTH,
+        d_model=_D_PAIR_MODEL,
         d_ff=d_ff,
         accuracy=right,
         loss=last,

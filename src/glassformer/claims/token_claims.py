@@ -28,7 +28,7 @@ def _corpus() -> list[str]:
     ),
 )
 def the_vocabulary_has_23_words() -> Figures:
-    """Different words of the corpus, with capitals told apart and not."""
+    """Distinct words of the corpus, case-sensitive and not."""
     corpus = _corpus()
     return {
         "words": sum(len(split_words(text, "drop")) for text in corpus),
@@ -55,7 +55,7 @@ _LEARNED = (
     ),
 )
 def a_token_is_three_quarters_of_a_word() -> Figures:
-    """Words in a token: everyday and learned English cut into subwords, and into letters."""
+    """Words per token: everyday and learned English in subwords, and in letters."""
     shipped = load("en-de").checkpoint.tokenizer
     assert shipped is not None
     letters = CharacterTokenizer.build(_EVERYDAY)
@@ -69,7 +69,7 @@ def a_token_is_three_quarters_of_a_word() -> Figures:
 
 @group.claim("C97", Rule(lambda f: f["gigabytes"] == 570, decidable=lambda f: f["copies"] > 0))
 def the_data_set_has_570_gigabytes() -> Figures:
-    """Data sets of that name that a recipe reads, and what 570 GB would be in tokens."""
+    """Recipes that read such a data set, and what 570 GB would be in tokens."""
     shipped = load("en-de").checkpoint.tokenizer
     assert shipped is not None
     n_bytes = sum(len(text.encode()) for text in _EVERYDAY)

@@ -28,7 +28,7 @@ def claims(
 ) -> None:
     """Run the claims of the texts: verdict, figures, and what was measured."""
     from glassformer.claims import find
-    from glassformer.claims.claim_report import claims_document
+    from glassformer.claims.claim_list import claims_document
 
     if as_json and to != "terminal":
         raise ConfigError("expected either --json or --to {to}, got both", to=to)

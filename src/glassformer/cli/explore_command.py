@@ -4,21 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, cast
+from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
 from cyclopts import Parameter
-from numpy.typing import NDArray
 
-from glassformer.errors import ConfigError, GlassformerError, TrainingError
-from glassformer.explorer.schemas import WatchInfo, WatchLayer
-from glassformer.language import message_of, words
-from glassformer.training.snapshots import Sample, read_attention, read_watch
+from glassformer.errors import ConfigError
+from glassformer.language import words
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,10 +33,10 @@ def explore(
     """Start the explorer and print its address; Ctrl+C ends it."""
     if port is not None and not 0 <= port < 2**16:
         raise ConfigError("a port is a number from 0 to 65535, got {port}", port=port)
-    from glassformer.explorer.server import not_installed, open_in_browser
+    from glassformer.explorer import not_installed
 
     try:
-        from glassformer.explorer.server import DEFAULT_PORT, prepare
+        from glassformer.explorer.server import DEFAULT_PORT, open_in_browser, prepare
     except ModuleNotFoundError as error:
         raise not_installed(error) from None
     serving = prepare(_loader(model), host, port)
@@ -81,142 +72,3 @@ def _loader(model: str | None) -> Callable[[], ASGIApp]:
         return create_api(State.of(model))
 
     return load
-
-
-# --- watched run ---
-# A run's folder as the explorer's API tells it.
-
-
-Part = Literal["encoder", "decoder", "cross"]
-_QUIET_S = 0.7
-"""A page that has asked for nothing for so long has all that it wants."""
-
-
-class WatchedRun:
-    """What reads a run's folder for the page; fulfils `explorer.watching.Watched`."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._n_heads: dict[str, int] = {}
-        self._last_look: float | None = None
-        self._end_was_seen = threading.Event()
-
-    def info(self, since: int) -> WatchInfo:
-        """The metrics from an offset on, and the pictures there are."""
-        found = read_watch(self._folder, since)
-        self._last_look = time.monotonic()
-        sample = found.sample
-        has_pictures = sample is not None and bool(found.snapshots)
-        answer = WatchInfo(
-            recipe=sample.recipe if sample else self._folder.name,
-            state=found.state,
-            total=sample.total if sample else None,
-            metrics=found.metrics,
-            next=found.next,
-            snapshots=found.snapshots,
-            layers=list(self._layers(sample, found.snapshots[-1]))
-            if sample and has_pictures
-            else [],
-        )
-        if found.state != "running":
-            self._end_was_seen.set()
-        return answer
-
-    def attention(self, update: int, layer: int) -> NDArray[np.float32]:
-        """The weights of one layer after an update: heads × queries × keys."""
-        self._last_look = time.monotonic()
-        sample = read_watch(self._folder).sample
-        places = list(_places(sample)) if sample else []
-        if layer >= len(places):
-            raise TrainingError(
-                "the run has {n_places} attention layers, not layer {layer}",
-                n_places=len(places),
-                layer=layer,
-            )
-        kind, number = places[layer]
-        weights: NDArray[np.float32] = read_attention(self._folder, update, kind)[number]
-        return weights
-
-    def wait_for_farewell(self, seconds: float) -> None:
-        """Wait until the page, if there is one, knows that the run is over and has its pictures."""
-        deadline = time.monotonic() + seconds
-        if self._last_look is None or not self._end_was_seen.wait(seconds):
-            return
-        while time.monotonic() < min(deadline, self._last_look + _QUIET_S):
-            time.sleep(0.05)
-
-    def _layers(self, sample: Sample, update: int) -> Iterator[WatchLayer]:
-        for attending in sample.attending:
-            if attending.kind not in self._n_heads:
-                weights = read_attention(self._folder, update, attending.kind)
-                self._n_heads[attending.kind] = weights.shape[1]
-            for number in range(attending.n_layers):
-                yield WatchLayer(
-                    part=cast(Part, attending.kind),
-                    layer=number,
-                    n_heads=self._n_heads[attending.kind],
-                    queries=list(attending.queries),
-                    keys=list(attending.keys),
-                )
-
-
-def _places(sample: Sample) -> Iterator[tuple[str, int]]:
-    """The kind and the number of each layer, in the order in which the page counts them."""
-    for attending in sample.attending:
-        for number in range(attending.n_layers):
-            yield attending.kind, number
-
-
-# --- watching ---
-# `train --watch`: a run and the page that shows it, in one process.
-#
-# The explorer knows nothing of training, and training nothing of the explorer: they meet here.
-# Nothing that goes wrong with the page ends the run.
-
-
-say = words("glassformer.cli.messages")
-
-_FAREWELL_S = 5.0
-"""How long a page that looks on may take to fetch the end of the run; it asks every second."""
-
-
-@contextmanager
-def watch(folder: Path) -> Iterator[None]:
-    """Show the run of a folder on a local page while the context lasts."""
-    if os.environ.get("RANK", "0") != "0":  # of several processes, the first one is watched
-        yield
-        return
-    run: WatchedRun | None = None
-    try:
-        run, address = _serve(folder)
-        _write(say("train watch", address=address))
-    except ImportError as error:
-        _write(say("train no library", error=error))
-    except (GlassformerError, OSError) as error:
-        _write(say("train no page", error=message_of(error)))
-    try:
-        yield
-    finally:
-        if run is not None:
-            with suppress(KeyboardInterrupt):  # the run is over: only the page is not waited for
-                run.wait_for_farewell(_FAREWELL_S)
-
-
-def _serve(folder: Path) -> tuple[WatchedRun, str]:
-    from glassformer.explorer.api import create_api
-    from glassformer.explorer.server import prepare
-    from glassformer.explorer.state import State
-
-    run = WatchedRun(folder)
-    state = State.of()
-    state.watched = run
-    # Loaded before the run starts: afterwards the two would fight over the interpreter's lock.
-    api = create_api(state)
-    serving = prepare(lambda: api)
-    serving.start()
-    return run, serving.address
-
-
-def _write(line: str) -> None:
-    sys.stderr.write(f"glassformer: {' '.join(line.split())}\n")
-    sys.stderr.flush()

@@ -30,7 +30,6 @@ def lesson(
     """Walk through a worked example in numbered steps; without a name, list the lessons."""
     from glassformer.documents import render, render_text
     from glassformer.lessons import LESSONS, make_lesson
-    from glassformer.lessons.switches import switches
 
     figures = to == "svg" or (output is not None and output.suffix == ".svg")
     if off and (name != "switches" or figures):
@@ -54,7 +53,7 @@ def lesson(
         )
     check_format(chosen or "terminal", output)
     check_place(output)
-    made = switches(spoken(), off) if off else make_lesson(name, spoken())
+    made = make_lesson(name, spoken(), **({"off": off} if off else {}))
     if output is not None:
         render(made.document(), chosen or "terminal", output)
         sys.stderr.write(f"{say('lesson written', output=output, count=len(made.steps))}\n")

@@ -9,12 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from glassformer import checkpoint
 from glassformer.cli.output import check_place, show_size
 from glassformer.language import spoken, words
-from glassformer.tasks.forward_pass import forward_pass
-from glassformer.tracing import Trace
-from glassformer.tracing import trace as trace_trace
 
 if TYPE_CHECKING:
     from glassformer.tracing import Step, Trace
@@ -58,7 +54,7 @@ def trace(
 def _write_page(model: str, text: str, target: str | None, steps: list[str], output: Path) -> Trace:
     """The explorer's page of the run, with the text and the model's answer."""
     from glassformer.checkpoint import find
-    from glassformer.documents.file_writing import write_file
+    from glassformer.documents.renderer import write_file
     from glassformer.explorer.model_list import open_text
     from glassformer.explorer.saved_page import page_of
     from glassformer.tasks import load
@@ -110,6 +106,10 @@ def explain(
 
 def trace_text(model: str, text: str, target: str | None) -> Trace:
     """The trace of one pass over a text, attention written out."""
+    from glassformer import checkpoint
+    from glassformer.tasks.forward_pass import forward_pass
+    from glassformer.tracing import trace as record
+
     loaded = checkpoint.load(checkpoint.find(model), attention="written")
     reading = forward_pass(loaded, text, target)
-    return trace_trace(reading.model, *reading.arguments, axis_labels=reading.labels)
+    return record(reading.model, *reading.arguments, axis_labels=reading.labels)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -15,10 +17,16 @@ def train(
     *recipe: Annotated[str, Parameter(allow_leading_hyphen=True)],
 ) -> None:
     """Train a model by a recipe; the result is one JSON object."""
-    from glassformer.cli.explore_command import watch
     from glassformer.training.command import execute
 
-    execute(recipe, watch)
+    execute(recipe, _watch)
+
+
+def _watch(folder: Path) -> AbstractContextManager[None]:
+    """Imported only where `--watch` asks for it: a mistyped recipe does not wait for torch."""
+    from glassformer.explorer.training_watch import watch
+
+    return watch(folder)
 
 
 # --- recipes ---

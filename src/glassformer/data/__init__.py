@@ -1,8 +1,8 @@
-"""Corpora to batches: where data are, how they are split, tokenised once, and put in order.
+"""Corpora to batches: finding data, splitting them, tokenising them once, batching them.
 
 Read in this order: `corpora` (names, checksums, where files are looked for), the readers (`imdb`,
-`parallel`, `plain`, …), `store` (ids on disk), `examples` and `batches` (what a model is given),
-`order` and `loader` (which examples come when). This package knows no model.
+`readers`, `table`), `token_store` (ids on disk), `examples` and `batches` (what a model reads),
+`loader` (the batches of each step). This package knows no model.
 """
 
 from typing import TYPE_CHECKING
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from glassformer.data.batches import (
         IGNORED,
         Batch,
-        Chance,
         ClassificationBatch,
+        EpochRNG,
         MaskedBatch,
         Order,
         PairBatch,
@@ -35,9 +35,9 @@ __all__ = [
     "CORPORA",
     "IGNORED",
     "Batch",
-    "Chance",
     "ClassificationBatch",
     "Corpus",
+    "EpochRNG",
     "Examples",
     "Found",
     "LabelledTexts",
@@ -59,5 +59,33 @@ __all__ = [
     "write_store",
 ]
 
+_HOMES = {
+    "Batch": "glassformer.data.batches",
+    "CORPORA": "glassformer.data.corpora",
+    "ClassificationBatch": "glassformer.data.batches",
+    "Corpus": "glassformer.data.corpora",
+    "EpochRNG": "glassformer.data.batches",
+    "Examples": "glassformer.data.examples",
+    "Found": "glassformer.data.corpora",
+    "IGNORED": "glassformer.data.batches",
+    "LabelledTexts": "glassformer.data.examples",
+    "Loader": "glassformer.data.loader",
+    "MaskedBatch": "glassformer.data.batches",
+    "MaskedTexts": "glassformer.data.examples",
+    "Order": "glassformer.data.batches",
+    "PairBatch": "glassformer.data.batches",
+    "SentencePairs": "glassformer.data.examples",
+    "TokenStore": "glassformer.data.token_store",
+    "Update": "glassformer.data.loader",
+    "WindowBatch": "glassformer.data.batches",
+    "Windows": "glassformer.data.examples",
+    "cache_folder": "glassformer.data.corpora",
+    "evaluation_batches": "glassformer.data.loader",
+    "find": "glassformer.data.corpora",
+    "key_of": "glassformer.data.token_store",
+    "prepared_folder": "glassformer.data.token_store",
+    "write_store": "glassformer.data.token_store",
+}
+
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = on_first_use(__name__)
+    __getattr__, __dir__ = on_first_use(__name__, _HOMES)

@@ -1,8 +1,8 @@
-"""Batches: what a model is given, what it should answer, and how many answers are scored.
+"""Batches: what a model reads, what it should predict, and the order in which batches come.
 
 Each kind of batch is a type of its own. All have `inputs` (the model's arguments), `labels`
-(IGNORED where nothing is scored) and `n_scored`, by which losses are averaged, so that batches
-of different lengths weigh by their tokens.
+(IGNORED where nothing is scored) and `n_scored`, the divisor of the loss: batches of different
+lengths are weighted by their tokens.
 """
 
 from __future__ import annotations
@@ -21,18 +21,16 @@ from glassformer.data.token_store import Ids
 from glassformer.errors import ConfigError, DataError
 
 IGNORED = -100
-"""A label that is not scored: padding, or a word that was not hidden."""
+"""A label that is not scored: padding, or a word that was not masked."""
 
 
 @dataclass(frozen=True)
 class Batch(ABC):
-    """What all kinds have in common."""
-
     labels: Tensor
     n_scored: int
     """Labels that count in the loss."""
     n_tokens: int
-    """Tokens that the model reads, padding left out: the unit of speed."""
+    """Tokens that the model reads, without padding: the unit of speed."""
 
     @property
     @abstractmethod
@@ -40,7 +38,7 @@ class Batch(ABC):
         """The model's arguments."""
 
     def to(self, device: torch.device) -> Self:
-        """The same batch on another device; the copy runs beside the computation."""
+        """The same batch on another device; the copy overlaps with computation."""
         if device.type == "cpu":
             return self
         moved: dict[str, Any] = {
@@ -58,13 +56,13 @@ class Batch(ABC):
         return replace(self, **tensors)
 
     def unscored(self) -> Self:
-        """The same inputs with nothing to answer: it adds nothing to a loss or its gradient."""
+        """The same inputs with all labels ignored: no contribution to the loss or its gradient."""
         return replace(self, labels=torch.full_like(self.labels, IGNORED), n_scored=0, n_tokens=0)
 
     def filled(self, rows: int) -> Self:
-        """The same batch with `rows` rows: the first one again, without anything to answer.
+        """The same batch with `rows` rows: copies of the first row, not scored, are added.
 
-        A row of padding alone would do as well, but some attention kernels have no answer to it.
+        Not rows of padding alone, on which some attention kernels return NaN.
         """
         missing = rows - len(self.labels)
         assert missing >= 0, "a batch is larger than its bucket allows"
@@ -81,56 +79,58 @@ class Batch(ABC):
 
 @dataclass(frozen=True)
 class ClassificationBatch(Batch):
-    """Texts and their classes; `labels` has one number a text."""
+    """Texts and their classes; `labels` has one entry per text."""
 
     ids: Tensor
+    """(B, T)"""
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
-        """Ids (B, T)."""
         return (self.ids,)
 
 
 @dataclass(frozen=True)
 class PairBatch(Batch):
-    """Sources and targets: `target` starts with the start token, `labels` is one step ahead."""
+    """Sources and targets; `labels` is the target, one position ahead."""
 
     source: Tensor
+    """(B, S)"""
     target: Tensor
+    """(B, T), from the start token to the last token but one."""
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
-        """Source (B, S), and target (B, T) without its last token."""
         return (self.source, self.target)
 
 
 @dataclass(frozen=True)
 class WindowBatch(Batch):
-    """Stretches of running text; `labels` is the same text, one token ahead."""
+    """Windows of running text; `labels` is the same text, one position ahead."""
 
     ids: Tensor
+    """(B, T)"""
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
-        """Ids (B, T)."""
         return (self.ids,)
 
 
 @dataclass(frozen=True)
 class MaskedBatch(Batch):
-    """Texts with hidden words; `labels` has one entry for each position of `at`."""
+    """Texts with masked words; `labels` has one entry per position in `at`."""
 
     ids: Tensor
+    """(B, T)"""
     at: Tensor
-    """Where words were hidden, counted through the whole batch (b·T + t)."""
+    """The masked positions, counted through the whole batch (b·T + t)."""
 
     @property
     def inputs(self) -> tuple[Tensor | None, ...]:
-        """Ids (B, T), some of them hidden; no mask and no types of our own; `at`."""
+        """Ids, no explicit mask, no segment types, `at`."""
         return (self.ids, None, None, self.at)
 
     def filled(self, rows: int) -> Self:
-        """As many rows, and positions up to a multiple of a 32nd of all: few different counts."""
+        """Also rounds the number of masked positions up to a 32nd of all: few different counts."""
         missing = rows - len(self.ids)
         assert missing >= 0, "a batch is larger than its bucket allows"
         more_ids = self.ids[:1].expand(missing, -1)
@@ -146,31 +146,30 @@ class MaskedBatch(Batch):
 
 @dataclass(frozen=True)
 class ImageBatch(Batch):
-    """Images and their classes."""
-
     images: Tensor
+    """(B, C, Y, X)"""
 
     @property
     def inputs(self) -> tuple[Tensor | None, ...]:
-        """Images (B, C, Y, X)."""
         return (self.images,)
 
 
 @dataclass(frozen=True)
 class RatingBatch(Batch):
-    """People and films; `labels` has the stars given."""
+    """People and films; `labels` holds the stars given."""
 
     people: Tensor
+    """(B,) indices"""
     films: Tensor
+    """(B,) indices"""
 
     @property
     def inputs(self) -> tuple[Tensor | None, ...]:
-        """Numbers of people and of films, (B,) each."""
         return (self.people, self.films)
 
 
 def _moved(tensor: Tensor, device: torch.device) -> Tensor:
-    # From pinned memory, a copy to a GPU runs beside the computation.
+    # From pinned memory, the copy to a GPU is asynchronous.
     return (
         tensor.pin_memory().to(device, non_blocking=True)
         if device.type == "cuda"
@@ -178,17 +177,15 @@ def _moved(tensor: Tensor, device: torch.device) -> Tensor:
     )
 
 
-# --- order ---
-# In which order examples are seen: length buckets, cut into batches, shuffled from a seed.
-#
-# The order is a pure function of (seed, epoch): a run that starts again in the middle of an epoch,
-# or with another number of processes, sees the same batches. An update's examples are chosen first
-# and shared out among processes and accumulation steps afterwards, so that neither changes which
-# examples an update is made of.
+# --- the order of batches ---
+# Length buckets, cut into batches, shuffled from a seed. The order is a pure function of (seed,
+# epoch): a run resumed in the middle of an epoch, or with a different number of processes, sees the
+# same batches. The examples of a step are chosen first and then divided among processes and
+# accumulation steps, so neither changes which examples a step sees.
 
 
 class Shape(NamedTuple):
-    """The most that a batch of one bucket holds."""
+    """The largest batch of one bucket."""
 
     rows: int
     width: int
@@ -202,18 +199,18 @@ class Order:
     lengths: Ids
     """Of each example, in the unit of max_tokens."""
     batch_size: int | None = None
-    """Examples a batch, or: """
+    """Examples per batch; set this or max_tokens."""
     max_tokens: int | None = None
-    """Tokens a batch, padding to the longest of the bucket included."""
+    """Tokens per batch, including padding to the longest example of the bucket."""
     bucket_width: int = 16
     """Examples whose lengths differ by less than this may share a batch."""
     widths: tuple[int, ...] = ()
-    """Longest length of each bucket, where they are not all bucket_width apart."""
+    """The longest length of each bucket, if they are not all bucket_width apart."""
     seed: int = 0
 
     def __post_init__(self) -> None:
         if (self.batch_size is None) == (self.max_tokens is None):
-            raise ConfigError("set batch_size or max_tokens, and not both")
+            raise ConfigError("set either batch_size or max_tokens, not both")
         sizes = (self.batch_size, self.max_tokens, self.bucket_width)
         if any(size is not None and size < 1 for size in sizes):
             raise ConfigError("batch_size, max_tokens and bucket_width must be at least 1")
@@ -223,23 +220,23 @@ class Order:
             list(self.widths) != sorted(self.widths) or self.widths[-1] < self.lengths.max()
         ):
             raise ConfigError(
-                "widths must rise to the longest example ({longest}), got {widths}",
+                "widths must be increasing and reach the longest example ({longest}), got {widths}",
                 longest=self.lengths.max(),
                 widths=self.widths,
             )
 
     @property
     def n_batches(self) -> int:
-        """Batches an epoch: the same in every epoch, so that schedules know their end."""
+        """Batches per epoch: the same in every epoch, so that a schedule knows its end."""
         return sum(self._parts(bucket) for bucket in self._buckets())
 
     @property
     def n_shapes(self) -> int:
-        """Different shapes that batches have at most, once they are filled up."""
+        """An upper bound on the different shapes of batches, once filled."""
         return len(set(self._shapes.values()))
 
     def shape_of(self, batch: Ids) -> Shape:
-        """What a batch of this order is filled up to, where a compiler wants few shapes."""
+        """The shape that a batch is filled up to where a compiler wants few shapes."""
         return self._shapes[int(self._numbers[batch[0]])]
 
     def epoch(self, epoch: int) -> list[Ids]:
@@ -260,7 +257,7 @@ class Order:
 
     @cached_property
     def _shapes(self) -> dict[int, Shape]:
-        """By the number of the bucket."""
+        """By bucket number."""
         return {
             int(self._numbers[bucket[0]]): Shape(
                 rows=-(-len(bucket) // self._parts(bucket)),
@@ -271,7 +268,7 @@ class Order:
 
     @cached_property
     def _numbers(self) -> Ids:
-        """Of the bucket that each example is in."""
+        """The bucket number of each example."""
         if self.widths:
             return np.searchsorted(np.array(self.widths), self.lengths).astype(np.int64)
         return (self.lengths - 1) // self.bucket_width
@@ -284,7 +281,7 @@ class Order:
         return np.split(by_number, edges)
 
     def _parts(self, bucket: Ids) -> int:
-        """How many batches a bucket is cut into."""
+        """The number of batches that a bucket is cut into."""
         if self.batch_size is not None:
             size = self.batch_size
         else:
@@ -295,30 +292,29 @@ class Order:
 
 
 def share_out(batch: Ids, parts: int) -> list[Ids]:
-    """A batch in several parts of nearly equal size; some are empty where it is too small."""
+    """A batch in parts of nearly equal size; some are empty if it has fewer examples than parts."""
     return [batch[part::parts] for part in range(parts)]
 
 
-# --- chance ---
-# Random numbers that belong to an example and a position, not to the order they are asked in.
-#
-# A generator with a state would give other numbers when a batch is cut in two. Here a number is a
-# hash of (seed, epoch, example, position, stream): the same in one batch of eight, in four of two,
-# in two processes, and after a restart.
-
+# --- random numbers ---
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True)
-class Chance:
-    """The random numbers of one epoch."""
+class EpochRNG:
+    """A stateless random number generator for one epoch.
+
+    A number is a hash of (seed, epoch, example, position, stream). It is the same in one batch of
+    eight as in four of two, with any number of processes, and after a restart; a generator with
+    state would give different numbers when a batch is split.
+    """
 
     seed: int
     epoch: int
 
     def uniform(self, examples: Ids, width: int, stream: int) -> NDArray[np.float64]:
-        """Numbers in [0, 1), one row an example; another stream gives others."""
+        """Numbers in [0, 1), one row per example; streams are independent."""
         state = np.zeros(1, dtype=np.uint64)
         for part in (self.seed, self.epoch, stream):
             state = _mix(state + _GOLDEN + np.uint64(part))
@@ -326,7 +322,7 @@ class Chance:
         bits = _mix(rows[:, None] + np.arange(1, width + 1, dtype=np.uint64) * _GOLDEN)
         return (bits >> np.uint64(11)).astype(np.float64) / 2.0**53
 
-    def below(self, limit: int) -> int:
+    def integer(self, limit: int) -> int:
         """One number for the whole epoch, from 0 to limit − 1."""
         return int(np.random.default_rng([self.seed, self.epoch, 1]).integers(limit))
 

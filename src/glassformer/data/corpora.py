@@ -1,9 +1,9 @@
-"""Which data sets there are: their files with checksums, their licence, whom to cite, where found.
+"""The corpora: their files with checksums, licence, citation and source; finding, downloading.
 
-A corpus is looked for in an explicit folder, then in $GLASSFORMER_DATA, then in the cache folder;
-every place has the same layout (`imdb/train.jsonl.xz`, …). A file is checked against its SHA-256
-before it is read. A packed file may also lie there unpacked, or packed by another program: then
-its content is what is checked. This file does not know what the content means.
+A corpus is looked for in an explicit folder, then in $GLASSFORMER_DATA, then in the cache folder,
+all with the same layout (`imdb/train.jsonl.xz`, …). A file is checked against its SHA-256 before it
+is read. A compressed file may also be present decompressed, or compressed by another program; then
+its content is checked. This file does not know what the content means.
 """
 
 from __future__ import annotations
@@ -16,34 +16,31 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from glassformer.data.text_files import UNREADABLE, open_unpacked
+from glassformer.data.text_files import UNREADABLE, open_decompressed
 from glassformer.errors import DataError, Fragment, UnknownNameError
 from glassformer.files import as_path
 
-_PIECE = 1 << 20
+_BLOCK = 1 << 20
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """A data set by name: what it consists of and on what terms it may be used."""
-
     name: str
     about: str
     files: dict[str, str]
-    """Path under the data folder to SHA-256."""
+    """SHA-256 by path in the data folder."""
     licence: str
     cite: str
     source: str
-    """Where the data come from, for people who have to fetch them."""
+    """Where to get the data by hand."""
     contents: dict[str, str] = field(default_factory=dict)
-    """The same paths, of packed files alone, to the SHA-256 of what they hold."""
+    """For compressed files, SHA-256 of the decompressed content, by the same paths."""
     addresses: dict[str, str] = field(default_factory=dict)
-    """Path under the data folder to path under raw.githubusercontent.com, where these very files
-    are to be had."""
+    """For files that can be downloaded, their path on raw.githubusercontent.com."""
 
-    def path(self, place: Path, name: str) -> Path | None:
-        """Where a place has a file: as it is named, or unpacked."""
-        named = place / name
+    def path(self, folder: Path, name: str) -> Path | None:
+        """The file in a folder, under its own name or decompressed; None if missing."""
+        named = folder / name
         if not named.is_file() and name in self.contents:
             named = named.with_suffix("")
         return named if named.is_file() else None
@@ -51,20 +48,20 @@ class Corpus:
 
 @dataclass(frozen=True)
 class Found:
-    """A corpus in a folder; its files are checked one by one as they are asked for."""
+    """A corpus in a folder; each file is checked when it is asked for."""
 
     corpus: Corpus
     folder: Path
 
     def file(self, name: str) -> Path:
-        """The path of a file whose content is what the corpus says."""
+        """The path of a file, after checking its content."""
         path = self.corpus.path(self.folder, name) or self.folder / name
         is_named = path.name == Path(name).name
         expected = (self.corpus.files if is_named else self.corpus.contents)[name]
         actual = sha256(path)
-        if actual != expected and not self._holds_the_same(path, name):
+        if actual != expected and not self._has_same_content(path, name):
             raise DataError(
-                "{path} is damaged or another version: expected SHA-256 {expected}, got "
+                "{path} is damaged or a different version: expected SHA-256 {expected}, got "
                 "{actual}; delete it and get it again from {source}",
                 path=path,
                 expected=expected,
@@ -73,42 +70,41 @@ class Found:
             )
         return path
 
-    def _holds_the_same(self, path: Path, name: str) -> bool:
-        """Whether a file has the right content, only packed in another way."""
+    def _has_same_content(self, path: Path, name: str) -> bool:
+        """Whether a file has the right content, but compressed differently."""
         expected = self.corpus.contents.get(name)
         return expected is not None and _content_sha256(path, *_state(path)) == expected
 
     def checksums(self, names: Iterable[str]) -> dict[str, str]:
-        """The SHA-256 of some files, as a run folder keeps it."""
+        """SHA-256 by path, for the record in a run folder."""
         return {name: self.corpus.files[name] for name in names}
 
 
 def corpus(name: str) -> Corpus:
-    """The corpus of this name."""
     if not isinstance(name, str) or name not in CORPORA:
         raise UnknownNameError("data set", name, CORPORA)
     return CORPORA[name]
 
 
 def find(name: str, folder: str | os.PathLike[str] | None = None) -> Found:
-    """Look for a corpus; a message says where its files would be found if they are not."""
+    """Find a corpus; the error says where its files were looked for."""
     wanted = corpus(name)
     place = locate(wanted, folder)
     if place is None:
-        raise _missing(wanted, list(_places(folder)))
+        raise _missing(wanted, list(_folders(folder)))
     return Found(wanted, place)
 
 
 def locate(wanted: Corpus, folder: str | os.PathLike[str] | None = None) -> Path | None:
-    """The first place that has all files of a corpus; nothing is read or checked yet."""
-    for place in _places(folder):
+    """The first folder that has all files of a corpus; nothing is read or checked yet."""
+    for place in _folders(folder):
         if all(wanted.path(place, file) for file in wanted.files):
             return place
     return None
 
 
 def cache_folder() -> Path:
-    """Where downloads and tokenised data are kept: $XDG_CACHE_HOME/glassformer or its like."""
+    """For downloads and tokenised data: $XDG_CACHE_HOME/glassformer or the like."""
     given = os.environ.get("GLASSFORMER_CACHE")
     if given:
         return Path(given)
@@ -117,7 +113,7 @@ def cache_folder() -> Path:
 
 
 def sha256(path: Path) -> str:
-    """The SHA-256 of a file; worked out once for each state of it."""
+    """The SHA-256 of a file, cached until the file changes."""
     try:
         return _sha256(path, *_state(path))
     except OSError as error:
@@ -137,18 +133,18 @@ def _sha256(path: Path, _size: int, _modified: int) -> str:
 
 @cache
 def _content_sha256(path: Path, _size: int, _modified: int) -> str | None:
-    """Of what a packed file holds; None where it cannot be unpacked."""
+    """Of the content of a compressed file; None if it cannot be decompressed."""
     digest = hashlib.sha256()
     try:
-        with open_unpacked(path) as opened:
-            while piece := opened.read(_PIECE):
-                digest.update(piece)
+        with open_decompressed(path) as opened:
+            while block := opened.read(_BLOCK):
+                digest.update(block)
     except UNREADABLE:
         return None
     return digest.hexdigest()
 
 
-def _places(folder: str | os.PathLike[str] | None) -> Iterator[Path]:
+def _folders(folder: str | os.PathLike[str] | None) -> Iterator[Path]:
     if folder:
         yield as_path(folder, DataError, "the folder of the data sets")
     if given := os.environ.get("GLASSFORMER_DATA"):
@@ -157,7 +153,7 @@ def _places(folder: str | os.PathLike[str] | None) -> Iterator[Path]:
 
 
 def _missing(wanted: Corpus, places: list[Path]) -> DataError:
-    """Which file is missing where: of the place that has most, else of the first."""
+    """The error for the folder that has most of the files, or the first one."""
     lacking = {
         place: [file for file in wanted.files if not wanted.path(place, file)] for place in places
     }
@@ -165,20 +161,19 @@ def _missing(wanted: Corpus, places: list[Path]) -> DataError:
     files = lacking[nearest]
     more = Fragment.of(" and {n} more", n=len(files) - 1) if len(files) > 1 else ""
     return DataError(
-        "the data set {name} was not found: {file}{more} missing (looked in {looked}{unpacked}); "
-        "get it from {source} and name the folder with --data (in train: --data.folder) or "
+        "data set {name} not found: {file}{more} missing (looked in {looked}{decompressed}); "
+        "get it from {source} and set its folder with --data (in train: --data.folder) or "
         "$GLASSFORMER_DATA",
         name=wanted.name,
         file=nearest / files[0],
         more=more,
         looked=", ".join(map(str, places)),
-        unpacked=Fragment.of(", also unpacked") if files[0] in wanted.contents else "",
+        decompressed=Fragment.of(", also decompressed") if files[0] in wanted.contents else "",
         source=wanted.source,
     )
 
 
 def _register() -> dict[str, Corpus]:
-    """The corpora of corpora.json, the file beside this one."""
     text = Path(__file__).with_suffix(".json").read_text(encoding="utf-8")
     return {name: Corpus(name=name, **entry) for name, entry in json.loads(text).items()}
 
@@ -186,31 +181,29 @@ def _register() -> dict[str, Corpus]:
 CORPORA: dict[str, Corpus] = _register()
 
 
-# --- download ---
-# Fetching a corpus: only files whose address and checksum are both known.
-#
-# $GLASSFORMER_MIRROR replaces https://raw.githubusercontent.com, which some networks do not reach.
-# pooch is imported when something has to be fetched; a file that arrives damaged is not kept.
-
+# --- downloading ---
+# Only files with a known address and checksum are downloaded, and only kept if the checksum
+# matches. $GLASSFORMER_MIRROR replaces https://raw.githubusercontent.com, which some networks
+# cannot reach.
 
 _ORIGIN = "https://raw.githubusercontent.com"
 
 
 def obtain(name: str, folder: str | os.PathLike[str] | None = None) -> Found:
-    """A corpus where it is, or fetched into the cache folder; otherwise the error of `find`."""
+    """Find a corpus, or download it into the cache folder; otherwise the error of `find`."""
     wanted = corpus(name)
     if locate(wanted, folder) is None and wanted.addresses:
-        _fetch(wanted, cache_folder() / "data")
+        _download(wanted, cache_folder() / "data")
     return find(name, folder)
 
 
-def _fetch(wanted: Corpus, target: Path) -> None:
+def _download(wanted: Corpus, target: Path) -> None:
     try:
         import pooch  # type: ignore[import-untyped]  # it has no annotations
     except ImportError:
         raise DataError(
-            "fetching {name} needs pooch (pip install pooch), or put its files under "
-            "{target} yourself; they come from {source}",
+            "downloading {name} needs pooch (pip install pooch); or put its files, from {source}, "
+            "into {target} yourself",
             name=wanted.name,
             target=target,
             source=wanted.source,
@@ -225,10 +218,10 @@ def _fetch(wanted: Corpus, target: Path) -> None:
                 fname=path.name,
                 path=path.parent,
             )
-        except (OSError, ValueError) as error:  # no network; another checksum
+        except (OSError, ValueError) as error:  # no network, or a wrong checksum
             raise DataError(
-                "cannot fetch {file} of {name}: {error}; put it at {path} yourself (it comes "
-                "from {source}), or set $GLASSFORMER_MIRROR",
+                "cannot download {file} of {name}: {error}; get it from {source} and put it at "
+                "{path}, or set $GLASSFORMER_MIRROR",
                 file=file,
                 name=wanted.name,
                 error=error,

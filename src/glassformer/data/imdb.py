@@ -1,6 +1,6 @@
-"""IMDb film reviews: the official split, a validation part by film, texts for pre-training.
+"""IMDb film reviews: the official split, a validation part by film, texts for pretraining.
 
-The stars of a review are in its id and give the label away, so an id never leaves this file.
+A review's id contains its stars, which give the label away, so an id never leaves this file.
 """
 
 from __future__ import annotations
@@ -28,15 +28,14 @@ _BREAK = re.compile(r"\s*(?:<br\s*/?>\s*)+", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Review:
-    """A film review; `label` is None in the unlabelled part."""
-
     text: str
     label: int | None
+    """0 negative, 1 positive; None in the unlabelled part."""
     movie: str
 
 
 def read_reviews(found: Found, split: str) -> list[Review]:
-    """The reviews of "train", "test" or "unsup", in the order of the file."""
+    """The reviews of "train", "test" or "unsup", in file order."""
     path = found.file(f"imdb/{split}.jsonl.xz")
     reviews = []
     for number, line in enumerate(read_lines(path), start=1):
@@ -54,9 +53,9 @@ def read_reviews(found: Found, split: str) -> list[Review]:
 
 
 def split_by_film(reviews: list[Review], share: float) -> tuple[list[Review], list[Review]]:
-    """Training and validation reviews with no film on both sides.
+    """Training and validation reviews, with all reviews of a film on the same side.
 
-    A film's side depends on its name alone, so it is the same in every run and on every machine.
+    The side depends only on the film's id, so it is the same in every run and on every machine.
     """
     kept: list[Review] = []
     held_out: list[Review] = []
@@ -70,40 +69,37 @@ def split_by_film(reviews: list[Review], share: float) -> tuple[list[Review], li
 def texts_for_pretraining(
     train: Iterable[Review], unlabelled: Iterable[Review], test: Iterable[Review]
 ) -> list[str]:
-    """Distinct texts of the training parts, without those that also occur in the test set."""
+    """The distinct training texts that do not occur in the test set."""
     in_test = {review.text for review in test}
     texts = dict.fromkeys(review.text for review in (*train, *unlabelled))
     return [text for text in texts if text not in in_test]
 
 
 def _clean(text: str) -> str:
-    """HTML line breaks as line breaks: they are typography, and would be the commonest word."""
+    """HTML line breaks become line breaks: otherwise `br` would be the most frequent word."""
     return _BREAK.sub("\n", text)
 
 
-# --- acl imdb ---
-# The archive that IMDb's reviews are published as, turned into the files that we read.
-#
-# `aclImdb_v1.tar.gz` holds one small file a review; its name says the number and the stars, and
-# `urls_*.txt` beside it the film of each. A row of ours has text, label, name and film, ordered by
-# number, a negative before a positive one. Same reviews, same content: the checksums tell.
-
+# --- converting the published archive ---
+# `aclImdb_v1.tar.gz` has one small file per review, named by number and stars, and `urls_*.txt`
+# with the films. Our rows have text, label, id and film, ordered by number, negative before
+# positive. The checksums prove that the same reviews give the same content.
 
 _REVIEW = re.compile(r"(?:^|/)(train|test)/(neg|pos|unsup)/((\d+)_\d+)\.txt$")
 _FILMS = re.compile(r"(?:^|/)(train|test)/urls_(neg|pos|unsup)\.txt$")
 _FILM = re.compile(r"/title/(tt\d+)")
 _LABELS = {"neg": 0, "pos": 1}
-_BREAKS_LINES = re.compile("[\x85\u2028\u2029]")  # for readers who split at any line break
-_PRESET = 1  # a third larger than the smallest, in a fifteenth of its time
-_LARGEST = 10_000_000  # bytes of a review or a list: the largest there is has a quarter of that
+_BREAKS_LINES = re.compile("[\x85\u2028\u2029]")  # some readers split lines at these too
+_PRESET = 1  # a third larger than the best compression, in a fifteenth of the time
+_LARGEST = 10_000_000  # bytes of a review or a list; the largest has a quarter of that
 
 Part = tuple[str, str]
 """Such as ("train", "neg")."""
 
 
-def convert(archive: Path, folder: Path, tell: Callable[[str], object]) -> list[Path]:
-    """Write imdb/{train,test,unsup}.jsonl.xz under a folder, in less than a minute."""
-    tell(f"reading {archive}")
+def convert(archive: Path, folder: Path, log: Callable[[str], object]) -> list[Path]:
+    """Write imdb/{train,test,unsup}.jsonl.xz into a folder, in less than a minute."""
+    log(f"reading {archive}")
     reviews, films = _read(archive)
     written = []
     for name, parts in (
@@ -117,12 +113,12 @@ def convert(archive: Path, folder: Path, tell: Callable[[str], object]) -> list[
         if not lines:
             raise DataError(
                 "{archive} has no reviews in {names}; expected the archive aclImdb_v1.tar.gz "
-                "of ai.stanford.edu/~amaas/data/sentiment",
+                "from ai.stanford.edu/~amaas/data/sentiment",
                 archive=archive,
                 names="/".join(parts[0]),
             )
         path = folder / "imdb" / f"{name}.jsonl.xz"
-        tell(f"writing {path}")
+        log(f"writing {path}")
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, lzma.compress("".join(lines).encode(), preset=_PRESET))
         written.append(path)
@@ -130,7 +126,7 @@ def convert(archive: Path, folder: Path, tell: Callable[[str], object]) -> list[
 
 
 def _read(archive: Path) -> tuple[dict[Part, dict[int, tuple[str, str]]], dict[Part, list[str]]]:
-    """Name and text of each review by its number, and the films in that order."""
+    """Id and text of each review by number, and the films in that order."""
     reviews: dict[Part, dict[int, tuple[str, str]]] = defaultdict(dict)
     films: dict[Part, list[str]] = defaultdict(list)
     try:
@@ -141,7 +137,7 @@ def _read(archive: Path) -> tuple[dict[Part, dict[int, tuple[str, str]]], dict[P
                 if found is None or not member.isfile() or member.size > _LARGEST:
                     continue
                 file = opened.extractfile(member)
-                assert file is not None, "a plain file can be read"
+                assert file is not None, "a regular file can be read"
                 text = file.read().decode("utf-8")
                 if review is not None:
                     part = (review[1], review[2])
@@ -160,7 +156,7 @@ def _read(archive: Path) -> tuple[dict[Part, dict[int, tuple[str, str]]], dict[P
 def _lines(
     parts: list[tuple[str, dict[int, tuple[str, str]], list[str]]],
 ) -> Iterator[str]:
-    """One JSON object a review."""
+    """One JSON object per review."""
     for number in sorted({number for _, reviews, _ in parts for number in reviews}):
         for kind, reviews, films in parts:
             if number not in reviews:

@@ -1,8 +1,8 @@
-"""From examples to the batches of each update, made ahead in a thread while the model computes.
+"""The batches of each optimiser step, prefetched in a thread while the model computes.
 
-An update has one batch for each accumulation step, this process's share of the update's examples.
-The loader holds no position: `updates(start)` begins at any update, in the middle of an epoch too,
-and gives what an uninterrupted run would have got.
+An update has one batch per gradient accumulation step: this process's share of its examples. The
+loader has no state: `updates(start)` starts at any update, even in the middle of an epoch, and
+gives the batches that an uninterrupted run would have got.
 """
 
 import queue
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from glassformer.data.batches import Batch, Chance, Order, share_out
+from glassformer.data.batches import Batch, EpochRNG, Order, share_out
 from glassformer.data.examples import Examples
 from glassformer.data.token_store import Ids
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Update:
-    """The batches of one step of the optimiser."""
+    """The batches of one optimiser step."""
 
     epoch: int
     batches: tuple[Batch, ...]
@@ -28,68 +28,65 @@ class Update:
 
 @dataclass(frozen=True)
 class Loader:
-    """All updates of a run."""
-
     examples: Examples[Batch]
     order: Order
     accumulate: int = 1
     rank: int = 0
     n_processes: int = 1
     fixed_shapes: bool = False
-    """Whether all batches of a bucket are filled up to one shape."""
+    """Whether all batches of a bucket are filled up to the same shape."""
 
     @property
     def updates_per_epoch(self) -> int:
-        """Updates that see every example once."""
         return self.order.n_batches
 
     def updates(self, start: int, end: int) -> Iterator[Update]:
-        """Updates number `start` to `end` − 1, made ahead of their use."""
-        return _ahead(self._updates(start, end), room=4)
+        """Updates number `start` to `end` − 1, prefetched."""
+        return _prefetch(self._updates(start, end), room=4)
 
     def _updates(self, start: int, end: int) -> Iterator[Update]:
         first_epoch, first_batch = divmod(start, self.updates_per_epoch)
-        left = max(0, end - start)  # a run may go on with fewer updates than it has made
+        left = max(0, end - start)  # a resumed run may ask for fewer updates than it has made
         for epoch in range(first_epoch, first_epoch + left // self.updates_per_epoch + 2):
             batches = self.order.epoch(epoch)[first_batch:][:left]
             for indices in batches:
-                yield Update(epoch, self._share(indices, Chance(self.order.seed, epoch)))
+                yield Update(epoch, self._share(indices, EpochRNG(self.order.seed, epoch)))
             left -= len(batches)
             first_batch = 0
 
-    def _share(self, indices: Ids, chance: Chance) -> tuple[Batch, ...]:
-        """This process's batches of an update's examples."""
+    def _share(self, indices: Ids, rng: EpochRNG) -> tuple[Batch, ...]:
+        """This process's batches of the examples of one update."""
         n_parts = self.accumulate * self.n_processes
         mine = share_out(indices, n_parts)[self.rank :: self.n_processes]
         shape = self.order.shape_of(indices) if self.fixed_shapes else None
         batches = []
         for part in mine:
-            # Every process must take part in every step, even with nothing to learn from.
-            some = part if len(part) else indices[:1]
-            batch = self.examples.batch(some, chance, shape.width if shape else 0)
-            taken = batch if len(part) else batch.unscored()
-            batches.append(taken.filled(-(-shape.rows // n_parts)) if shape else taken)
+            # Every process must take part in every step, even without examples of its own.
+            chosen = part if len(part) else indices[:1]
+            batch = self.examples.batch(chosen, rng, shape.width if shape else 0)
+            scored = batch if len(part) else batch.unscored()
+            batches.append(scored.filled(-(-shape.rows // n_parts)) if shape else scored)
         return tuple(batches)
 
 
 def evaluation_batches(
     examples: Examples[Batch], order: Order, rank: int = 0, n_processes: int = 1
 ) -> Iterator[tuple[Ids, Batch]]:
-    """Every example once (this process's share), with its index; nothing is random."""
-    chance = Chance(seed=0, epoch=0)
+    """This process's share of all examples, each once, with its index; nothing is random."""
+    rng = EpochRNG(seed=0, epoch=0)
     for indices in order.sequential()[rank::n_processes]:
-        yield indices, examples.batch(indices, chance)
+        yield indices, examples.batch(indices, rng)
 
 
 class _Failure(Generic[T]):
-    """An exception on its way from the thread to the reader."""
+    """An exception on its way from the thread to the consumer."""
 
     def __init__(self, error: BaseException) -> None:
         self.error = error
 
 
-def _ahead(source: Iterator[T], room: int) -> Iterator[T]:
-    """The same items, up to `room` of them made ahead in a thread."""
+def _prefetch(source: Iterator[T], room: int) -> Iterator[T]:
+    """The same items, up to `room` of them computed ahead in a thread."""
     items: queue.Queue[T | _Failure[T] | None] = queue.Queue(room)
     stopped = threading.Event()
 
@@ -108,7 +105,7 @@ def _ahead(source: Iterator[T], room: int) -> Iterator[T]:
                 if not put(item):
                     return
             put(None)
-        except BaseException as error:  # carried to the reader and raised there
+        except BaseException as error:  # raised again in the consumer's thread
             put(_Failure(error))
 
     thread = threading.Thread(target=work, name="batches", daemon=True)

@@ -1,4 +1,4 @@
-"""A user's own table: a CSV file with a column of texts and a column of classes."""
+"""A user's own table: a CSV file with a column of texts and a column of labels."""
 
 import csv
 import hashlib
@@ -11,7 +11,7 @@ from pathlib import Path
 from glassformer.data.text_files import stream_lines
 from glassformer.errors import DataError, Fragment, did_you_mean
 
-_MOST_CELL = 2**20  # characters: some two hundred pages
+_MOST_CELL = 2**20  # characters, about two hundred pages
 _MOST_COLUMNS = 10_000
 _MANY_CLASSES = 100
 _AFTER_CR = re.compile(r"(?<=\r)(?!\n)(?=.)", re.DOTALL)
@@ -19,14 +19,14 @@ _AFTER_CR = re.compile(r"(?<=\r)(?!\n)(?=.)", re.DOTALL)
 
 @dataclass(frozen=True)
 class Table:
-    """Texts and the name of the class of each."""
+    """Texts and their labels."""
 
     texts: list[str]
     labels: list[str]
 
 
 def read_table(path: Path, text_column: str, label_column: str) -> Table:
-    """The two columns of a CSV file whose first row names them; quoted texts may have line ends."""
+    """Two columns of a CSV file with a header row; quoted texts may contain line breaks."""
     if not path.is_file():
         raise DataError("there is no CSV file {path}", path=path)
     rows = csv.DictReader(_lines(path), strict=True)
@@ -36,8 +36,8 @@ def read_table(path: Path, text_column: str, label_column: str) -> Table:
             names = list(rows.fieldnames or ())
             if len(names) > _MOST_COLUMNS:
                 raise DataError(
-                    "{path} has {n_names:,} columns, expected {most_columns:,} at most; keep those "
-                    "of the texts and the classes",
+                    "{path} has {n_names:,} columns, expected at most {most_columns:,}; keep only "
+                    "the texts and the labels",
                     path=path,
                     n_names=len(names),
                     most_columns=_MOST_COLUMNS,
@@ -60,7 +60,7 @@ def read_table(path: Path, text_column: str, label_column: str) -> Table:
         what: object = error
         if "field limit" in str(error):
             what = Fragment.of(
-                "a cell has more than {most:,} characters; shorten it, or check the quotes",
+                "a cell has more than {most:,} characters; shorten it or check the quotes",
                 most=_MOST_CELL,
             )
         raise DataError(
@@ -85,9 +85,9 @@ def _check_classes(path: Path, label_column: str, table: Table) -> None:
         )
     if n_classes > _MANY_CLASSES and n_rows < 2 * n_classes:
         raise DataError(
-            "{path} has {n_classes:,} different values in column {label_column!r} in "
-            "{n_rows:,} rows: a class is learnt from several texts; name the column of the "
-            "classes with --label-column",
+            "{path} has {n_classes:,} different values in {n_rows:,} rows of column "
+            "{label_column!r}; a class needs several texts; set the column of the labels with "
+            "--label-column",
             path=path,
             n_classes=n_classes,
             label_column=label_column,
@@ -96,7 +96,7 @@ def _check_classes(path: Path, label_column: str, table: Table) -> None:
 
 
 def _lines(path: Path) -> Iterator[str]:
-    """Lines that end as CSV files' do: LF, CRLF, or CR alone, also mixed."""
+    """Lines that end with LF, CRLF or CR, also mixed, as in CSV files."""
     for line in stream_lines(path):
         yield from _AFTER_CR.split(line)
 
@@ -106,7 +106,7 @@ def _check_column(path: Path, column: str, names: Sequence[str]) -> None:
         raise DataError("{path} is empty: its first row must name the columns", path=path)
     if column not in names:
         raise DataError(
-            "{path} has no column {column!r}{near}; name yours with --text-column and "
+            "{path} has no column {column!r}{near}; set the columns with --text-column and "
             "--label-column",
             path=path,
             column=column,
@@ -123,7 +123,7 @@ def _check_column(path: Path, column: str, names: Sequence[str]) -> None:
 
 @contextmanager
 def _long_cells() -> Iterator[None]:
-    """With a limit above Python's of 131,072 characters, which a chapter of a book exceeds."""
+    """Raises Python's limit of 131,072 characters per cell, which a book chapter exceeds."""
     before = csv.field_size_limit(_MOST_CELL)
     try:
         yield
@@ -134,24 +134,24 @@ def _long_cells() -> Iterator[None]:
 def split_by_text(
     table: Table, share: float
 ) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
-    """Texts with their labels, to train on and to validate with; equal texts are on one side.
+    """(text, label) pairs for training and validation; equal texts are on the same side.
 
-    The side depends on the text alone, so it is the same in every run.
+    The side depends only on the text, so it is the same in every run.
     """
     rows = list(zip(table.texts, table.labels, strict=True))
-    train = [row for row in rows if _place(row[0]) >= share]
-    valid = [row for row in rows if _place(row[0]) < share]
+    train = [row for row in rows if _position(row[0]) >= share]
+    valid = [row for row in rows if _position(row[0]) < share]
     missing = sorted(set(table.labels) - {label for _, label in train})
     if missing:
         raise DataError(
-            "the class {missing!r} has no text to learn from after {share:.0%} were held "
-            "out; add texts of it, or lower data.validation",
+            "the class {missing!r} has no training texts left after {share:.0%} were held "
+            "out; add texts of that class or lower data.validation",
             missing=missing[0],
             share=share,
         )
     return train, valid
 
 
-def _place(text: str) -> float:
-    """A number in [0, 1) that belongs to a text."""
+def _position(text: str) -> float:
+    """A hash of a text as a number in [0, 1)."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8]) / 2**64

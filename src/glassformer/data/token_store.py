@@ -1,11 +1,11 @@
-"""Tokenised texts on disk: one flat array of ids, mapped into memory, and a header that checks it.
+"""Tokenised texts on disk: one flat, memory-mapped array of ids and a header that checks it.
 
-    NAME.ids      all ids, one sequence after another, uint16 or uint32 by the vocabulary's size
-    NAME.offsets  where each sequence begins, and where the last one ends, int64
-    NAME.json     dtype, sizes and the key of what was tokenised how
+    NAME.ids      all ids, one sequence after another, uint16 or uint32 by vocabulary size
+    NAME.offsets  the start of each sequence and the end of the last one, int64
+    NAME.json     dtype, sizes and the key
 
-The key is a hash over the data's checksums, the tokenizer and the settings: a store of anything
-else is refused, never read by mistake. This file does not know texts or tensors.
+The key is a hash of the data's checksums, the tokenizer and the settings: a store made from
+anything else is refused, never read by mistake. This file does not know texts or tensors.
 """
 
 from __future__ import annotations
@@ -15,20 +15,19 @@ import json
 import os
 import platform
 import shutil
-import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.data.corpora import cache_folder
 from glassformer.errors import DataError, GlassformerError
-from glassformer.files import read_object
+from glassformer.files import read_object, try_lock
 
 Ids = NDArray[np.int64]
 
@@ -38,7 +37,7 @@ _LITTLE_ENDIAN: dict[str, np.dtype[Any]] = {"uint16": np.dtype("<u2"), "uint32":
 
 @dataclass(frozen=True)
 class _Header:
-    """What NAME.json says."""
+    """The contents of NAME.json."""
 
     format: int
     key: str
@@ -51,7 +50,7 @@ class _Header:
 def write_store(
     folder: Path, name: str, sequences: Iterable[Sequence[int]], *, vocab_size: int, key: str
 ) -> None:
-    """Write sequences of ids; the header last, so that a store without one is not whole."""
+    """Write sequences of ids; the header comes last, so a store without one is incomplete."""
     dtype = "uint16" if vocab_size <= 2**16 else "uint32"
     lengths: list[int] = []
     with (folder / f"{name}.ids").open("wb") as ids:
@@ -74,7 +73,7 @@ def write_store(
 
 
 class TokenStore:
-    """A store opened for reading: `store[i]` is a sequence, `padded` many of them."""
+    """A store opened for reading: `store[i]` is a sequence, `padded` a batch of them."""
 
     def __init__(self, folder: Path, name: str, *, key: str) -> None:
         self.path = folder / f"{name}.ids"
@@ -94,7 +93,7 @@ class TokenStore:
         self.offsets: Ids = np.fromfile(folder / f"{name}.offsets", dtype="<i8").astype(np.int64)
         self.lengths: Ids = np.diff(self.offsets)
         """Tokens in each sequence."""
-        # An empty file cannot be mapped.
+        # An empty file cannot be memory-mapped.
         self.ids: NDArray[Any] = (
             np.memmap(self.path, dtype=dtype, mode="r")
             if header.n_tokens
@@ -108,7 +107,7 @@ class TokenStore:
         return self.ids[self.offsets[index] : self.offsets[index + 1]].astype(np.int64)
 
     def padded(self, indices: Ids, *, pad_id: int, width: int) -> Ids:
-        """Some sequences as rows of `width` ids, filled up with padding on the right."""
+        """Sequences as rows of `width` ids, padded on the right."""
         starts, ends = self.offsets[indices], self.offsets[indices + 1]
         assert (ends - starts).max(initial=0) <= width, "a row must hold the longest sequence"
         positions = starts[:, None] + np.arange(width)
@@ -127,7 +126,7 @@ def _read_header(path: Path) -> _Header:
         ) from None
     if header.format != FORMAT or header.dtype not in _LITTLE_ENDIAN:
         raise DataError(
-            "{path} is not a store that this version reads (format {format}, {dtype}); "
+            "{path} is a token store that this version cannot read (format {format}, {dtype}); "
             "delete its folder",
             path=path,
             format=header.format,
@@ -147,48 +146,19 @@ def _check_size(path: Path, expected: int) -> None:
         )
 
 
-# --- holding ---
-# Files that a living process holds, so that others can tell its work from what a dead one left.
-#
-# The lock is the system's own (flock) on an open file: it ends with the process, however that ends,
-# so nothing that a killed process leaves behind stands in anybody's way. Windows and some network
-# file systems have none: there, who holds a file is not known.
-
-
-if sys.platform != "win32":
-    import fcntl
-
-
-Holder = Literal["us", "another", "unknown"]
-
-
-def hold(opened: IO[Any]) -> Holder:
-    """Hold a file that is open for writing until it is closed; says who holds it now."""
-    if sys.platform == "win32":
-        return "unknown"
-    try:
-        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return "another"
-    except OSError:  # a file system without locks
-        return "unknown"
-    return "us"
-
-
-# --- prepared ---
-# Tokenise once: a folder of stores and tokenizers under the cache, found again by its key.
-#
-# The key covers everything that could change the ids: the data's checksums, every setting of
-# reading and tokenising, and the version of this code. A folder appears whole or not at all: it is
-# filled under another name, beside a file that its writer holds. What a killed writer left is held
-# by nobody, and the next writer on the same machine removes it; locks of other machines, whose
-# cache may be the same folder, are not to be seen everywhere.
+# --- the cache of tokenised data ---
+# Data are tokenised once, into a folder of stores and tokenizers named by its key. The key covers
+# everything that could change the ids: the data's checksums, all settings of reading and
+# tokenising, and the version of this code. A folder appears complete or not at all: it is filled
+# under a temporary name, beside a lock file. What a killed writer left behind is unlocked, and the
+# next writer on the same machine removes it; locks of other machines that share the cache folder
+# are not reliably visible.
 
 
 VERSION = 2
-"""Of reading and tokenising: raise it when either changes, and old stores are not found again."""
+"""Of reading and tokenising: increase it when either changes, so that old stores are not used."""
 
-_FILLING, _HELD = ".filling", ".held"
+_PARTIAL, _LOCK = ".filling", ".held"
 
 
 def key_of(parts: Mapping[str, Any]) -> str:
@@ -200,9 +170,9 @@ def key_of(parts: Mapping[str, Any]) -> str:
 def prepared_folder(
     key: str, write: Callable[[Path], None], cache: str | os.PathLike[str] | None = None
 ) -> Path:
-    """The folder of this key; `write` fills it if it is not there yet.
+    """The folder of this key; `write` fills it if it does not exist yet.
 
-    Two processes may both fill one: the first to finish wins, and both hold the same bytes.
+    If two processes fill it at once, the first to finish wins; both wrote the same bytes.
     """
     parent = Path(cache) if cache else cache_folder() / "tokens"
     target = parent / key
@@ -211,7 +181,7 @@ def prepared_folder(
     try:
         parent.mkdir(parents=True, exist_ok=True)
         _remove_abandoned(parent)
-        with _folder_to_fill(parent, key) as work:
+        with _partial_folder(parent, key) as work:
             write(work)
             work.rename(target)
     except OSError as error:
@@ -228,12 +198,12 @@ def prepared_folder(
 
 
 @contextmanager
-def _folder_to_fill(parent: Path, key: str) -> Iterator[Path]:
-    """A new folder `.KEY.MACHINE.….filling`; first the file beside it, held by who fills it."""
+def _partial_folder(parent: Path, key: str) -> Iterator[Path]:
+    """A new folder `.KEY.MACHINE.….filling`, and beside it a lock file held meanwhile."""
     prefix = f".{key}.{_machine()}."
-    with tempfile.NamedTemporaryFile(prefix=prefix, suffix=_HELD, dir=parent) as held:
-        hold(held.file)
-        work = Path(held.name).with_suffix(_FILLING)
+    with tempfile.NamedTemporaryFile(prefix=prefix, suffix=_LOCK, dir=parent) as lock:
+        try_lock(lock.file)
+        work = Path(lock.name).with_suffix(_PARTIAL)
         try:
             work.mkdir()
             yield work
@@ -242,15 +212,15 @@ def _folder_to_fill(parent: Path, key: str) -> Iterator[Path]:
 
 
 def _remove_abandoned(parent: Path) -> None:
-    """Remove folders whose writer died on this machine before they were whole."""
-    for work in parent.glob(f".*.{_machine()}.*{_FILLING}"):
-        held = work.with_suffix(_HELD)
-        with suppress(OSError), held.open("ab") as opened:  # of another user: let it be
-            if hold(opened) == "us":
+    """Remove incomplete folders whose writer on this machine has died."""
+    for work in parent.glob(f".*.{_machine()}.*{_PARTIAL}"):
+        lock = work.with_suffix(_LOCK)
+        with suppress(OSError), lock.open("ab") as opened:  # another user's is left alone
+            if try_lock(opened) == "us":
                 shutil.rmtree(work, ignore_errors=True)
-                held.unlink()
+                lock.unlink()
 
 
 def _machine() -> str:
-    """A short name of this machine, fit for a file's."""
+    """A short name of this machine, usable in a file name."""
     return key_of({"machine": platform.node()})[:8]

@@ -5,12 +5,12 @@ The rules, all of them tested against brute force:
 - A candidate that ends counts only if it is among the R best: a bad ending is not a result.
 - Completed sequences are ranked by their sum of log-probabilities divided by a length penalty;
   without one, the shortest would win, since every further token makes the sum smaller.
-- A sequence is done when the best candidate of a step has ended (`stop="best"`), when R of its
+- A sequence is finished when the best candidate of a step has ended (`stop="best"`), when R of its
   beams have ended (`stop="first"`, and "best" too), or when no open beam can still beat the n-th
-  best that ended (`stop="exact"`); not before n have ended, but at its maximum length in any case.
+  best that ended (`stop="exact"`); never before n have ended, always at its maximum length.
 
-The device finds the candidates of a step; what becomes of them is decided on the host, for all
-sequences at once. Nothing here knows models or caches: they are behind the `Stepper`.
+The device finds the candidates of a step; the host decides what becomes of them, for all sequences
+at once. Nothing here knows models or caches: they are behind the `Stepper`.
 Dims: B sequences, R beams of each, N candidates, V vocabulary, T tokens so far.
 """
 
@@ -24,7 +24,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from glassformer.cancelling import stop_if_cancelled
 from glassformer.decoding.hypotheses import (
     Candidate,
     Decoded,
@@ -35,23 +34,20 @@ from glassformer.decoding.hypotheses import (
     Stop,
 )
 from glassformer.decoding.stepper import MAX_BEAMS, Stepper
-from glassformer.errors import ConfigError, expect_number, expect_whole
-from glassformer.nn.shapes import Float, Int, Tensor
+from glassformer.errors import ConfigError, Fragment, expect_number, expect_whole, stop_if_cancelled
+from glassformer.nn.tensors import Float, Int, Tensor
 
-# --- beam history ---
-# What a beam search remembers: which tokens led to each beam, and which sequences are complete.
-#
-# Both stay columns of numbers while the search runs: token lists are put together at its end, for
+# --- history: which tokens led to each beam, and which hypotheses are complete -----------------
+# Both stay columns of numbers while the search runs; token lists are put together at its end, for
 # the few hypotheses that are returned, instead of being copied at every step.
 # Dims: B sequences, R beams of each, N completed hypotheses.
-
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
 class BackPointers:
-    """The tokens and parents of all steps so far."""
+    """The tokens and parents of all steps so far, from which sequences are read back."""
 
     def __init__(self, n_sequences: int) -> None:
         self._tokens: list[Integers] = []  # of each step, all beams in one row
@@ -69,18 +65,13 @@ class BackPointers:
         """Continue with these sequences only, in this order."""
         self._firsts = self._firsts[rows]
 
-    @property
-    def n_steps(self) -> int:
-        """Steps so far."""
-        return len(self._tokens)
-
     def places(self, rows: Integers, beams: Integers) -> Integers:
-        """Where beams stand after the last step, among all beams of all sequences."""
+        """Indices of beams after the last step, among all beams of all sequences."""
         places: Integers = self._firsts[rows] + beams
         return places
 
     def read(self, n_steps: Integers, places: Integers) -> list[list[int]]:
-        """The tokens of beams that stood in these places after so many steps."""
+        """The tokens of the beams that were in these places after this many steps."""
         places = places.copy()
         ids = np.zeros((len(places), max(n_steps, default=0)), dtype=np.int64)
         for step in reversed(range(ids.shape[1])):
@@ -92,7 +83,7 @@ class BackPointers:
 
 @dataclass(frozen=True)
 class Completed:
-    """Completed hypotheses: columns, with one row per hypothesis."""
+    """Completed hypotheses as columns, one row per hypothesis."""
 
     sequences: Integers
     n_before: Integers
@@ -105,18 +96,16 @@ class Completed:
     scores: Floats
 
     def at(self, rows: Integers) -> Completed:
-        """Some of them, in this order."""
         return Completed(*(getattr(self, column.name)[rows] for column in fields(self)))
 
     @classmethod
     def joined(cls, parts: list[Completed]) -> Completed:
-        """All of several, in their order."""
         return cls(
             *(np.concatenate([getattr(p, column.name) for p in parts]) for column in fields(cls))
         )
 
     def best(self, n_best: int) -> Completed:
-        """The n best of each sequence, best first, sequence by sequence; ties: earliest first."""
+        """The n best of each sequence, best first, grouped by sequence; ties: earliest first."""
         ranked = self.at(np.lexsort((-self.scores, self.sequences)))  # stable; the last key leads
         firsts = np.searchsorted(ranked.sequences, ranked.sequences)
         return ranked.at(np.flatnonzero(np.arange(len(firsts)) - firsts < n_best))
@@ -138,8 +127,8 @@ class Beam:
     penalty: Literal["power", "gnmt"] = "power"
     """length^α, or ((5 + length) / 6)^α (Wu et al. 2016, used by the 2017 paper with 0.6)."""
     stop: Literal["best", "first", "exact"] = "first"
-    """When a sequence is done: as soon as the most probable continuation ended, as soon as `size`
-    of them ended, or when no open one can win any more. The first is the fastest."""
+    """When a sequence is finished: as soon as the most probable continuation has ended, as soon as
+    `size` of them have, or when no open one can win any more. The first is the fastest."""
 
     def __post_init__(self) -> None:
         for name in ("size", "n_best"):
@@ -153,8 +142,10 @@ class Beam:
             )
         if not 1 <= self.n_best <= self.size:
             raise ConfigError(
-                f"n_best must be between 1 and the beam size, got {self.n_best} of {self.size}"
-                + ("; use a larger beam" if self.n_best > self.size else "")
+                "n_best must be between 1 and the beam size, got {n_best} of {size}{remedy}",
+                n_best=self.n_best,
+                size=self.size,
+                remedy=Fragment.of("; use a larger beam") if self.n_best > self.size else "",
             )
         if not abs(self.length_penalty) <= _MAX_PENALTY:  # refuses NaN, too
             raise ConfigError(
@@ -173,7 +164,7 @@ class Beam:
                 )
 
     def score(self, total: float, length: int) -> float:
-        """A sum of log-probabilities as hypotheses of different length are ranked by it."""
+        """The score that ranks hypotheses of different lengths: the sum over the length penalty."""
         return float(total / self.divisor(length))
 
     def divisor(self, length: int | NDArray[np.int64]) -> float | NDArray[np.float64]:
@@ -211,7 +202,7 @@ def best_continuations(
 
 
 Rank = Callable[[Tensor, Tensor, int], Candidates]
-"""What `best_continuations` does; `decoding.fast` has a faster one."""
+"""The signature of `best_continuations`; `decoding.fast` has a faster one."""
 
 
 def beam_search(
@@ -246,7 +237,6 @@ class _Shortlist(NamedTuple):
         return cls(sums, ids.astype(np.int64), beams.astype(np.int64))
 
     def at(self, *index: Integers) -> _Shortlist:
-        """Those of some rows, or in some places of them."""
         return _Shortlist(self.totals[index], self.tokens[index], self.parents[index])
 
 
@@ -268,15 +258,13 @@ class _Search:
         self.is_done = np.zeros(n_sequences, dtype=np.bool_)
         self.history = BackPointers(n_sequences)
         self.completed: list[Completed] = []
-        self.best_scores = np.full(
-            (n_sequences, beam.n_best), -np.inf
-        )  # of all sequences, ascending
+        self.best_scores = np.full((n_sequences, beam.n_best), -np.inf)  # of all, ascending
         self.accounts: list[list[LedgerStep]] | None = (
             [[] for _ in range(n_sequences)] if ledger else None
         )
 
     def advance(self) -> bool:
-        """Add one token to every sequence; returns whether there is more to do."""
+        """Add one token to every sequence; returns whether any is unfinished."""
         stop_if_cancelled()
         candidates = self.rank(self.logits, self.totals, 2 * self.beam.size)
         shortlist = _Shortlist.of(candidates)
@@ -296,12 +284,13 @@ class _Search:
             return False
         if n_left < len(self.sequences) and self.stepper.worth_leaving(n_left):
             beams = self._leave(beams)
-        tokens, parents = self._follow(beams)
-        self.logits = self.stepper.step(tokens, parents)
+        device = self.logits.device
+        self.totals = torch.from_numpy(beams.totals).to(device, self.precision)
+        choices = torch.from_numpy(np.stack([beams.tokens, beams.parents]))
+        self.logits = self.stepper.step(*choices.to(device).unbind())
         return True
 
     def results(self) -> list[Decoded]:
-        """The n best of each sequence, best first."""
         best = Completed.joined(self.completed).best(self.beam.n_best)
         hypotheses: list[list[Hypothesis]] = [[] for _ in self.best_scores]
         begun = self.history.read(best.n_before, best.places)
@@ -324,7 +313,7 @@ class _Search:
         return first_open[:, : min(self.beam.size, can_go_on)]
 
     def _collect(self, candidates: _Shortlist, ended: Flags) -> None:
-        """Note the hypotheses that this step completes, or cuts at the maximum length."""
+        """Record the hypotheses that end in this step, or are cut at the maximum length."""
         is_cut = self.limits == self.length
         counts = (ended[:, : self.beam.size] | is_cut[:, None]) & ~self.is_done[:, None]
         if not counts.any():
@@ -332,12 +321,15 @@ class _Search:
         self.n_found += counts.sum(axis=1)
         totals = candidates.totals[:, : self.beam.size].astype(np.float64)
         scores = totals / self.beam.divisor(self.length)
-        self._rank(np.where(counts, scores, -np.inf))
+        known = self.best_scores[self.sequences]
+        ranked = np.concatenate([known, np.where(counts, scores, -np.inf)], axis=1)
+        ranked.sort(axis=1)
+        self.best_scores[self.sequences] = ranked[:, -self.beam.n_best :]
         rows, places = counts.nonzero()
         self.completed.append(
             Completed(
                 sequences=self.sequences[rows],
-                n_before=np.full(len(rows), self.history.n_steps),
+                n_before=np.full(len(rows), self.length - 1),
                 places=self.history.places(rows, candidates.parents[rows, places]),
                 tokens=candidates.tokens[rows, places],
                 totals=totals[rows, places],
@@ -345,14 +337,8 @@ class _Search:
             )
         )
 
-    def _rank(self, scores: NDArray[np.float64]) -> None:
-        """Put the scores of a step (B, R) among the n best of each sequence."""
-        ranked = np.concatenate([self.best_scores[self.sequences], scores], axis=1)
-        ranked.sort(axis=1)
-        self.best_scores[self.sequences] = ranked[:, -self.beam.n_best :]
-
     def _finish(self, best_open: Sums) -> None:
-        """Mark the sequences that are done."""
+        """Mark the finished sequences."""
         if self.beam.stop == "exact" and self.beam.size > 1:
             is_over = self._cannot_win(best_open)
         else:
@@ -371,7 +357,7 @@ class _Search:
         return beaten
 
     def _leave(self, beams: _Shortlist) -> _Shortlist:
-        """Continue without the sequences that are done."""
+        """Drop the finished sequences from the batch."""
         rows = (~self.is_done).nonzero()[0]
         self.stepper.keep(torch.from_numpy(rows).to(self.logits.device))
         self.history.keep(rows)
@@ -379,14 +365,6 @@ class _Search:
         self.n_found, self.is_done = self.n_found[rows], self.is_done[rows]
         self.best_ended = self.best_ended[rows]
         return beams.at(rows)
-
-    def _follow(self, beams: _Shortlist) -> tuple[Int[Tensor, "B R"], Int[Tensor, "B R"]]:
-        """Send the beams of the next step to the device; returns their tokens and parents."""
-        device = self.logits.device
-        self.totals = torch.from_numpy(beams.totals).to(device, self.precision)
-        choices = torch.from_numpy(np.stack([beams.tokens, beams.parents]))
-        tokens, parents = choices.to(device).unbind()
-        return tokens, parents
 
     def _account(
         self,
@@ -396,7 +374,7 @@ class _Search:
         ended: Flags,
         going_on: Integers,
     ) -> None:
-        """Write this step into the ledgers of the sequences that are not done."""
+        """Write this step into the ledgers of the unfinished sequences."""
         kept = np.zeros_like(ended)
         np.put_along_axis(kept, going_on, True, axis=1)
         for row in (~self.is_done).nonzero()[0]:

@@ -1,8 +1,8 @@
 """Ids in, hypotheses out: a model, a search, and many sequences in batches.
 
-`translate` is for encoder-decoders, `extend` and `stream` for language models. They put the model
-into evaluation mode while they run, track no gradients, and return results in the order of the
-sequences. Nothing here knows strings; what makes decoding fast is in `decoding.fast`.
+`translate` is for encoder-decoders, `extend` and `stream` for language models. They run the model
+in evaluation mode without gradients and return results in the order of the sequences. Nothing here
+knows strings; what makes decoding fast is in `decoding.fast`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -43,7 +43,7 @@ def translate(
 
     `start` and `end` are ids of the target's vocabulary; `prefixes` are ids that each translation
     must begin with. Without `max_new`, a translation may have 50 tokens more than its source, as
-    in the 2017 paper (section 6.1). The search is a beam of 4 unless given.
+    in the 2017 paper (section 6.1). The default search is a beam of 4.
     """
     _check(model, search or Beam(), end)
     if max_new is not None:
@@ -89,10 +89,7 @@ def extend(
     batch_size: int = 64,
     ledger: bool = False,
 ) -> list[Decoded]:
-    """Continue sequences of ids, beyond the model's max_len if need be.
-
-    Greedily unless a search is given.
-    """
+    """Continue sequences of ids, beyond the model's max_len if need be; greedily by default."""
     _check(model, search or Greedy(), end)
     _check_max_new(max_new)
     _check_ids(prompts)
@@ -104,8 +101,8 @@ def extend(
         return _search(stepper, search or Greedy(), stop, begun, batch, ledger)
 
     lengths = [len(prompt) for prompt in prompts]
-    # All sequences of a batch are read again when the longest outgrows the context: batches of one
-    # length each make that the same moment as for a sequence alone.
+    # All sequences of a batch are read again when the longest outgrows the context. With one length
+    # per batch, that happens when it would for each sequence alone.
     outgrow = max(lengths, default=0) + max_new > model.config.max_len
     return fast.in_batches(model, decode, lengths, batch_size, equal=outgrow)
 
@@ -118,13 +115,15 @@ def stream(
     search: Greedy | Sampling | None = None,
     max_new: int = 100,
 ) -> Iterator[int]:
-    """Continue one sequence, id by id as they are chosen; the end token is not among them."""
+    """Continue one sequence, yielding ids as they are chosen, without the end token."""
     search = search or Greedy()
     _check(model, search, end)
     _check_max_new(max_new)
     _check_ids([prompt])
     if isinstance(search, Beam):
-        raise ConfigError("a beam's text is known at its end only: stream greedily or by sampling")
+        raise ConfigError(
+            "beam search knows its text only at the end; stream with Greedy() or Sampling()"
+        )
     stop = Stop(end, (max_new,))
     with evaluating(model.modules()), torch.inference_mode():
         stepper = SlidingStepper(model, [prompt], fast.stepper_for)
@@ -134,7 +133,6 @@ def stream(
 
 
 def _check(model: nn.Module, search: Search, end: int | None) -> None:
-    """Check what all calls have in common."""
     expect(model, nn.Module, "a model that decodes, such as a Seq2Seq or a LanguageModel")
     expect(search, (Greedy, Beam, Sampling), "a search: Greedy(), Beam() or Sampling()")
     if end is not None:
@@ -179,17 +177,17 @@ def _chooser(search: Greedy | Sampling, begun: Sequence[Ids], numbers: Sequence[
 
 
 def _room(config: ModelConfig, n_prefix: int, wanted: int) -> int:
-    """How many tokens may be produced: learned positions end somewhere, the others do not.
+    """How many tokens may be produced: learned positions are limited, other kinds are not.
 
-    The last token produced is never read again, so it needs no position.
+    The last token is never fed back, so it needs no position.
     """
     if config.positions.kind != "learned":
         return wanted
     room = config.max_len - n_prefix + 1
     if room < 1:
         raise InputError(
-            "the text has {n_prefix} tokens, the model has learned {max_len} positions; "
-            "cut the text",
+            "the text has {n_prefix} tokens, but the model has only {max_len} learned "
+            "positions; shorten the text",
             n_prefix=n_prefix,
             max_len=config.max_len,
         )

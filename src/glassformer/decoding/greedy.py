@@ -1,7 +1,7 @@
 """Greedy decoding: always the most probable token; and the loop that it shares with sampling.
 
-Which token comes next is a `Chooser`'s decision; `steps` knows when sequences end and which leave
-the batch, `collect` gathers what was decoded. Dims: B sequences, R samples of each, V vocabulary.
+A `Chooser` decides which token comes next; `steps` knows when sequences end and leave the batch;
+`collect` gathers the results. Dims: B sequences, R samples of each, V vocabulary.
 """
 
 from collections.abc import Iterator
@@ -10,10 +10,10 @@ from typing import NamedTuple, Protocol
 
 import torch
 
-from glassformer.cancelling import stop_if_cancelled
 from glassformer.decoding.hypotheses import Candidate, Decoded, Hypothesis, Ledger, LedgerStep, Stop
 from glassformer.decoding.stepper import Stepper
-from glassformer.nn.shapes import Bool, Float, Int, Tensor
+from glassformer.errors import stop_if_cancelled
+from glassformer.nn.tensors import Bool, Float, Int, Tensor
 
 _SHOWN = 8  # candidates in a step of the ledger
 
@@ -44,11 +44,10 @@ class MostProbable:
     """A `Chooser` that takes the largest logit; among equals, the smallest id."""
 
     def choose(self, logits: Float[Tensor, "B R V"]) -> TokenChoice:
-        """The most probable token of each row."""
         return TokenChoice(logits.argmax(dim=-1), None)
 
     def keep(self, sequences: Int[Tensor, " M"]) -> None:
-        """Nothing to keep: a greedy choice has no state."""
+        """Nothing to do: a greedy choice has no state."""
 
 
 class DecodingStep(NamedTuple):
@@ -57,7 +56,7 @@ class DecodingStep(NamedTuple):
     sequences: Int[Tensor, " B"]
     """Which sequence each row belongs to."""
     unfinished: Bool[Tensor, "B R"]
-    """Where a sample was not complete yet; elsewhere the token means nothing."""
+    """Where a sample was still open; elsewhere the token is meaningless."""
     choice: TokenChoice
     logits: Float[Tensor, "B R V"]
 
@@ -65,7 +64,7 @@ class DecodingStep(NamedTuple):
 def steps(
     stepper: Stepper, chooser: Chooser, stop: Stop, n_samples: int = 1
 ) -> Iterator[DecodingStep]:
-    """Decode n_samples continuations of each sequence; yields each step as it is made."""
+    """Decode n_samples continuations of each sequence, yielding each step as it is taken."""
     logits = stepper.start().expand(-1, n_samples, -1)
     limits = torch.tensor(stop.max_new, device=logits.device)
     sequences = torch.arange(logits.size(0), device=logits.device)
@@ -91,13 +90,13 @@ def steps(
             tokens, limits = tokens[rows], limits[rows]
             parents = None if parents is None else parents[rows]
         logits = stepper.step(tokens, parents)
-        parents = None  # all samples leave the same prefix, and then keep to their own
+        parents = None  # all samples continue the same prefix, then each its own
 
 
 def collect(
     run: Iterator[DecodingStep], stop: Stop, n_samples: int = 1, *, ledger: bool = False
 ) -> list[Decoded]:
-    """Follow a run to its end; one result per sequence, its samples in order."""
+    """Run the steps to the end; one result per sequence, its samples in order."""
     samples = [[_Sample() for _ in range(n_samples)] for _ in stop.max_new]
     accounts: list[list[LedgerStep]] = [[] for _ in stop.max_new]
     for step in run:
@@ -167,7 +166,7 @@ def _account(step: DecodingStep, row: int, samples: list[_Sample], end: int | No
 
 
 def precise(logits: Float[Tensor, "... V"]) -> Float[Tensor, "... V"]:
-    """In single precision at least: in half, the fourth digit of a log-probability is wrong."""
+    """In at least single precision: in half, the fourth digit of a log-probability is wrong."""
     return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
 

@@ -26,7 +26,7 @@ class Candidate:
     score: float
     """What it is ranked by when it ends: the total divided by the length penalty."""
     fate: Fate
-    """Kept: a beam continues from it, numbered in this order. Ended: complete. Else dropped."""
+    """kept: a beam continues from it, numbered in this order; ended: complete; or dropped."""
     chance: float | None = None
     """Sampling only: the probability of being drawn, after temperature and filters."""
 
@@ -39,7 +39,7 @@ class LedgerStep:
 
     @property
     def kept(self) -> tuple[Candidate, ...]:
-        """Those that beams continue from; `parent` in the next step is an index into these."""
+        """Candidates that beams continue from; `parent` in the next step is an index into these."""
         return tuple(c for c in self.candidates if c.fate == "kept")
 
 
@@ -50,7 +50,7 @@ class Ledger:
     steps: tuple[LedgerStep, ...]
 
     def path(self, step: int, candidate: Candidate) -> tuple[Candidate, ...]:
-        """The candidates from the first step to this one, whose log-probabilities add up to it."""
+        """The candidates from the first step to this one; their log-probabilities add up."""
         chain = [candidate]
         for earlier in reversed(self.steps[:step]):
             chain.append(earlier.kept[chain[-1].parent])
@@ -82,17 +82,16 @@ class Decoded:
 
     hypotheses: tuple[Hypothesis, ...]
     ledger: Ledger | None = None
-    """Every candidate of every step, if it was asked for."""
+    """Every candidate of every step, if requested."""
 
     @property
     def best(self) -> Hypothesis:
-        """The first hypothesis."""
         return self.hypotheses[0]
 
 
 @dataclass(frozen=True)
 class Stop:
-    """Where sequences end: at an id, and at the latest after some number of tokens."""
+    """Where sequences end: at an end token, and at the latest after some number of tokens."""
 
     end: int | None
     """The end token; None: only the length ends a sequence."""

@@ -1,7 +1,7 @@
 """Scores of a model's answers: BLEU, accuracy, perplexity, RMSE. Plain functions on plain data.
 
-BLEU is sacrebleu's, over the whole corpus and on raw text, and always comes with its signature: a
-BLEU without one cannot be compared with another. sacrebleu is imported when it is first asked for.
+BLEU is sacrebleu's, over the whole corpus and on raw text, and always comes with its signature,
+without which it cannot be compared. sacrebleu is imported on first use.
 """
 
 import math
@@ -15,7 +15,7 @@ from glassformer.errors import ConfigError, InputError
 
 @dataclass(frozen=True)
 class Score:
-    """A corpus score from 0 to 100, and the signature that says how it was counted."""
+    """A corpus score from 0 to 100, and the signature that says how it was computed."""
 
     value: float
     signature: str
@@ -52,7 +52,7 @@ def bleu(
 
 
 def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
-    """Corpus chrF: agreement of character sequences, kinder to inflected languages."""
+    """Corpus chrF: F-score of character n-grams, kinder to inflected languages."""
     _check_pairs(hypotheses, references)
     metric = _sacrebleu().CHRF()
     score = metric.corpus_score(list(hypotheses), [list(references)])

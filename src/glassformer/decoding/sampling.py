@@ -1,9 +1,9 @@
 """Sampling: draw the next token at random, from what the filters leave.
 
 The filters (repetition penalty, top-k, top-p, min-p) are pure functions on logits. What they
-remove becomes −∞, so that its probability is exactly 0; at least one token always stays. Each
-sample has a random stream of its own, made from its seed, so that a sequence comes out the same
-whatever else is in the batch. The loop around the choice is in `greedy`.
+remove becomes −∞, so its probability is exactly 0; at least one token always stays. Each sample has
+its own random number generator (RNG), seeded for it, so that a sequence comes out the same whatever
+else is in the batch. The loop around the choice is in `greedy`.
 Dims: B sequences, R samples of each, V vocabulary.
 """
 
@@ -16,11 +16,10 @@ import torch
 from glassformer.decoding.greedy import TokenChoice
 from glassformer.decoding.stepper import MAX_BEAMS
 from glassformer.errors import ConfigError, expect_number, expect_whole
-from glassformer.nn.devices import device_with_double
-from glassformer.nn.shapes import Bool, Float, Int, Tensor
+from glassformer.nn.tensors import Bool, Float, Int, Tensor, float64_device
 
 _COLDEST, _HOTTEST = torch.finfo(torch.float32).tiny, 1e30
-"""Temperatures between which logits keep their order: beyond them all are equal, or infinite."""
+"""Beyond these temperatures all logits would become equal, or infinite."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +39,7 @@ class Sampling:
     n_samples: int = 1
     """How many continuations to draw per sequence."""
     seed: int = 0
-    """Sample s of sequence i draws from the stream of seed + i · n_samples + s."""
+    """Sample s of sequence i uses an RNG seeded with seed + i · n_samples + s."""
 
     def __post_init__(self) -> None:
         given = [name for name in ("top_k", "top_p", "min_p") if getattr(self, name) is not None]
@@ -62,7 +61,7 @@ class Sampling:
         self._require(sensible, "repetition_penalty", "from 0.001 to 1000")
         few = 1 <= self.n_samples <= MAX_BEAMS
         self._require(few, "n_samples", f"from 1 to {MAX_BEAMS:,} (for more, another seed)")
-        self._require(0 <= self.seed < 2**62, "seed", "from 0 to 2**62 - 1")  # streams count on
+        self._require(0 <= self.seed < 2**62, "seed", "from 0 to 2**62 - 1")  # seeds are counted up
 
     def _require(self, holds: bool, name: str, what: str) -> None:
         if not holds:
@@ -76,14 +75,14 @@ class Sampling:
     def chances(
         self, logits: Float[Tensor, "... V"], seen: Tensor | None = None
     ) -> Float[Tensor, "... V"]:
-        """The probability of each token of being drawn; exactly 0 for what is filtered out."""
+        """The probability that each token is drawn; exactly 0 for what is filtered out."""
         filtered = logits.float()
         if seen is not None and self.repetition_penalty != 1:
             filtered = penalise_repetition(filtered, seen, self.repetition_penalty)
-        # Before the division: a hot temperature makes all logits equal, and any k would be kept.
+        # Before the division: a high temperature makes all logits equal, and any k would be kept.
         if self.top_k is not None:
             filtered = keep_top_k(filtered, self.top_k)
-        # The best first becomes 0, which stays 0 however cold it is: ∞ − ∞ would be NaN.
+        # The maximum becomes 0, which stays 0 at any temperature: ∞ − ∞ would be NaN.
         filtered = filtered - filtered.amax(dim=-1, keepdim=True)
         filtered = filtered / min(max(self.temperature, _COLDEST), _HOTTEST)
         if self.top_p is not None and self.top_p < 1:
@@ -102,18 +101,17 @@ class RandomChooser:
         prompts: Sequence[Sequence[int]],
         numbers: Sequence[int] | None = None,
     ) -> None:
-        """`numbers` are the places of these prompts among all, from which seeds are made."""
+        """`numbers` are the indices of these prompts among all; seeds depend on them."""
         self.settings = settings
         n_samples = settings.n_samples
-        self.streams = [
-            [_stream(settings.seed + number * n_samples + sample) for sample in range(n_samples)]
+        self.generators = [
+            [_generator(settings.seed + number * n_samples + sample) for sample in range(n_samples)]
             for number in (range(len(prompts)) if numbers is None else numbers)
         ]
         self.prompts = prompts
         self.seen: Tensor | None = None
 
     def choose(self, logits: Float[Tensor, "B R V"]) -> TokenChoice:
-        """One token per row."""
         if self.seen is None and self.settings.repetition_penalty != 1:
             self.seen = torch.zeros(logits.shape, dtype=torch.bool)
             for row, prompt in enumerate(self.prompts):
@@ -121,7 +119,7 @@ class RandomChooser:
             self.seen = self.seen.to(logits.device)
         chances = self.settings.chances(logits, self.seen)
         numbers = torch.tensor(
-            [[float(torch.rand((), generator=s)) for s in row] for row in self.streams]
+            [[float(torch.rand((), generator=s)) for s in row] for row in self.generators]
         )
         tokens = draw(chances, numbers)
         if self.seen is not None:
@@ -130,7 +128,7 @@ class RandomChooser:
 
     def keep(self, sequences: Int[Tensor, " M"]) -> None:
         """Continue with these sequences only, in this order."""
-        self.streams = [self.streams[row] for row in sequences.tolist()]
+        self.generators = [self.generators[row] for row in sequences.tolist()]
         if self.seen is not None:
             self.seen = self.seen[sequences]
 
@@ -141,20 +139,20 @@ def draw(chances: Float[Tensor, "... V"], numbers: Float[Tensor, "..."]) -> Int[
     In float64, and by the first sum that exceeds the number: a chance of 0 covers nothing, so it
     is never drawn.
     """
-    device = device_with_double(chances.device)
+    device = float64_device(chances.device)
     sums = chances.to(device).double().cumsum(dim=-1)
     targets = numbers.to(device).double().unsqueeze(-1) * sums[..., -1:]
     return torch.searchsorted(sums, targets, right=True).squeeze(-1).to(chances.device)
 
 
-def _stream(seed: int) -> torch.Generator:
+def _generator(seed: int) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
 def penalise_repetition(
     logits: Float[Tensor, "... V"], seen: Bool[Tensor, "... V"], penalty: float
 ) -> Float[Tensor, "... V"]:
-    """Make tokens that were seen less likely (Keskar et al. 2019): x/penalty, or x·penalty if x<0.
+    """Make tokens seen before less likely (Keskar et al. 2019): x/penalty, or x·penalty if x<0.
 
     Dividing a negative logit would raise it, hence the two cases.
     """
@@ -163,7 +161,7 @@ def penalise_repetition(
 
 
 def keep_top_k(logits: Float[Tensor, "... V"], k: int) -> Float[Tensor, "... V"]:
-    """Keep the k largest; exactly k, among equals as well."""
+    """Keep the k largest logits: exactly k, even with ties."""
     if k >= logits.size(-1):
         return logits
     largest = logits.topk(k, dim=-1)

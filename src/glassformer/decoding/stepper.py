@@ -1,8 +1,8 @@
-"""What a search asks of a model: logits for the next token; and the steppers that answer.
+"""Steppers: what a search asks of a model, which is logits for the next token.
 
 A search works on B sequences at once and follows R beams (or samples) of each. It never sees
-caches, masks, encoders or layers; a model never sees scores. Sequences that are done leave the
-batch. `ModelStepper` is the plain stepper; `decoding.fast` replaces it by faster ones.
+caches, masks, encoders or layers; a model never sees scores. Finished sequences leave the batch.
+`ModelStepper` is the plain stepper; `decoding.fast` replaces it by faster ones.
 Dims: B sequences, R beams of each, S source and T prefix positions, V vocabulary.
 """
 
@@ -12,12 +12,12 @@ from typing import Protocol
 import torch
 
 from glassformer.errors import ConfigError, InputError
-from glassformer.nn import DecodingCache, LanguageModel, Seq2Seq
+from glassformer.nn import LanguageModel, Seq2Seq
 from glassformer.nn.baselines import Translator
-from glassformer.nn.shapes import Bool, Float, Int, Tensor
+from glassformer.nn.tensors import Bool, Float, Int, Tensor
 
 MAX_BEAMS = 1_024
-"""Beams or samples per sequence: each caches positions of its own, more would fill the memory."""
+"""Limit on beams or samples per sequence: each caches its own positions in memory."""
 
 Ids = Sequence[int]
 
@@ -34,7 +34,7 @@ class Stepper(Protocol):
         """Logits after these tokens; each continues the beam `parents` names (None: its own)."""
 
     def worth_leaving(self, n_left: int) -> bool:
-        """Whether continuing with only the n that are not done saves more than `keep` costs."""
+        """Whether continuing with only the n unfinished sequences saves more than `keep` costs."""
 
     def keep(self, sequences: Int[Tensor, " M"]) -> None:
         """Continue with these sequences only, in this order."""
@@ -52,7 +52,7 @@ class ModelStepper:
         _check(prefixes, "prefix")
         device = model.to_vocabulary.weight.device
         self.model = model
-        self.cache = self._start_cache()
+        self.cache = model.decoder.start_cache()
         self.memory: Tensor | None = None
         self.memory_is_token: Tensor | None = None
         if isinstance(model, Seq2Seq):
@@ -71,7 +71,6 @@ class ModelStepper:
         self._n_beams = 1
 
     def start(self) -> Float[Tensor, "B 1 V"]:
-        """Read the prefixes; logits of what follows each."""
         vectors = self._decode(self._prefix, self._prefix_is_token)
         logits: Tensor = self.model.to_vocabulary(vectors[:, -1:])
         return logits
@@ -79,7 +78,6 @@ class ModelStepper:
     def step(
         self, tokens: Int[Tensor, "B R"], parents: Int[Tensor, "B R"] | None = None
     ) -> Float[Tensor, "B R V"]:
-        """Logits after these tokens; each continues the beam `parents` names (None: its own)."""
         if parents is not None:
             first_rows = torch.arange(len(tokens), device=tokens.device) * self._n_beams
             self._select_rows((first_rows.unsqueeze(-1) + parents).flatten())
@@ -91,11 +89,9 @@ class ModelStepper:
         return logits.view(*tokens.shape, -1)
 
     def worth_leaving(self, n_left: int) -> bool:
-        """Whether enough sequences are done: every one costs its share of a step."""
         return self._runs_out or _leaving_pays(self._lengths.numel(), n_left)
 
     def keep(self, sequences: Int[Tensor, " M"]) -> None:
-        """Continue with these sequences only, in this order."""
         beams = torch.arange(self._n_beams, device=sequences.device)
         self._select_rows((sequences.unsqueeze(-1) * self._n_beams + beams).flatten())
         self._lengths = self._lengths[sequences]
@@ -103,12 +99,9 @@ class ModelStepper:
 
     @property
     def _runs_out(self) -> bool:
-        """Whether the longest sequence, which must be done, has no position left."""
+        """Whether the longest sequence, which must be finished, has no position left."""
         config = self.model.config
         return config.positions.kind == "learned" and self._longest >= config.max_len
-
-    def _start_cache(self) -> DecodingCache:
-        return self.model.start_cache()
 
     def _select_rows(self, rows: Int[Tensor, " N"]) -> None:
         self.cache.select(rows)
@@ -121,19 +114,17 @@ class ModelStepper:
         self, ids: Int[Tensor, "N T"], is_token: Bool[Tensor, "N T"] | None = None
     ) -> Float[Tensor, "N T D"]:
         vectors: Tensor = self.model.decoder(
-            ids, is_token=is_token, cache=self.cache, **self._source()
+            ids,
+            is_token=is_token,
+            cache=self.cache,
+            memory=self.memory,
+            memory_is_token=self.memory_is_token,
         )
         return vectors
 
-    def _source(self) -> dict[str, Tensor | None]:
-        """The encoder's output, for the decoder of an encoder-decoder."""
-        if self.memory is None:
-            return {}
-        return {"memory": self.memory, "memory_is_token": self.memory_is_token}
-
 
 class PrefixStepper:
-    """A `Stepper` over a baseline, which has no cache: it reads every prefix from its beginning."""
+    """A `Stepper` over a baseline without a cache: it rereads every prefix from its beginning."""
 
     def __init__(self, model: Translator, prefixes: Sequence[Ids], sources: Sequence[Ids]) -> None:
         _check(prefixes, "prefix")
@@ -144,11 +135,10 @@ class PrefixStepper:
         self.is_token = torch.ones_like(padded, dtype=torch.bool) if is_token is None else is_token
         self.memory = model.read(padded, self.is_token)
         if len({len(ids) for ids in prefixes}) > 1:
-            raise InputError("this model continues prefixes of one length only")
+            raise InputError("this model needs prefixes of equal length")
         self.prefixes = torch.tensor([[list(ids)] for ids in prefixes], device=device)
 
     def start(self) -> Float[Tensor, "B 1 V"]:
-        """Logits of what follows each prefix."""
         n_sequences, n_beams, length = self.prefixes.shape
         memory, is_token = (
             x.repeat_interleave(n_beams, dim=0) for x in (self.memory, self.is_token)
@@ -159,7 +149,6 @@ class PrefixStepper:
     def step(
         self, tokens: Int[Tensor, "B R"], parents: Int[Tensor, "B R"] | None = None
     ) -> Float[Tensor, "B R V"]:
-        """Logits after these tokens; each continues the beam `parents` names (None: its own)."""
         past = self.prefixes
         if parents is not None:
             past = past.take_along_dim(parents.unsqueeze(-1), dim=1)
@@ -167,11 +156,9 @@ class PrefixStepper:
         return self.start()
 
     def worth_leaving(self, n_left: int) -> bool:
-        """Whether enough sequences are done: every one costs its share of a step."""
         return _leaving_pays(len(self.memory), n_left)
 
     def keep(self, sequences: Int[Tensor, " M"]) -> None:
-        """Continue with these sequences only, in this order."""
         self.memory, self.is_token = self.memory[sequences], self.is_token[sequences]
         self.prefixes = self.prefixes[sequences]
 
@@ -180,8 +167,8 @@ class SlidingStepper:
     """A `Stepper` over a language model for sequences longer than its context.
 
     A language model has max_len positions. When a sequence fills them, its last three quarters are
-    read again as if they were the whole, so a step costs the same on average however long the
-    sequence becomes. `make` gives the stepper for each such window.
+    read again as if they were the whole sequence, so the mean cost of a step does not grow with the
+    length. `make` builds the stepper of each such window.
     """
 
     def __init__(
@@ -199,18 +186,16 @@ class SlidingStepper:
         self._read_again([p if len(p) <= self.max_len else p[-self.recent :] for p in prompts])
 
     def start(self) -> Float[Tensor, "B 1 V"]:
-        """Read the prompts, or as much of their ends as fits; logits of what follows each."""
         return self._inner.start()
 
     def step(
         self, tokens: Int[Tensor, "B R"], parents: Int[Tensor, "B R"] | None = None
     ) -> Float[Tensor, "B R V"]:
-        """Logits after these tokens; each continues the beam `parents` names (None: its own)."""
         n_sequences, n_beams = tokens.shape
         self._note(tokens, parents)
         if self._length == self.max_len:
             self._read_again([beam[-self.recent :] for beams in self._written for beam in beams])
-            self._apart = True  # beams no longer share a prefix: each is a sequence to the model
+            self._apart = True  # beams no longer share a prefix: to the model, each is a sequence
             return self._inner.start().view(n_sequences, n_beams, -1)
         self._length += 1
         if not self._apart:
@@ -222,11 +207,9 @@ class SlidingStepper:
         return self._inner.step(tokens.reshape(-1, 1)).view(n_sequences, n_beams, -1)
 
     def worth_leaving(self, n_left: int) -> bool:
-        """Whether the model's steps would be cheaper by more than moving the others costs."""
         return self._inner.worth_leaving(n_left * self._n_beams if self._apart else n_left)
 
     def keep(self, sequences: Int[Tensor, " M"]) -> None:
-        """Continue with these sequences only, in this order."""
         self._written = [self._written[sequence] for sequence in sequences.tolist()]
         if self._apart:
             beams = torch.arange(self._n_beams, device=sequences.device)
@@ -254,9 +237,9 @@ class SlidingStepper:
 
 
 def _leaving_pays(n_sequences: int, n_left: int) -> bool:
-    """Whether an eighth of the sequences is done.
+    """Whether an eighth of the sequences is finished.
 
-    Leaving copies the caches of those that stay, so it must not happen at every step.
+    Dropping them copies the caches of the others, so it must not happen at every step.
     """
     n_done = n_sequences - n_left
     return n_done > 0 and 8 * n_done >= n_sequences
@@ -265,7 +248,7 @@ def _leaving_pays(n_sequences: int, n_left: int) -> bool:
 def pad(
     batch: Sequence[Ids], device: torch.device, *, left: bool = False
 ) -> tuple[Int[Tensor, "B T"], Bool[Tensor, "B T"] | None]:
-    """Lists of ids as one tensor, padded on one side; the mask is None if nothing is padding."""
+    """Lists of ids as one tensor, padded on one side, and its mask (None: there is no padding)."""
     lengths = [len(ids) for ids in batch]
     longest = max(lengths)
     gaps = [[0] * (longest - length) for length in lengths]

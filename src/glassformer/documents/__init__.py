@@ -7,8 +7,8 @@
     render_text(lesson.document(), "html")
 
 A `Document` holds parts (`parts`): paragraphs, remarks, formulas, heat maps, tables, figures, code,
-facts, trees, sections. Lessons, audits, claims and traces (`traces`) make documents; a renderer
-knows the parts and nothing of who made them. `formulas` writes a cell's card.
+facts, trees, sections. Lessons, audits, claims and traces (`trace_documents`) make documents; a
+renderer knows the parts and nothing of who made them.
 
 To add a format, write one file: a subclass of `Renderer` (`renderer`) with a method per part, and
 name it in `FORMATS`. Every kind of document then has it. `markdown` is the shortest to read;
@@ -21,9 +21,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from glassformer.documents.file_writing import write_file
 from glassformer.documents.parts import Document
-from glassformer.documents.renderer import FORMATS, Renderer, format_of, writer
+from glassformer.documents.renderer import FORMATS, Renderer, format_of, write_file, writer
 from glassformer.documents.trace_documents import Traced, TraceDocuments, trace_file
 from glassformer.errors import TraceError, UnknownNameError
 from glassformer.tracing import Trace

@@ -1,6 +1,6 @@
 """Results of experiments as documents: what was asked, what it assumes, a picture and a table.
 
-    render(experiment_document(sweep(one, other, measure=…)), path="sweep.html")
+render(experiment_document(sweep(one, other, measure=…)), path="sweep.html")
 """
 
 from __future__ import annotations

@@ -10,9 +10,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from glassformer.cancelling import stop_if_cancelled
 from glassformer.documents.trace_words import Words, label_in, words_in
-from glassformer.errors import TraceError
+from glassformer.errors import TraceError, stop_if_cancelled
 from glassformer.tracing.capture.memory import Index, as_floats
 from glassformer.tracing.cells import Cell
 from glassformer.tracing.steps import Step

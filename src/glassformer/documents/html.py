@@ -8,9 +8,8 @@ from importlib.resources import files
 from itertools import groupby
 
 from glassformer.documents import parts as p
-from glassformer.documents.formulas import mathml_lines
 from glassformer.documents.heat_maps import hex_colour, ink_on
-from glassformer.documents.renderer import Renderer
+from glassformer.documents.renderer import Renderer, mathml_lines
 from glassformer.tracing.formula import number
 
 _TAGS = {"strong": "b", "emphasis": "i", "code": "code", "deleted": "del", "inserted": "ins"}

@@ -6,9 +6,8 @@ import re
 from collections.abc import Sequence
 
 from glassformer.documents import parts as p
-from glassformer.documents.formulas import tex_lines
 from glassformer.documents.heat_maps import hex_colour, ink_on
-from glassformer.documents.renderer import Renderer
+from glassformer.documents.renderer import Renderer, tex_lines
 from glassformer.tracing.formula import escaped
 
 _ROWS, _COLUMNS = 16, 16

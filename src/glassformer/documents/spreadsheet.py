@@ -11,9 +11,8 @@ import math
 from typing import Any
 
 from glassformer.documents import parts as p
-from glassformer.documents.formulas import text_lines
 from glassformer.documents.heat_maps import hex_colour, ink_on
-from glassformer.documents.renderer import Renderer
+from glassformer.documents.renderer import Renderer, text_lines
 from glassformer.documents.workbook import TraceSheets, new_book, steps_behind
 
 _PROSE_COLUMNS = 11

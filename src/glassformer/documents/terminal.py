@@ -23,9 +23,8 @@ from rich.text import Text
 from rich.tree import Tree as Branches
 
 from glassformer.documents import parts as p
-from glassformer.documents.formulas import text_lines
 from glassformer.documents.heat_maps import BLUE, ORANGE, hex_colour, ink_on
-from glassformer.documents.renderer import Renderer
+from glassformer.documents.renderer import Renderer, text_lines
 from glassformer.language import Prose
 
 _STYLES: dict[p.Look, str] = {

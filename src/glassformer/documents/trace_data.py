@@ -42,10 +42,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from glassformer.cancelling import stop_if_cancelled
 from glassformer.documents.addresses import Addresses, all_steps
-from glassformer.documents.file_writing import write_file
-from glassformer.errors import TraceError, UnknownNameError
+from glassformer.documents.renderer import write_file
+from glassformer.errors import TraceError, UnknownNameError, stop_if_cancelled
 from glassformer.files import as_path, read_bytes
 from glassformer.tracing.capture.source_lines import source_parts
 from glassformer.tracing.cells import Cell

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from itertools import islice
 from typing import Any, TypeAlias
 
 from glassformer.documents import parts as p
-from glassformer.documents.file_writing import source_place
 from glassformer.documents.heat_maps import matrices, matrix, shape_text
 from glassformer.documents.trace_data import json_text, trace_data
-from glassformer.documents.trace_files import page_text
 from glassformer.documents.trace_words import Words, meaning, note_in, phrases_in, words_in
 from glassformer.documents.workbook import workbook_bytes
 from glassformer.errors import TraceError
@@ -68,7 +67,7 @@ class TraceDocuments:
                 p.Span(step.name, "code"),
                 shape_text(step.shape),
                 p.Span(step.op, "code"),
-                source_place(step.line),
+                "" if step.line is None else step.line.place,
             )
             for step in trace.steps[:most]
         )
@@ -104,7 +103,7 @@ class TraceDocuments:
         words = self._words
         parts: list[p.Part] = []
         if step.line is not None and step.line.text:
-            parts.append(p.Facts(((source_place(step.line), p.Span(step.line.text, "code")),)))
+            parts.append(p.Facts(((step.line.place, p.Span(step.line.text, "code")),)))
         if 0 in step.shape:
             return self._section(step, [*parts, p.Paragraph(words["empty"])])
         slices = math.prod(step.shape[:-2])
@@ -208,6 +207,16 @@ def _first(branch: Branch) -> int:
 def _leaf(name: str, step: Step) -> p.Tree:
     what = "" if step.op == step.role else f"  {step.op}"
     return p.Tree((name, p.Span(f"  {shape_text(step.shape)}{what}", "quiet")))
+
+
+def page_text(trace: Trace, **options: Any) -> str:
+    """A trace as one read-only page: the explorer in a file, every cell a card.
+
+    Options: `steps` (only these and what they read), `lang`, `title`, `max_bytes`, `max_cells`. The
+    page is the explorer's, looked up when asked for: this package imports nothing above itself.
+    """
+    made: str = import_module("glassformer.explorer.saved_page").page_text(trace, **options)
+    return made
 
 
 def trace_file(thing: Traced, to: str, language: str, options: dict[str, Any]) -> str | bytes:

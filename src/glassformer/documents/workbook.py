@@ -16,9 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from glassformer.cancelling import stop_if_cancelled
 from glassformer.documents.addresses import Addresses, all_steps, flat_place, index_of
-from glassformer.documents.file_writing import source_place, write_file
 from glassformer.documents.heat_maps import (
     BLUE,
     ORANGE,
@@ -29,6 +27,7 @@ from glassformer.documents.heat_maps import (
     scale_of,
     shape_text,
 )
+from glassformer.documents.renderer import write_file
 from glassformer.documents.trace_words import Words, meaning, note_in, phrases_in, words_in
 from glassformer.documents.workbook_formulas import (
     INFINITE,
@@ -46,7 +45,7 @@ from glassformer.documents.workbook_layout import (
     cell_name,
     lay_out,
 )
-from glassformer.errors import TraceError
+from glassformer.errors import TraceError, stop_if_cancelled
 from glassformer.tracing.arithmetic.expressions import Expression, Number, Scalar
 from glassformer.tracing.arithmetic.float64_values import Evaluation, relation
 from glassformer.tracing.capture.memory import Index
@@ -216,7 +215,7 @@ class _BlockWriter:
         facts = [meaning(words, step.name), shape_text(step.shape), operator, words[step.role]]
         facts.insert(0, self._in_symbols())
         if step.line is not None:
-            facts.append(f"{source_place(step.line)}  {step.line.text}")
+            facts.append(f"{step.line.place}  {step.line.text}")
         if self._holes:
             facts.append(f"▒ {words['unwritten']}")
         self._sheet.write_string(top - 3, 0, step.name, formats.name)
@@ -434,7 +433,7 @@ def _write_index_row(
         role = f"{role}, {words['output']}"
     if step.number in frozen:
         role = f"{words['frozen']}: {frozen[step.number]}"
-    source = f"{source_place(step.line)}  {step.line.text}" if step.line is not None else ""
+    source = f"{step.line.place}  {step.line.text}" if step.line is not None else ""
     for column, text in enumerate((shape_text(step.shape), step.op, role, block.sheet, source)):
         sheet.write_string(row, column + 1, text, formats.quiet)
 

@@ -14,8 +14,7 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch import Tensor
 
-from glassformer.cancelling import stop_if_cancelled
-from glassformer.errors import CancelledError
+from glassformer.errors import CancelledError, stop_if_cancelled
 from glassformer.experiments.intervention import Edits
 from glassformer.experiments.measure import Measured, signed_cells, trace_of
 from glassformer.tracing import Cell

@@ -214,7 +214,5 @@ def _with_neurons(
         if name.endswith(".mlp_out") and order.get(id(step), -1) > order.get(id(neurons), 1 << 60)
     ]
     if not later:
-        raise TraceError(
-            "{name} does not lead to what a feed-forward layer writes", name=name
-        )
+        raise TraceError("{name} does not lead to what a feed-forward layer writes", name=name)
     return [*found[: later[0]], (name, neurons), *found[later[0] + 1 :]]

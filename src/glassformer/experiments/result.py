@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from glassformer.experiments.charts import Picture, text_width
 from glassformer.experiments.measure import Measured
 from glassformer.language import as_language, words
-from glassformer.tracing.notebooks import ShownAsText
+from glassformer.tracing.notes import ShownAsText
 
 _MOST_LINES = 40
 

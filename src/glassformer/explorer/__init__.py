@@ -21,16 +21,26 @@
     GET    /api/watch?since=0 · /api/watch/attention?update=100&layer=0
     GET    /api/openapi.json
 
-`schemas` holds what is said and heard. With `operand=k` an index or a lead counts in the shape in
-which step n's operator saw its k-th operand; the server finds the cell that this is. `/values`
-answers the last two axes (or the window asked for) as float32, or float64 where the numbers need
-it: headers `X-Shape: rows,columns` and `X-Dtype: float32`.
+With `operand=k` an index or a lead counts in the shape in which step n's operator saw its k-th
+operand; the server finds the cell that this is. `/values` answers the last two axes (or the window
+asked for) as float32, or float64 where the numbers need it: headers `X-Shape: rows,columns` and
+`X-Dtype: float32`.
 
-The files, in reading order: `schemas`; `serving`, `connections`, `front` and `security` (a port,
-slow clients, the page's files, who may ask), `api`, `state` and `routes/` (from a request to a
-question); `catalogue`, `running`, `opened`, `store` and `runs` (models, open traces, the queue);
-then what is answered: `describing` with `tree`, `attention`, `symbols` and `scales`; `answering`;
-`equations` with `drawing` and `panels`; `cards` with `sums`, `operands`, `formulas` and `regions`;
-`following`, `editing`, `thumbnails`, `exports`, `snapshot` (the page and a trace in one file),
-`decoding`, `lessons`, `watching`. `embedding` is `glassformer.explore`.
+The files, in reading order: `schemas`, what is said and heard; `server`, `connections` and
+`security`, a port, slow clients, who may ask; `api`, from a request to a question, over `state`,
+`open_traces` and `model_list`, what outlives a request; then what is answered: `overview` of a
+trace, `panels` of an equation, `cell_cards`, `trace_edits`, and `saved_page`, the page and a trace
+in one file. `explore_function` is `glassformer.explore`.
 """
+
+from __future__ import annotations
+
+from glassformer.errors import ConfigError
+
+
+def not_installed(error: ModuleNotFoundError) -> ConfigError:
+    """Stands here because every other module of the package needs what may be missing."""
+    return ConfigError(
+        f"the explorer needs {error.name}, which is not installed: "
+        "pip install 'glassformer[explorer]'"
+    )

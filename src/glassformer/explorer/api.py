@@ -1,17 +1,372 @@
-"""The API as a FastAPI app: routes over a state, errors as answers, its own description."""
+"""The API: from a request to a question, and its answer; errors as answers; its own description."""
 
 from __future__ import annotations
 
+import gzip
 import json
 import sys
 from threading import Lock
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, FastAPI
+import numpy as np
+import numpy.typing as npt
+from fastapi import APIRouter, FastAPI, HTTPException, Query, Request, Response
 
 from glassformer import __version__
+from glassformer.documents.trace_words import phrases_in, words_in
+from glassformer.errors import InputError
+from glassformer.explorer.cell_cards import (
+    card_info,
+    dependents_of,
+    find_cell,
+    path_of,
+    term_page,
+)
 from glassformer.explorer.http_errors import PROBLEMS, answer_problems
-from glassformer.explorer.routes import ROUTERS
-from glassformer.explorer.state import State
+from glassformer.explorer.model_list import decode, run_text
+from glassformer.explorer.open_traces import OpenTrace
+from glassformer.explorer.overview import describe, described
+from glassformer.explorer.panels import equation, fitting_lead, operand_of, thumbnail, window
+from glassformer.explorer.saved_page import MEDIA_TYPES, export_file, file_name
+from glassformer.explorer.schemas import (
+    CardInfo,
+    CellRef,
+    Changes,
+    DecodeAnswer,
+    DecodeRequest,
+    DependentInfo,
+    EditRequest,
+    Equation,
+    ExportRequest,
+    LessonInfo,
+    LessonSummary,
+    ModelInfo,
+    TermPage,
+    Thumbnail,
+    TraceInfo,
+    TraceRequest,
+    WatchInfo,
+)
+from glassformer.explorer.state import Holds, Opened, State, Watched
+from glassformer.explorer.trace_edits import changed_cells, changes_of, edit_trace
+from glassformer.language import Language
+
+traces_router = APIRouter(prefix="/traces", tags=["traces"])
+MOST_THUMBNAILS = 256
+_FILES: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "The file.",
+        "content": {kind.partition(";")[0]: {} for kind in MEDIA_TYPES.values()},
+    }
+}
+
+
+def parse_numbers(text: str, what: str) -> list[int]:
+    """`1,2,3`; an empty string has none."""
+    try:
+        return [int(part) for part in text.split(",") if part.strip()]
+    except ValueError:
+        raise InputError(f"{what} is whole numbers with commas between, got {text!r:.40}") from None
+
+
+def parse_index(text: str) -> tuple[int, ...]:
+    """A place on each axis; negative ones do not count from the end here."""
+    index = tuple(parse_numbers(text, "an index"))
+    if any(place < 0 for place in index):
+        raise InputError(f"an index counts from 0, got {text!r:.40}")
+    return index
+
+
+def _packed(request: Request, packed: bytes, status: int = 200) -> Response:
+    """Gzip-compressed JSON; decompressed here for clients that do not accept gzip."""
+    head = {"Vary": "Accept-Encoding"}
+    if "gzip" in request.headers.get("accept-encoding", ""):
+        return Response(packed, status, head | {"Content-Encoding": "gzip"}, "application/json")
+    return Response(gzip.decompress(packed), status, head, "application/json")
+
+
+@traces_router.post("", status_code=201, response_model=TraceInfo)
+async def create_trace(request: Request, state: Holds, wanted: TraceRequest) -> Response:
+    """Run a model over a text and keep every number; ends early if the caller goes away."""
+
+    def work() -> bytes:
+        opened = run_text(state.models, wanted)
+        packed = described(opened)
+        state.store.add(opened)
+        return packed
+
+    return _packed(request, await state.runs.do(request, work), 201)
+
+
+@traces_router.get("/{id}", response_model=TraceInfo)
+def read_trace(request: Request, opened: Opened) -> Response:
+    """A trace: everything but its numbers."""
+    return _packed(request, described(opened))
+
+
+@traces_router.delete("/{id}", status_code=204)
+def delete_trace(state: Holds, id: str) -> None:  # noqa: A002 - the API's name
+    """Close a trace and those that edits made of it."""
+    state.store.remove(id)
+
+
+@traces_router.post("/{id}/edits", status_code=201, response_model=TraceInfo)
+async def edit(request: Request, state: Holds, opened: Opened, wanted: EditRequest) -> Response:
+    """Set numbers; answers a new trace in which all that follows is computed anew."""
+
+    def work() -> bytes:
+        edited: OpenTrace = edit_trace(opened, wanted.edits)
+        packed = described(edited)
+        state.store.add(edited)
+        return packed
+
+    return _packed(request, await state.runs.do(request, work), 201)
+
+
+@traces_router.get("/{id}/changes")
+def changes(opened: Opened) -> Changes:
+    """The steps that differ from the trace before any edit."""
+    return changes_of(opened)
+
+
+@traces_router.post("/{id}/export", response_class=Response, responses=_FILES)
+async def export(request: Request, state: Holds, opened: Opened, wanted: ExportRequest) -> Response:
+    """A file of some steps, or of the whole trace."""
+    name = file_name(opened, wanted)
+    made = await state.runs.do(request, lambda: export_file(opened, wanted))
+    head = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return Response(made, headers=head, media_type=MEDIA_TYPES[wanted.format])
+
+
+@traces_router.get("/{id}/thumbnails")
+def thumbnails(
+    opened: Opened,
+    steps: Annotated[str, Query(max_length=4_000, description="numbers: `1,2,3`")],
+) -> list[Thumbnail]:
+    """Small pictures of some steps, at most 256 of them."""
+    numbers = parse_numbers(steps, "steps")[:MOST_THUMBNAILS]
+    info = describe(opened)
+    return [thumbnail(opened.step(number), info.steps[number].scale) for number in numbers]
+
+
+# --- steps ---
+# One step: its equation, and its numbers as bytes.
+
+
+steps_router = APIRouter(prefix="/traces/{id}/steps/{number}", tags=["steps"])
+
+Lead = Annotated[
+    str, Query(max_length=100, description="places of the axes before the last two: `0,1`")
+]
+Span = Annotated[str | None, Query(max_length=40, description="a range: `0:64`; all if left out")]
+_BYTES: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "The cells row by row, little-endian; `X-Shape: rows,columns`, `X-Dtype`.",
+        "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+    }
+}
+
+
+def bytes_answer(values: npt.NDArray[np.generic], dtype: str) -> Response:
+    """An array as it is."""
+    head = {"X-Shape": f"{values.shape[0]},{values.shape[1]}", "X-Dtype": dtype}
+    return Response(values.tobytes(), headers=head, media_type="application/octet-stream")
+
+
+@steps_router.get("/equation")
+def read_equation(opened: Opened, number: int, lead: Lead = "") -> Equation:
+    """The step as an equation of matrices."""
+    return equation(describe(opened), opened.step(number), parse_index(lead))
+
+
+@steps_router.get("/values", response_class=Response, responses=_BYTES)
+def read_values(
+    opened: Opened,
+    number: int,
+    lead: Lead = "",
+    operand: int | None = None,
+    rows: Span = None,
+    columns: Span = None,
+) -> Response:
+    """The numbers of a slice, or of a window of it."""
+    step = opened.step(number)
+    view = step.view if operand is None else operand_of(step, operand).view
+    found = window(view, fitting_lead(view.shape, parse_index(lead), step.name), rows, columns)
+    return bytes_answer(found, "float32" if found.dtype.itemsize == 4 else "float64")
+
+
+@steps_router.get("/changed", response_class=Response, responses=_BYTES)
+def read_changed(
+    opened: Opened,
+    number: int,
+    lead: Lead = "",
+    operand: int | None = None,
+    rows: Span = None,
+    columns: Span = None,
+) -> Response:
+    """Which numbers of a slice differ from the trace before the edits: 1 where they do."""
+    name, places = opened.step(number).name, parse_index(lead)
+    found = changed_cells(
+        opened,
+        number,
+        operand,
+        lambda view: window(view, fitting_lead(view.shape, places, name), rows, columns),
+    )
+    return bytes_answer(found, "uint8")
+
+
+# --- cells ---
+# One number: its card, its terms, what came of it, where it came from.
+
+
+cells_router = APIRouter(prefix="/traces/{id}/cell", tags=["cells"])
+
+Index = Annotated[str, Query(max_length=100, description="a place on each axis: `0,1,2`")]
+
+
+@cells_router.get("")
+def read_cell(
+    opened: Opened,
+    step: int,
+    index: Index = "",
+    operand: int | None = None,
+    language: Language = "en",
+) -> CardInfo:
+    """Everything about a number."""
+    return card_info(opened, find_cell(opened, step, parse_index(index), operand), language)
+
+
+@cells_router.get("/terms")
+def read_terms(
+    opened: Opened,
+    step: int,
+    index: Index = "",
+    offset: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
+    limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
+    order: Literal["size", "index"] = "size",
+    language: Language = "en",
+) -> TermPage:
+    """Some of the summands of a number that is a sum."""
+    cell = find_cell(opened, step, parse_index(index), None)
+    return term_page(cell, offset, limit, order == "size", phrases_in(words_in(language)))
+
+
+@cells_router.get("/dependents")
+def read_dependents(
+    opened: Opened,
+    step: int,
+    index: Index = "",
+) -> list[DependentInfo]:
+    """What was made directly from a number."""
+    return dependents_of(find_cell(opened, step, parse_index(index), None))
+
+
+@cells_router.get("/path")
+def read_path(
+    opened: Opened,
+    step: int,
+    index: Index = "",
+) -> list[CellRef]:
+    """From a number back along the largest contributions, to a parameter or an input."""
+    return path_of(find_cell(opened, step, parse_index(index), None))
+
+
+# --- models ---
+# The models that can be run.
+
+
+models_router = APIRouter(tags=["models"])
+
+
+@models_router.get("/models")
+def models(state: Holds) -> list[ModelInfo]:
+    """The cards of the start page."""
+    return [*state.own, *state.catalogue.cards]
+
+
+# --- lessons ---
+# The lessons.
+
+
+lessons_router = APIRouter(prefix="/lessons", tags=["lessons"])
+
+
+@lessons_router.get("")
+def summaries(state: Holds, language: Language = "en") -> list[LessonSummary]:
+    """What there is to walk through."""
+    return state.lessons.summaries(language)
+
+
+@lessons_router.get("/{name}")
+async def lesson(
+    request: Request, state: Holds, name: str, language: Language = "en"
+) -> LessonInfo:
+    """One lesson; its matrices and formulas name cells of open traces."""
+    return await state.runs.do(request, lambda: state.lessons.get(name, language))
+
+
+# --- decoding ---
+# Searching for a text.
+
+
+decoding_router = APIRouter(tags=["decoding"])
+
+
+@decoding_router.post("/decode")
+async def search(request: Request, state: Holds, wanted: DecodeRequest) -> DecodeAnswer:
+    """A translation or a continuation, with the candidates of every step."""
+    return await state.runs.do(request, lambda: decode(state.models, wanted))
+
+
+# --- watching ---
+# The training run that is watched.
+
+
+watch_router = APIRouter(prefix="/watch", tags=["watch"])
+
+_BYTES_WATCHING: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "float32, little-endian; `X-Shape: heads,queries,keys`.",
+        "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+    }
+}
+Count = Annotated[int, Query(ge=0, lt=2**53)]
+
+
+def _watched(state: State) -> Watched:
+    if state.watched is None:
+        raise HTTPException(404, "no training run is watched: start one with train … --watch")
+    return state.watched
+
+
+@watch_router.get("")
+def watch(state: Holds, since: Count = 0) -> WatchInfo | None:
+    """Metrics from an offset on, and the attention pictures there are; null: none is watched."""
+    return None if state.watched is None else state.watched.info(since)
+
+
+@watch_router.get("/attention", response_class=Response, responses=_BYTES_WATCHING)
+def attention(state: Holds, update: Count, layer: Count = 0) -> Response:
+    """The attention weights that one layer had after an update."""
+    found = _watched(state).attention(update, layer)
+    head = {"X-Shape": ",".join(map(str, found.shape)), "X-Dtype": "float32"}
+    body = np.ascontiguousarray(found, dtype="<f4").tobytes()
+    return Response(body, headers=head, media_type="application/octet-stream")
+
+
+ROUTERS = (
+    models_router,
+    traces_router,
+    steps_router,
+    cells_router,
+    decoding_router,
+    lessons_router,
+    watch_router,
+)
+
+
+# --- the app ---
+
 
 # FastAPI silences a warning while it reads the routes, for the whole process: two at once, and the
 # one that ends first would let the other's through.
@@ -38,14 +393,11 @@ def create_api(state: State) -> FastAPI:
     return app
 
 
-# --- openapi ---
-# The API's OpenAPI document on stdout: `python -m glassformer.explorer.openapi`.
-#
-# The page's TypeScript types are generated from it (`make web`).
-
-
 def document() -> str:
-    """What `/api/openapi.json` answers."""
+    """What `/api/openapi.json` answers: `python -m glassformer.explorer.api` prints it.
+
+    The page's TypeScript types are generated from it (`make web`).
+    """
     return json.dumps(create_api(State.of()).openapi(), indent=1, ensure_ascii=False) + "\n"
 
 

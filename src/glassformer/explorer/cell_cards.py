@@ -2,39 +2,55 @@
 
 from __future__ import annotations
 
+import linecache
 import math
+from itertools import islice
 
 import numpy as np
 
 from glassformer.documents.trace_words import phrases_in, words_in
 from glassformer.errors import InputError
-from glassformer.explorer.http_errors import plain
 from glassformer.explorer.open_traces import OpenTrace
 from glassformer.explorer.panels import operand_of
-from glassformer.explorer.references import cell_ref, source_info
 from glassformer.explorer.schemas import (
     CardInfo,
+    CellRef,
     DefinitionInfo,
-    Number,
+    DependentInfo,
     Piece,
     PrecisionInfo,
-    Region,
+    SourceInfo,
     SumInfo,
     TermInfo,
     TermPage,
 )
-from glassformer.explorer.trace_edits import is_edited
 from glassformer.language import Language
-from glassformer.tracing import Cell
+from glassformer.tracing import Cell, Line
+from glassformer.tracing.capture.source_lines import from_package
 from glassformer.tracing.cells import leaves
 from glassformer.tracing.explanation import Card, Part
-from glassformer.tracing.formula import Formula, Phrases, number, to_pieces, to_tex
+from glassformer.tracing.formula import (
+    Formula,
+    Phrases,
+    Sight,
+    leaf_of,
+    number,
+    to_pieces,
+    to_tex,
+)
 from glassformer.tracing.formula.notation import Infix
-from glassformer.tracing.operands import blocks_of, count_operands, first_operands
+from glassformer.tracing.operands import (
+    blocks_of,
+    blocks_of_mask,
+    count_operands,
+    first_operands,
+)
 
 MOST_CELLS = 8
 """Operands of one term that are named: of a product, two."""
 MOST_OPERANDS = 64
+MOST_DEPENDENTS = 24
+"""Cells of one step that are listed as made from a cell."""
 _DECIMALS = 2
 _SOURCE_AROUND = 3
 
@@ -75,19 +91,19 @@ def card_info(opened: OpenTrace, cell: Cell, language: Language = "en") -> CardI
                 symbols=part.symbols,
                 numbers=part.numbers,
                 pieces=_pieces(card, part.number_tree, phrases),
-                value=plain(part.value),
+                value=part.value,
             )
             for part in card.definitions
         ],
         sum=_sum(card, phrases) if card.parts else None,
-        recomputed=plain(card.recomputed),
-        difference=plain(card.difference),
+        recomputed=card.recomputed,
+        difference=card.difference,
         reproduced=card.relation == "=",
         precisions=_precisions(cell),
         operands=[cell_ref(operand, card.sight) for operand in operands],
         n_operands=0 if expression is None else count_operands(expression),
-        regions=[Region(**block._asdict()) for block in blocks_of(cell)],
-        source=source_info(cell.source, _SOURCE_AROUND),
+        regions=blocks_of(cell),
+        source=source_info(cell.step.line, _SOURCE_AROUND),
         is_given=card.is_given,
         is_edited=is_edited(opened, cell),
         before=_before(opened, cell),
@@ -114,18 +130,18 @@ def _sum(card: Card, phrases: Phrases) -> SumInfo:
         n_terms=len(values),
         shown=[_term(card, part, phrases) for part in card.parts],
         others=card.others,
-        rest=plain(card.rest),
-        positive=plain(positive),
-        negative=plain(negative),
+        rest=card.rest,
+        positive=positive,
+        negative=negative,
         share=min(1.0, sum(part.share for part in card.parts)),
-        factors=[[plain(value) for value in row.tolist()] for row in factors],
-        products=[plain(value) for value in products.tolist()],
+        factors=[row.tolist() for row in factors],
+        products=products.tolist(),
     )
 
 
 def _term(card: Card, part: Part, phrases: Phrases) -> TermInfo:
     return TermInfo(
-        value=plain(part.value),
+        value=part.value,
         symbols=part.symbols,
         numbers=part.numbers,
         pieces=_pieces(card, part.number_tree, phrases),
@@ -149,7 +165,7 @@ def term_page(cell: Cell, offset: int, limit: int, by_size: bool, phrases: Phras
     )
 
 
-def _before(opened: OpenTrace, cell: Cell) -> Number | None:
+def _before(opened: OpenTrace, cell: Cell) -> float | None:
     """The value in the trace before any edit, where it is another one."""
     if opened.first is None or cell.step.name not in opened.first.trace:
         return None
@@ -158,7 +174,7 @@ def _before(opened: OpenTrace, cell: Cell) -> Number | None:
         return None
     old, new = float(step.view.array[cell.index]), float(cell.value)
     same = old == new or (math.isnan(old) and math.isnan(new))
-    return None if same else plain(old)
+    return None if same else old
 
 
 def _precisions(cell: Cell) -> PrecisionInfo | None:
@@ -166,9 +182,79 @@ def _precisions(cell: Cell) -> PrecisionInfo | None:
         return None
     found = cell.at_precisions(_DECIMALS)
     return PrecisionInfo(
-        float64=plain(found.float64),
-        float32=plain(found.float32),
-        bfloat16=plain(found.bfloat16),
-        rounded=plain(found.rounded),
+        float64=found.float64,
+        float32=found.float32,
+        bfloat16=found.bfloat16,
+        rounded=found.rounded,
         decimals=found.decimals,
+    )
+
+
+def is_edited(opened: OpenTrace, cell: Cell) -> bool:
+    """Whether an edit set this very number."""
+    return any(
+        edit.step == cell.step.name and tuple(edit.index) == cell.index for edit in opened.edits
+    )
+
+
+# --- following ---
+# Forwards and backwards from a cell: what was made from it, and what it mostly came from.
+
+
+def dependents_of(cell: Cell) -> list[DependentInfo]:
+    """The steps that another number in this place would change directly."""
+    return [
+        DependentInfo(
+            step=found.step.number,
+            name=found.step.trace.naming.short(found.step),
+            count=found.count,
+            cells=[cell_ref(below) for below in islice(found.cells(), MOST_DEPENDENTS)],
+            regions=blocks_of_mask(found.step, found.mask.numpy()),
+        )
+        for found in cell.dependents()
+    ]
+
+
+def path_of(cell: Cell) -> list[CellRef]:
+    """The cell, its largest contribution, that one's, … down to a parameter or an input."""
+    return [cell_ref(step) for step in cell.path()]
+
+
+# --- links ---
+# Cells and source lines as links.
+
+
+def cell_ref(cell: Cell, sight: Sight | None = None) -> CellRef:
+    """A link to a cell, with what stands there; named as in the formula where it is seen."""
+    step = cell.step
+    return CellRef(
+        step=step.number,
+        index=list(cell.index),
+        name=str(leaf_of(cell, sight or step.trace.naming.sight(step))),
+        role=step.role,
+        value=cell.value,
+        labels=[
+            None if labels is None else labels[place]
+            for labels, place in zip(step.labels, cell.index, strict=True)
+        ],
+    )
+
+
+def source_info(line: Line | None, around: int = 0) -> SourceInfo | None:
+    """A source line, the file named from its package down; `around`: so many lines about it."""
+    if line is None:
+        return None
+
+    def text(number: int) -> str:
+        return linecache.getline(line.file, number).rstrip("\n")
+
+    n_lines = len(linecache.getlines(line.file)) if around else 0
+    before = range(max(1, line.number - around), line.number)
+    after = range(line.number + 1, min(n_lines, line.number + around) + 1)
+    return SourceInfo(
+        file=from_package(line.file),
+        line=line.number,
+        text=line.text,
+        before=[text(number) for number in before],
+        after=[text(number) for number in after],
     )

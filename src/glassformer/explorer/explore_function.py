@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from torch import nn
 
-from glassformer.explorer.server import not_installed, open_in_browser
+from glassformer.explorer import not_installed
 from glassformer.tracing import Trace, trace
 from glassformer.tracing.capture.recorder import Labels
 
@@ -93,7 +93,7 @@ def explore(
     """
     try:
         from glassformer.explorer.api import create_api
-        from glassformer.explorer.server import prepare
+        from glassformer.explorer.server import open_in_browser, prepare
         from glassformer.explorer.state import State
     except ModuleNotFoundError as error:
         raise not_installed(error) from None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -11,9 +10,9 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from glassformer.errors import CancelledError, GlassformerError, InputError, UnknownNameError
+from glassformer.errors import CancelledError, GlassformerError, UnknownNameError
 from glassformer.explorer.open_traces import RETRY_AFTER_S, BusyError, DroppedError, NoStepError
-from glassformer.explorer.schemas import Number, Problem, ProblemCode
+from glassformer.explorer.schemas import Problem, ProblemCode
 from glassformer.tasks.forward_pass import EmptyTextError, TooLongError
 
 _LOG = logging.getLogger("glassformer.explorer")
@@ -105,49 +104,3 @@ def _of_http(_request: Request, error: Exception) -> JSONResponse:
 def _unexpected(request: Request, error: Exception) -> JSONResponse:
     _LOG.error("%s %s failed", request.method, request.url.path, exc_info=error)
     return problem(500, "the server could not do this; its log says why", code="fault")
-
-
-# --- numbers ---
-# Numbers as JSON can say them, and positions as a query string says them.
-
-
-def plain(number: float) -> Number:
-    """A number; the three that JSON lacks as strings."""
-    value = float(number)
-    if math.isfinite(value):
-        return value
-    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-
-
-def unplain(number: Number) -> float:
-    """The number behind `plain`."""
-    return float(number)
-
-
-def parse_numbers(text: str, what: str) -> list[int]:
-    """`1,2,3`; nothing is no number."""
-    try:
-        return [int(part) for part in text.split(",") if part.strip()]
-    except ValueError:
-        raise InputError(f"{what} is whole numbers with commas between, got {text!r:.40}") from None
-
-
-def parse_index(text: str) -> tuple[int, ...]:
-    """A place on each axis; negative ones do not count from the end here."""
-    index = tuple(parse_numbers(text, "an index"))
-    if any(place < 0 for place in index):
-        raise InputError(f"an index counts from 0, got {text!r:.40}")
-    return index
-
-
-def parse_range(text: str | None, size: int, what: str) -> slice:
-    """`0:64`, as far as there is something; without it, all."""
-    if text is None:
-        return slice(0, size)
-    first, colon, last = text.partition(":")
-    if not (colon and first.isascii() and first.isdigit() and last.isascii() and last.isdigit()):
-        raise InputError(f"{what} is a range such as 0:64, got {text!r:.40}")
-    start, stop = min(int(first[:18]), size), min(int(last[:18]), size)
-    if stop < start:
-        raise InputError(f"{what} ends before it begins: {text!r:.40}")
-    return slice(start, stop)

@@ -22,9 +22,8 @@ from typing import TypeVar
 from anyio import CapacityLimiter, to_thread
 from starlette.requests import Request
 
-from glassformer.cancelling import cancelled_by
 from glassformer.documents.addresses import all_steps
-from glassformer.errors import CancelledError, GlassformerError
+from glassformer.errors import CancelledError, GlassformerError, cancelled_by
 from glassformer.explorer.schemas import Answer, Edit, Task, TraceInfo
 from glassformer.tasks import Model
 from glassformer.tasks.forward_pass import Pass

@@ -14,9 +14,9 @@ from torch import nn
 from glassformer.decoding import Greedy
 from glassformer.documents.heat_maps import shape_text
 from glassformer.documents.trace_words import note_in, words_in
+from glassformer.explorer.cell_cards import cell_ref, source_info
 from glassformer.explorer.open_traces import OpenTrace
 from glassformer.explorer.panels import scale_info
-from glassformer.explorer.references import cell_ref, source_info
 from glassformer.explorer.schemas import (
     Answer,
     AnswerPosition,

@@ -9,13 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from glassformer.documents.heat_maps import limit_of, scale_of
+from glassformer.documents.heat_maps import Scale, limit_of, scale_of
 from glassformer.errors import InputError
-from glassformer.explorer.http_errors import parse_range
 from glassformer.explorer.schemas import (
     Equation,
     PanelInfo,
-    ScaleInfo,
     StepInfo,
     Thumbnail,
     TraceInfo,
@@ -77,6 +75,19 @@ def window(
         return np.ascontiguousarray(part, dtype=lossless(part))
 
 
+def parse_range(text: str | None, size: int, what: str) -> slice:
+    """`0:64`, as far as there is something; without it, all."""
+    if text is None:
+        return slice(0, size)
+    first, colon, last = text.partition(":")
+    if not (colon and first.isascii() and first.isdigit() and last.isascii() and last.isdigit()):
+        raise InputError(f"{what} is a range such as 0:64, got {text!r:.40}")
+    start, stop = min(int(first[:18]), size), min(int(last[:18]), size)
+    if stop < start:
+        raise InputError(f"{what} ends before it begins: {text!r:.40}")
+    return slice(start, stop)
+
+
 def lossless(part: npt.NDArray[np.generic]) -> str:
     """Little-endian float32 where it holds every number exactly."""
     if part.dtype.kind == "f":
@@ -94,7 +105,7 @@ _EXACT = 1 << 12
 """Up to so many numbers the limit is exact; of more, a sample of about as many decides."""
 
 
-def scale_info(step: Step) -> ScaleInfo | None:
+def scale_info(step: Step) -> Scale | None:
     """How the step's numbers become colours; None for ids and other whole numbers."""
     if step.view.numel == 0:
         return None
@@ -105,10 +116,10 @@ def scale_info(step: Step) -> ScaleInfo | None:
             return None
         # Rows of parameters that happen to add up to 1 are no shares.
         if step.role != "parameter" or found.kind == "signed":
-            return ScaleInfo(kind=found.kind, limit=found.limit)
+            return found
     elif probability:
-        return ScaleInfo(kind="probability", limit=1.0)
-    return ScaleInfo(kind="signed", limit=_limit(step))
+        return Scale("probability")
+    return Scale("signed", _limit(step))
 
 
 def _stride(count: int) -> int:
@@ -426,7 +437,7 @@ _SAMPLED = 256
 """Of longer sides, about so many positions are looked at."""
 
 
-def thumbnail(step: Step, scale: ScaleInfo | None) -> Thumbnail:
+def thumbnail(step: Step, scale: Scale | None) -> Thumbnail:
     """The first slice of a step: 0 is −limit (or 0), 254 the limit (or 1), 255 no finite number."""
     rows, columns = sides(step.shape)
     if scale is None or step.view.numel == 0:

@@ -14,6 +14,7 @@ import json
 import re
 import zlib
 from collections.abc import Iterable, Sequence
+from dataclasses import fields
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -22,13 +23,11 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel
 
-from glassformer.cancelling import stop_if_cancelled
 from glassformer.documents import render
 from glassformer.documents.addresses import Addresses, Cells, flat_place, index_of
 from glassformer.documents.trace_words import words_in
-from glassformer.errors import TraceError
-from glassformer.explorer.cell_cards import card_info
-from glassformer.explorer.http_errors import plain
+from glassformer.errors import TraceError, stop_if_cancelled
+from glassformer.explorer.cell_cards import card_info, dependents_of, path_of
 from glassformer.explorer.open_traces import OpenTrace
 from glassformer.explorer.overview import describe
 from glassformer.explorer.panels import equation, lossless, thumbnail
@@ -40,13 +39,15 @@ from glassformer.explorer.schemas import (
     ExportRequest,
     SumInfo,
     TraceInfo,
+    json_number,
 )
-from glassformer.explorer.trace_edits import changes_of, dependents_of, path_of
+from glassformer.explorer.trace_edits import changes_of
 from glassformer.language import Language
 from glassformer.tracing import Cell, Step, Trace
 from glassformer.tracing.arithmetic.expressions import Entry, Expression, Operation, Reduce
 from glassformer.tracing.capture.memory import View
-from glassformer.tracing.formula import cell_text
+from glassformer.tracing.formula import leaf_of
+from glassformer.tracing.operands import Region
 
 MOST_BYTES = 8 << 20
 """What the numbers and the answers may take in the file, compressed and in base64."""
@@ -357,7 +358,7 @@ class _StepWriter:
     def _names_in(self, step: Step) -> list[str]:
         if step.number not in self._names:
             cells = (Cell(step, index_of(step.shape, at)) for at in range(step.view.numel))
-            self._names[step.number] = [cell_text(cell, self._sight) for cell in cells]
+            self._names[step.number] = [str(leaf_of(cell, self._sight)) for cell in cells]
         return self._names[step.number]
 
     def _expected_name(self, cell: Cell) -> str:
@@ -388,17 +389,21 @@ class _StepWriter:
             told: list[Any] = [answer.step, place]
             is_named = answer.name == self._expected_name(Cell(step, tuple(answer.index)))
             if answer.step not in self._flat or not is_named:
-                told.append(None if answer.step in self._flat else answer.value)
+                told.append(None if answer.step in self._flat else json_number(answer.value))
             return {"$": told if is_named else [*told, answer.name]}
         if isinstance(answer, BaseModel):
             return {field: self._told(value) for field, value in answer}
+        if isinstance(answer, Region):
+            return {field.name: self._told(getattr(answer, field.name)) for field in fields(answer)}
+        if isinstance(answer, float):
+            return json_number(answer)
         if isinstance(answer, list | tuple):
             return [self._told(part) for part in answer]
         return answer
 
     def _sum(self, told: SumInfo, cell: Cell) -> dict[str, Any]:
         """A sum; the factors of a dot product as the cells they are, where they are cells."""
-        fields: dict[str, Any] = {
+        answers: dict[str, Any] = {
             field: self._told(value)
             for field, value in told
             if field not in ("factors", "products")
@@ -410,13 +415,13 @@ class _StepWriter:
         terms = cell.terms.values
         first = len(rows) == 2 and np.array_equal(terms[: len(products)], products, equal_nan=True)
         entries = _dot_product(cell.expression) if rows else None
-        fields["factors"] = [
+        answers["factors"] = [
             self._row(row, None if entries is None else entries[side])
             for side, row in enumerate(rows)
         ]
-        fields["products"] = None if follow else told.products
-        fields["after"] = [plain(x) for x in terms[len(products) :]] if first else None
-        return fields
+        answers["products"] = None if follow else self._told(told.products)
+        answers["after"] = [json_number(x) for x in terms[len(products) :]] if first else None
+        return answers
 
     def _row(self, row: Floats, entry: Entry | None) -> Any:
         if entry is not None:
@@ -425,7 +430,7 @@ class _StepWriter:
                 places = _places(cells)
                 if np.array_equal(self._flat[cells.step][places], row, equal_nan=True):
                     return _told(cells) | self._row_names(self._opened.steps[cells.step], places)
-        return [plain(number) for number in row]
+        return [json_number(number) for number in row]
 
     def _row_names(self, step: Step, places: npt.NDArray[np.int64]) -> dict[str, Any]:
         """The names of some cells of a step, where they are those of its parts."""

@@ -11,17 +11,37 @@ shape in which the operator saw it), the leading axes held at `lead`.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import math
+from typing import Annotated, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, WithJsonSchema
 
+from glassformer.documents.heat_maps import Scale
 from glassformer.language import Bilingual, Language
+from glassformer.tracing.operands import Region
 
 # --- base ---
 # What all messages have in common.
 
 
-Number = float | Literal["NaN", "Infinity", "-Infinity"]
+NotFinite = Literal["NaN", "Infinity", "-Infinity"]
+
+
+def json_number(number: float) -> float | NotFinite:
+    """A number; the three that JSON lacks as strings."""
+    if math.isfinite(number):
+        return number
+    return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
+
+
+Number = Annotated[
+    float,
+    PlainSerializer(json_number, when_used="json"),
+    WithJsonSchema(
+        {"anyOf": [{"type": "number"}, {"enum": get_args(NotFinite), "type": "string"}]}
+    ),
+]
+"""A number that need not be finite; `json_number` is its JSON, which reads as a float again."""
 Task = Literal["classify", "translate", "generate", "module"]
 ProblemCode = Literal[
     "too_long",
@@ -82,13 +102,6 @@ class SourceInfo(Message):
     after: list[str] = Field(default=[])
 
 
-class ScaleInfo(Message):
-    """How numbers become colours: diverging about 0, or 0 to 1."""
-
-    kind: Literal["signed", "probability"]
-    limit: float
-
-
 class OperandInfo(Message):
     """A tensor that a step was made from."""
 
@@ -114,7 +127,7 @@ class StepInfo(Message):
     dtype: str
     labels: list[int | None]
     """For each axis the place of its labels in `TraceInfo.labels`."""
-    scale: ScaleInfo | None
+    scale: Scale | None
     """None for ids and other whole numbers."""
     operands: list[OperandInfo]
     readers: list[int]
@@ -274,7 +287,7 @@ class PanelInfo(Message):
     transposed: bool
     """Whether it is drawn turned over, as the formula has it."""
     role: Literal["parameter", "input", "activation", "constant"]
-    scale: ScaleInfo | None
+    scale: Scale | None
 
 
 class Equation(Message):
@@ -321,17 +334,6 @@ class ExportRequest(Message):
 
 # --- cells ---
 # One number: its card, its terms, where it came from and what came of it.
-
-
-class Region(Message):
-    """A block of cells to outline in a panel, ends included."""
-
-    operand: int | None
-    """An operand of the step, or None: the step itself."""
-    step: int | None
-    lead: list[int]
-    rows: tuple[int, int]
-    columns: tuple[int, int]
 
 
 class Piece(Message):

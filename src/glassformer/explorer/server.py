@@ -243,15 +243,3 @@ def open_in_browser(address: str) -> bool:
         opening.daemon = True
         opening.start()
     return has_screen
-
-
-# --- missing ---
-# What to say where the explorer's packages are not installed.
-
-
-def not_installed(error: ModuleNotFoundError) -> ConfigError:
-    """One clear line."""
-    return ConfigError(
-        f"the explorer needs {error.name}, which is not installed: "
-        "pip install 'glassformer[explorer]'"
-    )

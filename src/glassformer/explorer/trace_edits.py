@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
 
 from glassformer.errors import GlassformerError, InputError
-from glassformer.explorer.http_errors import plain, unplain
+from glassformer.explorer.cell_cards import cell_ref
 from glassformer.explorer.open_traces import OpenTrace
 from glassformer.explorer.panels import operand_of
-from glassformer.explorer.references import cell_ref
-from glassformer.explorer.schemas import CellRef, Changes, DependentInfo, Edit, Region, StepChange
-from glassformer.tracing import Cell, Step, Trace, diff
+from glassformer.explorer.schemas import Changes, Edit, StepChange
+from glassformer.tracing import Step, Trace, diff
 from glassformer.tracing.capture.memory import View
 from glassformer.tracing.notes import Note
-from glassformer.tracing.operands import blocks_of_mask
 
 Cells = npt.NDArray[np.generic]
 
@@ -53,13 +50,13 @@ def _resolved(trace: Trace, edit: Edit) -> Edit:
     return Edit(
         step=cell.step.name,
         index=list(cell.index),
-        value=plain(unplain(edit.value)),  # JSON's 1e999 is infinite
-        before=plain(cell.value),
+        value=edit.value,  # JSON's 1e999 is infinite
+        before=cell.value,
     )
 
 
 def _scalar(trace: Trace, edit: Edit) -> float | int:
-    value = unplain(edit.value)
+    value = edit.value
     if trace[edit.step].dtype.is_floating_point:
         return value
     if not math.isfinite(value) or value != int(value):
@@ -88,7 +85,7 @@ def changes_of(opened: OpenTrace) -> Changes:
                 step=step.after.number,
                 changed=step.changed,
                 total=step.mask.numel(),
-                largest=plain(step.largest),
+                largest=step.largest,
                 cell=cell_ref(step.cell),
             )
             for step in diff(opened.first.trace, opened.trace).steps
@@ -125,39 +122,3 @@ def _view_before(first: OpenTrace, step: Step, operand: int | None) -> View | No
     if operand is None:
         return old.view
     return old.operands[operand].view if operand < len(old.operands) else None
-
-
-def is_edited(opened: OpenTrace, cell: Cell) -> bool:
-    """Whether an edit set this very number."""
-    return any(
-        edit.step == cell.step.name and tuple(edit.index) == cell.index for edit in opened.edits
-    )
-
-
-# --- following ---
-# Forwards and backwards from a cell: what was made from it, and what it mostly came from.
-
-
-MOST_CELLS = 24
-
-
-def dependents_of(cell: Cell) -> list[DependentInfo]:
-    """The steps that another number in this place would change directly."""
-    return [
-        DependentInfo(
-            step=found.step.number,
-            name=found.step.trace.naming.short(found.step),
-            count=found.count,
-            cells=[cell_ref(below) for below in islice(found.cells(), MOST_CELLS)],
-            regions=[
-                Region(**block._asdict())
-                for block in blocks_of_mask(found.step, found.mask.numpy())
-            ],
-        )
-        for found in cell.dependents()
-    ]
-
-
-def path_of(cell: Cell) -> list[CellRef]:
-    """The cell, its largest contribution, that one's, … down to a parameter or an input."""
-    return [cell_ref(step) for step in cell.path()]

@@ -1,10 +1,10 @@
-"""Models for the engines that people deploy with: ONNX, CTranslate2, Hugging Face, torch.export.
+"""Exports for the engines that people deploy with: ONNX, CTranslate2, Hugging Face, torch.export.
 
     export(checkpoint, "ctranslate2", "out/en-de")
 
-Every export is asked for a fit before anything is written, written under a temporary name, run by
-the engine it is for, and put in place only if the engine answers as the model does. The engines
-are imported by the module of their name and by nothing else.
+An export first checks whether the format can represent the model, is written under a temporary
+name, run by its engine, and moved into place only if the engine's output matches the model's. Each
+engine is imported only by the module of its name.
 """
 
 import os
@@ -17,12 +17,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from glassformer import __version__
 from glassformer.checkpoint import TARGET_TOKENIZER, TOKENIZER, Checkpoint
 from glassformer.errors import ExportError, GlassformerError, UnknownNameError, expect
-from glassformer.export.export_card import card
+from glassformer.export.compatibility import facts_of
 from glassformer.files import as_path
 from glassformer.modes import evaluating
 from glassformer.nn import ModelConfig
+from glassformer.text import SubwordTokenizer
 
 __all__ = ["TARGETS", "Exported", "export"]
 
@@ -36,8 +38,6 @@ TARGETS = {
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written, and what its engine said to it."""
-
     folder: Path
     target: str
     found: str
@@ -80,10 +80,10 @@ def export(
         with evaluating(checkpoint.model.modules()):  # an engine has no dropout
             engine.write(checkpoint, work)
             found = engine.verify(checkpoint, work)
-        if target != "hf":  # that one knows which tokenizers its readers can open
+        if target != "hf":  # which writes only tokenizers that transformers can open
             _write_tokenizers(checkpoint, work)
         files = sorted(file.name for file in work.iterdir())
-        text = card(checkpoint, name, target, found)
+        text = _card(checkpoint, name, target, found)
         (work / "README.md").write_text(text, encoding="utf-8")
         work.chmod(0o755)  # mkdtemp makes it private
         if place.exists():
@@ -107,17 +107,17 @@ def _engine(target: str) -> Any:
 
 
 def _others(config: ModelConfig, refused: str) -> str:
-    """Which targets can hold a model that one has refused."""
+    """The targets that can represent a model that one target refused."""
     fitting = []
     for target in TARGETS.keys() - {refused}:
         with suppress(ExportError):
             _engine(target).check(config)
             fitting.append(target)
-    return f"; {' and '.join(sorted(fitting))} can hold it" if fitting else ""
+    return f"; {' and '.join(sorted(fitting))} can represent it" if fitting else ""
 
 
 def _on_cpu(checkpoint: Checkpoint) -> Checkpoint:
-    """Where engines are asked; a model that is elsewhere stays there, a copy of it comes."""
+    """The checkpoint with its model on the CPU, copied if it is elsewhere."""
     model = checkpoint.model
     if all(parameter.is_cpu for parameter in model.parameters()):
         return checkpoint
@@ -125,8 +125,95 @@ def _on_cpu(checkpoint: Checkpoint) -> Checkpoint:
 
 
 def _write_tokenizers(checkpoint: Checkpoint, folder: Path) -> None:
-    """Beside the model, as in its own folder: without them nobody could give it a text."""
+    """Beside the model, as in its own folder: without them no one could feed it text."""
     tokenizers = {TOKENIZER: checkpoint.tokenizer, TARGET_TOKENIZER: checkpoint.target_tokenizer}
     for name, tokenizer in tokenizers.items():
         if tokenizer is not None:
             tokenizer.save(folder / name)
+
+
+# --- the README.md of an export ---
+
+_USE = {
+    "ctranslate2": (
+        "import ctranslate2\n"
+        "from glassformer.text import load_tokenizer\n\n"
+        'tokenizer, answers = load_tokenizer("{tokenizer}"), load_tokenizer("{answers}")\n'
+        'tokens = [tokenizer.token(i) for i in tokenizer.encode("{text}")]\n'
+        'translator = ctranslate2.Translator(".")\n'
+        "(found,) = translator.translate_batch([tokens], beam_size=4)\n"
+        "ids = {{answers.token(i): i for i in range(answers.vocab_size)}}\n"
+        "print(answers.decode([ids[token] for token in found.hypotheses[0]]))"
+    ),
+    "hf": "from transformers import {opener}\n\nmodel = {opener}.from_pretrained('.')",
+    "torch": 'import torch\n\nprogram = torch.export.load("model.pt2").module()',
+}
+_ONNX = {
+    "classifier": (
+        "import numpy, onnxruntime\n"
+        "from glassformer.text import cut_ids, load_tokenizer\n\n"
+        'tokenizer = load_tokenizer("{tokenizer}")\n'
+        'ids = cut_ids(tokenizer.encode("{text}"), {max_len}, "{cut}")\n'
+        'session = onnxruntime.InferenceSession("model.onnx")\n'
+        "# both of shape (texts, tokens): int64, and bool, true at tokens and false at padding\n"
+        'inputs = {{"ids": numpy.array([ids]), "is_token": numpy.ones((1, len(ids)), bool)}}\n'
+        "(probabilities,) = session.run(None, inputs)\n"
+        "print(dict(zip({labels}, probabilities[0].tolist())))"
+    ),
+    "language_model": (
+        "import onnxruntime\n\n"
+        'decoder = onnxruntime.InferenceSession("decoder.onnx")\n'
+        "# token (texts, 1); past from the previous step, at first of length 0 along axis 2\n"
+        "inputs = [one.name for one in decoder.get_inputs()]\n"
+        "logits, *past = decoder.run(None, dict(zip(inputs, [token, *past])))"
+    ),
+    "seq2seq": (
+        "import onnxruntime\n\n"
+        'encoder = onnxruntime.InferenceSession("encoder.onnx")\n'
+        'decoder = onnxruntime.InferenceSession("decoder.onnx")\n'
+        "# both of shape (texts, tokens): int64, and bool, true at tokens and false at padding\n"
+        'read = encoder.run(None, {{"source": source, "is_token": is_token}})\n'
+        "# token (texts, 1); past from the previous step, at first of length 0 along axis 2\n"
+        "inputs = [one.name for one in decoder.get_inputs()]\n"
+        "step = [token, *past, is_token, *read]\n"
+        "logits, *past = decoder.run(None, dict(zip(inputs, step)))"
+    ),
+}
+_OPENERS = {
+    "seq2seq": "AutoModelForSeq2SeqLM",
+    "language_model": "AutoModelForCausalLM",
+    "masked_language_model": "AutoModelForMaskedLM",
+}
+
+
+def _card(checkpoint: Checkpoint, name: str, target: str, found: str) -> str:
+    """The text of README.md; `found` says how the export was checked."""
+    known = {
+        name: fact
+        for name, fact in checkpoint.about.items()
+        if isinstance(fact, str | int | float) and fact != "" and name != "cut"  # among the facts
+    }
+    known |= facts_of(checkpoint)
+    if isinstance(checkpoint.tokenizer, SubwordTokenizer):
+        known |= {"texts to ids": '`tokenizers.Tokenizer.from_file("tokenizer.json")`'}
+    facts = "".join(f"- {key}: {value}\n" for key, value in known.items())
+    return (
+        f"# {name}, for {target}\n\nExported by Glassformer {__version__} from a "
+        f"{type(checkpoint.model).__name__}. Checked after writing: {found}.\n\n"
+        f"```python\n{_example(checkpoint, target)}\n```\n\n{facts}"
+    )
+
+
+def _example(checkpoint: Checkpoint, target: str) -> str:
+    """Code that uses the export from within its folder."""
+    architecture = checkpoint.config.architecture
+    use = _ONNX.get(architecture, "") if target == "onnx" else _USE[target]
+    return use.format(
+        opener=_OPENERS.get(architecture, "AutoModel"),
+        tokenizer=TOKENIZER,
+        answers=TARGET_TOKENIZER if checkpoint.target_tokenizer else TOKENIZER,
+        text="You win or you die.",
+        max_len=checkpoint.config.max_len,
+        cut=checkpoint.about.get("cut", "end"),
+        labels=list(checkpoint.labels) or "range(len(probabilities[0]))",
+    )

@@ -1,6 +1,6 @@
-"""An encoder-decoder as a CTranslate2 model: its specification filled from our parameters.
+"""An encoder-decoder as a CTranslate2 model: its specification filled with our parameters.
 
-CTranslate2 is imported here and nowhere else, and only when an export is asked for.
+CTranslate2 is imported only here, and only for an export.
 """
 
 from pathlib import Path
@@ -15,11 +15,11 @@ from glassformer.decoding import Greedy, translate
 from glassformer.errors import ExportError
 from glassformer.export.compatibility import (
     decoder_depth,
-    demand,
     largest,
     plain_attention,
     plain_feed_forward,
     probe_ids,
+    require,
 )
 from glassformer.nn import Block, ModelConfig, MultiHeadAttention, Seq2Seq, Stack
 from glassformer.nn.positions import sinusoidal_table
@@ -28,13 +28,13 @@ from glassformer.text import Tokenizer
 Array = NDArray[np.float32]
 
 _POSITIONS = 1024
-"""Sinusoids have no end, a table has: at least so many are written."""
+"""Sinusoids are unbounded, a table is not: it gets at least this many positions."""
 
 
 def check(config: ModelConfig) -> None:
-    """Refuse what CTranslate2 cannot hold."""
+    """Refuse a model that CTranslate2 cannot represent."""
     block = config.block
-    demand(
+    require(
         "CTranslate2",
         [
             (config.architecture == "seq2seq", f"the architecture {config.architecture}"),
@@ -57,7 +57,7 @@ def check(config: ModelConfig) -> None:
 
 
 def write(checkpoint: Checkpoint, folder: Path) -> None:
-    """Fill a folder with model.bin, config.json and the vocabularies."""
+    """Write model.bin, config.json and the vocabularies."""
     try:
         from ctranslate2 import specs
     except ImportError:
@@ -94,7 +94,7 @@ def write(checkpoint: Checkpoint, folder: Path) -> None:
 def _vocabulary(spec: Any, checkpoint: Checkpoint) -> None:
     source = checkpoint.tokenizer
     if source is None:
-        raise ExportError("CTranslate2 needs the model's vocabulary; this one has no tokenizer")
+        raise ExportError("CTranslate2 needs the model's vocabulary; this model has no tokenizer")
     target = checkpoint.target_tokenizer or source
     spec.register_source_vocabulary(_tokens(source))
     spec.register_target_vocabulary(_tokens(target))
@@ -108,7 +108,7 @@ def _vocabulary(spec: Any, checkpoint: Checkpoint) -> None:
     spec.config.unk_token = (
         target.token(special.unknown) if special.unknown is not None else target.token(special.end)
     )
-    spec.config.add_source_eos = True  # as our sources end
+    spec.config.add_source_eos = True  # our sources end with it
 
 
 def _tokens(tokenizer: Tokenizer) -> list[str]:
@@ -163,7 +163,7 @@ def _output(spec: Any, attention: MultiHeadAttention) -> None:
 
 
 def _fuse(spec: Any, *maps: nn.Linear) -> None:
-    """Several maps of one input as one: their rows below each other."""
+    """Several maps of one input as one: their rows stacked."""
     spec.weight = np.concatenate([_array(one.weight) for one in maps])
     if maps[0].bias is not None:
         spec.bias = np.concatenate([_array(one.bias) for one in maps])
@@ -185,10 +185,10 @@ def _array(tensor: Tensor) -> Array:
 
 
 def verify(checkpoint: Checkpoint, folder: Path) -> str:
-    """Let CTranslate2 score our own translations; returns what was found, raises if it differs.
+    """Score our translations with CTranslate2; returns the result in words, raises if it differs.
 
-    Scores are compared, not texts: rounding may choose between two equally good texts, but no
-    rounding moves a score.
+    Scores are compared, not texts: rounding can decide between two equally good texts, but it
+    hardly changes a score.
     """
     import ctranslate2
 
@@ -200,23 +200,23 @@ def verify(checkpoint: Checkpoint, folder: Path) -> str:
     texts = probe_ids(checkpoint)
     sources = [[*ids, tokenizer.special.end] for ids in texts]
     ours = translate(model, sources, start=start, end=end, search=Greedy(), max_new=20)
-    said = [(ids, one.best) for ids, one in zip(texts, ours, strict=True) if one.best.tokens]
-    if not said:
+    scored = [(ids, one.best) for ids, one in zip(texts, ours, strict=True) if one.best.tokens]
+    if not scored:
         raise ExportError(
-            "CTranslate2 cannot be compared with this model, which translates everything to nothing"
+            "CTranslate2 cannot be compared with this model: all its translations are empty"
         )
     translator = ctranslate2.Translator(str(folder), compute_type="float32")
     scores = translator.score_batch(
-        [[tokenizer.token(i) for i in ids] for ids, _ in said],
-        [[target.token(i) for i in best.tokens] for _, best in said],
+        [[tokenizer.token(i) for i in ids] for ids, _ in scored],
+        [[target.token(i) for i in best.tokens] for _, best in scored],
     )
     differences = []
-    for (_, best), score in zip(said, scores, strict=True):
-        theirs = sum(score.log_probs[: best.length])  # they score an end even where none came
+    for (_, best), score in zip(scored, scores, strict=True):
+        theirs = sum(score.log_probs[: best.length])  # without an end we did not write
         differences.append(abs(theirs - best.log_probability) / best.length)
     worst = largest(differences)
     if not worst < 1e-3:
         raise ExportError(
             "CTranslate2's log-probabilities differ from the model's by {worst:.1e}", worst=worst
         )
-    return f"CTranslate2's log-probabilities are within {worst:.1e} of the model's, a token"
+    return f"CTranslate2's log-probabilities are within {worst:.1e} of the model's per token"

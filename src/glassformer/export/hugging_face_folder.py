@@ -1,7 +1,6 @@
-"""A model as a Hugging Face folder that `AutoModel…from_pretrained` opens without code of ours.
+"""A model as a Hugging Face folder that `AutoModel…from_pretrained` opens without our code.
 
-Only where an architecture of theirs fits: Marian or Pegasus for an encoder-decoder, GPT-2 or Llama
-for a language model, BERT for an encoder. transformers is imported to check what was written.
+`hugging_face_models` says which architecture fits. transformers is imported to check the result.
 """
 
 import json
@@ -14,32 +13,25 @@ from torch import Tensor
 
 from glassformer.checkpoint import Checkpoint
 from glassformer.errors import ExportError
-from glassformer.export import bert_weights, gpt_weights, marian_weights
 from glassformer.export.compatibility import padded, probe_ids
+from glassformer.export.hugging_face_models import (
+    family_of,
+    hugging_face_config,
+    hugging_face_state,
+)
 from glassformer.nn import LanguageModel, MaskedLanguageModel, ModelConfig, Seq2Seq, TextEncoder
 from glassformer.text import SpecialTokens, SubwordTokenizer
 
 
 def check(config: ModelConfig) -> None:
-    """Refuse what no architecture of theirs can hold."""
-    if config.architecture == "seq2seq":
-        marian_weights.architecture(config)
-    elif config.architecture == "language_model":
-        gpt_weights.architecture(config)
-    elif config.architecture in ("encoder", "masked_language_model"):
-        bert_weights.check(config)
-    else:
-        raise ExportError(
-            "no Hugging Face architecture is made like our {architecture}",
-            architecture=config.architecture,
-        )
+    """Refuse a model that no architecture of theirs can represent."""
+    family_of(config)
 
 
 def write(checkpoint: Checkpoint, folder: Path) -> None:
-    """Write config.json, model.safetensors and, where it is theirs, tokenizer.json."""
-    check(checkpoint.config)
+    """Write config.json, model.safetensors and, for subwords, tokenizer.json."""
     _transformers()
-    config, state = _translated(checkpoint)
+    config, state = _converted(checkpoint)
     save_file(state, folder / "model.safetensors", metadata={"format": "pt"})
     _json(folder / "config.json", config)
     if isinstance(checkpoint.model, Seq2Seq):
@@ -49,7 +41,7 @@ def write(checkpoint: Checkpoint, folder: Path) -> None:
 
 
 def _write_tokenizer(checkpoint: Checkpoint, folder: Path) -> None:
-    """Subwords are theirs already; words and characters are kept in a format of our own."""
+    """Subword tokenizers are in their format already; words and characters are in ours."""
     tokenizer = checkpoint.tokenizer
     if not isinstance(tokenizer, SubwordTokenizer) or checkpoint.target_tokenizer is not None:
         return
@@ -59,7 +51,7 @@ def _write_tokenizer(checkpoint: Checkpoint, folder: Path) -> None:
         import tokenizers
         from tokenizers.processors import TemplateProcessing
 
-        end = tokenizer.token(special.end)  # as our translators read it: the text, then the end
+        end = tokenizer.token(special.end)  # our translators read the text, then the end token
         theirs = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
         theirs.post_processor = TemplateProcessing(f"$A {end}", None, [(end, special.end)])
         theirs.save(str(folder / "tokenizer.json"))
@@ -73,7 +65,7 @@ def _write_tokenizer(checkpoint: Checkpoint, folder: Path) -> None:
 
 
 def verify(checkpoint: Checkpoint, folder: Path) -> str:
-    """Open the folder as anyone would and compare logits; returns what was found."""
+    """Open the folder as any user would and compare outputs; returns the result in words."""
     theirs = _open(checkpoint.model, folder)
     ids, is_token = padded(probe_ids(checkpoint, 5))
     known = {"input_ids": ids, "attention_mask": is_token.long()}
@@ -88,7 +80,7 @@ def verify(checkpoint: Checkpoint, folder: Path) -> str:
             other = (
                 output.last_hidden_state if hasattr(output, "last_hidden_state") else output.logits
             )
-    if not isinstance(checkpoint.model, Seq2Seq):  # what stands at padding means nothing
+    if not isinstance(checkpoint.model, Seq2Seq):  # outputs at padding are meaningless
         ours, other = ours[is_token], other[is_token]
     worst = float((ours - other).abs().max() / ours.abs().max())
     if not worst < 1e-4:
@@ -98,21 +90,13 @@ def verify(checkpoint: Checkpoint, folder: Path) -> str:
     return f"transformers' output is within {worst:.1e} of the model's"
 
 
-def _translated(checkpoint: Checkpoint) -> tuple[dict[str, Any], dict[str, Tensor]]:
+def _converted(checkpoint: Checkpoint) -> tuple[dict[str, Any], dict[str, Tensor]]:
     model = checkpoint.model
     tokenizer = checkpoint.target_tokenizer or checkpoint.tokenizer
     special = tokenizer.special if tokenizer is not None else SpecialTokens()
-    if isinstance(model, Seq2Seq):
-        if special.start is None:
-            raise ExportError("a translator needs a start token; this one's vocabulary has none")
-        config = marian_weights.hugging_face_config(model.config, special)
-        return config, marian_weights.hugging_face_state(model)
-    if isinstance(model, LanguageModel):
-        config = gpt_weights.hugging_face_config(model.config, special)
-        return config, gpt_weights.hugging_face_state(model)
-    assert isinstance(model, TextEncoder | MaskedLanguageModel)
-    config = bert_weights.hugging_face_config(model.config, special)
-    return config, bert_weights.hugging_face_state(model)
+    if isinstance(model, Seq2Seq) and special.start is None:
+        raise ExportError("a translator needs a start token; the vocabulary of this one has none")
+    return hugging_face_config(checkpoint.config, special), hugging_face_state(model)
 
 
 def _open(model: object, folder: Path) -> Any:
@@ -124,16 +108,16 @@ def _open(model: object, folder: Path) -> Any:
         (TextEncoder, transformers.AutoModel),
     )
     opener = next(theirs for ours, theirs in kinds if isinstance(model, ours))
-    talk = transformers.utils.logging
-    level, bars = talk.get_verbosity(), talk.is_progress_bar_enabled()
-    talk.set_verbosity_error()
-    talk.disable_progress_bar()
+    logging = transformers.utils.logging
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
     try:
         return opener.from_pretrained(folder, local_files_only=True).eval()
     finally:
-        talk.set_verbosity(level)
+        logging.set_verbosity(level)
         if bars:
-            talk.enable_progress_bar()
+            logging.enable_progress_bar()
 
 
 def _transformers() -> Any:

@@ -1,10 +1,10 @@
-"""Models as ONNX graphs, with any batch size and length, run once by onnxruntime to be sure.
+"""Models as ONNX graphs for any batch size and length, checked with onnxruntime.
 
     classifier        model.onnx: ids, is_token → probabilities
     language model    decoder.onnx: token, past… → logits, past…
     encoder-decoder   encoder.onnx: source, is_token → keys and values; decoder.onnx beside it
 
-onnx and onnxruntime are imported here and nowhere else, and only when an export is asked for.
+onnx and onnxruntime are imported only here, and only for an export.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ from torch.export import Dim
 from glassformer.checkpoint import Checkpoint
 from glassformer.decoding import Greedy, extend, translate
 from glassformer.errors import ExportError
-from glassformer.export.compatibility import largest, padded, probe_ids, traced
-from glassformer.export.export_card import facts_of
+from glassformer.export.compatibility import facts_of, largest, padded, probe_ids, traced
 from glassformer.nn import (
     Classifier,
     DecodingCache,
@@ -37,16 +36,14 @@ from glassformer.nn import (
 from glassformer.nn.attention import split_heads
 from glassformer.nn.cache import KeyValueCache
 
-# --- onnx graphs ---
-# Our models as modules with plain tensors in and out, which is what a graph can hold.
-#
-# A cache becomes a list of tensors that are handed in and given back longer. No ONNX here: torch
-# traces these modules, and tests run them as they are. Dims: B batch, T and S positions, P
-# positions so far, H heads, E head width, V vocabulary, C classes.
+# --- the graphs ---
+# Our models as modules with plain tensors in and out, which torch can trace. A cache becomes a list
+# of tensors, passed in and returned longer. Dims: B batch, T and S positions, P positions so far,
+# H heads, E head width, V vocabulary, C classes.
 
 
-class _JoinedCache(KeyValueCache):
-    """A cache that grows by joining tensors: a graph cannot keep room in reserve."""
+class _ConcatenatedCache(KeyValueCache):
+    """A cache that grows by concatenation: a graph cannot reserve capacity."""
 
     def __init__(self, keys: Tensor, values: Tensor) -> None:
         super().__init__()
@@ -54,14 +51,12 @@ class _JoinedCache(KeyValueCache):
         self._keys, self._values = keys, values
 
     def append(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Add the newest positions; returns all so far."""
         past_keys, past_values = self.read()
         self._keys, self._values = cat([past_keys, keys], 2), cat([past_values, values], 2)
         self.length = self._keys.size(2)
         return self._keys, self._values
 
     def read(self) -> tuple[Tensor, Tensor]:
-        """All keys and values so far."""
         assert self._keys is not None and self._values is not None
         return self._keys, self._values
 
@@ -74,7 +69,6 @@ class ClassifierGraph(nn.Module):
         self.model = model
 
     def forward(self, ids: Tensor, is_token: Tensor) -> Tensor:
-        """Probabilities of the classes."""
         logits: Tensor = self.model(ids, is_token)
         return logits.softmax(dim=-1)
 
@@ -87,15 +81,15 @@ class EncoderGraph(nn.Module):
         self.model = model
 
     def forward(self, source: Tensor, is_token: Tensor) -> list[Tensor]:
-        """Everything that the decoder will ever need of the source."""
+        """Everything that the decoder needs of the source."""
         memory = self.model.encode(source, is_token)
-        made = []
+        projected = []
         for block in self.model.decoder.blocks:
             attention = block.get_submodule("cross_attention")
             assert isinstance(attention, MultiHeadAttention)
-            made.append(split_heads(attention.to_keys(memory), attention.n_kv_heads))
-            made.append(split_heads(attention.to_values(memory), attention.n_kv_heads))
-        return made
+            projected.append(split_heads(attention.to_keys(memory), attention.n_kv_heads))
+            projected.append(split_heads(attention.to_values(memory), attention.n_kv_heads))
+        return projected
 
 
 class DecoderGraph(nn.Module):
@@ -118,7 +112,7 @@ class DecoderGraph(nn.Module):
         cache = DecodingCache(list(_caches(past)), list(_caches(source or [])), past[0].size(2))
         if isinstance(self.model, Seq2Seq):
             assert is_token is not None and source is not None
-            # The keys are cached, so the memory itself is never read; only its shape is.
+            # The keys are cached, so only the shape of the memory matters.
             memory = token.new_zeros((*is_token.shape, 1), dtype=past[0].dtype)
             logits = self.model.decode(
                 token, memory.expand(-1, -1, self.model.config.d_model), is_token, cache=cache
@@ -132,15 +126,17 @@ class DecoderGraph(nn.Module):
 
 def _caches(tensors: list[Tensor]) -> list[KeyValueCache]:
     pairs = zip(tensors[::2], tensors[1::2], strict=True)
-    return [_JoinedCache(keys, values) for keys, values in pairs]
+    return [_ConcatenatedCache(keys, values) for keys, values in pairs]
 
 
-_STEPS = 12  # tokens that the check decodes for each text, if so many fit
-_SHORTEST = 4  # below, a length is 0 or 1, which torch takes for a constant
+# --- writing and checking ---
+
+_STEPS = 12  # tokens that the check decodes per text, if they fit
+_SHORTEST = 4  # below this, a length may be 0 or 1, which torch takes for a constant
 
 
 def check(config: ModelConfig) -> None:
-    """Refuse what has no graph here."""
+    """Refuse a model that has no graph here."""
     if config.architecture not in ("classifier", "language_model", "seq2seq"):
         raise ExportError(
             "there is no ONNX export for the architecture {architecture}",
@@ -150,16 +146,15 @@ def check(config: ModelConfig) -> None:
         raise ExportError("there is no ONNX export for a flattened output layer")
     if config.max_len < _SHORTEST:
         raise ExportError(
-            "an ONNX graph takes texts of any length, and this model reads {max_len} "
-            "tokens at most; expected max_len {shortest} or more",
+            "an ONNX graph takes texts of any length, but this model reads at most {max_len} "
+            "tokens; expected max_len {shortest} or more",
             max_len=config.max_len,
             shortest=_SHORTEST,
         )
 
 
 def write(checkpoint: Checkpoint, folder: Path) -> None:
-    """Write the graphs of a model."""
-    _onnxruntime()  # before the work, not after it
+    _onnxruntime()  # fail before the work, not after it
     model, facts = checkpoint.model, facts_of(checkpoint)
     batch, past = Dim("batch"), Dim("past", max=checkpoint.config.max_len - 1)
     ids, is_token = _example(checkpoint)
@@ -186,13 +181,13 @@ def write(checkpoint: Checkpoint, folder: Path) -> None:
 
 
 def verify(checkpoint: Checkpoint, folder: Path) -> str:
-    """Run the graphs beside the model; returns what was found, raises if they differ."""
+    """Compare the graphs with the model; returns the result in words, raises if they differ."""
     model = checkpoint.model
     if isinstance(model, Classifier):
         return _verify_classifier(model, checkpoint, folder)
     assert isinstance(model, Seq2Seq | LanguageModel)
     texts = probe_ids(checkpoint, 6)
-    n_new = min(_STEPS, checkpoint.config.max_len)  # the graph has no positions beyond
+    n_new = min(_STEPS, checkpoint.config.max_len)  # the graph has no further positions
     tokenizer = checkpoint.target_tokenizer or checkpoint.tokenizer
     start = tokenizer.special.start if tokenizer is not None else None
     if isinstance(model, Seq2Seq):
@@ -208,18 +203,18 @@ def verify(checkpoint: Checkpoint, folder: Path) -> str:
         same += run.greedy(text, prefix, n_new) == list(expected.best.tokens)
     if same < len(texts):
         raise ExportError(
-            "onnxruntime wrote other texts than the model for {n} of {n_texts}",
+            "onnxruntime's output differs from the model's for {n} of {n_texts} texts",
             n=len(texts) - same,
             n_texts=len(texts),
         )
-    return f"onnxruntime wrote the same {n_new} tokens as the model for {same} of {same} texts"
+    return f"onnxruntime generates the same {n_new} tokens as the model for all {same} texts"
 
 
 def _verify_classifier(model: Classifier, checkpoint: Checkpoint, folder: Path) -> str:
     session = _session(folder / "model.onnx")
     texts = probe_ids(checkpoint)
     differences = []
-    for batch in (texts, texts[:1], texts[3:5]):  # batches and lengths that were not traced
+    for batch in (texts, texts[:1], texts[3:5]):  # batch sizes and lengths that were not traced
         ids, is_token = padded(batch)
         with torch.inference_mode():
             ours = model(ids, is_token).softmax(dim=-1)
@@ -234,7 +229,7 @@ def _verify_classifier(model: Classifier, checkpoint: Checkpoint, folder: Path) 
 
 
 class _Runner:
-    """The exported step in a loop, as another program would run it."""
+    """Greedy decoding with the exported graphs, as another program would do it."""
 
     def __init__(self, model: Seq2Seq | LanguageModel, folder: Path) -> None:
         self.model = model
@@ -265,9 +260,9 @@ def _past(model: Seq2Seq | LanguageModel, n_texts: int, length: int) -> list[Ten
     attention = model.config.attention
     width = attention.head_width(model.config.d_model)
     heads = attention.n_kv_heads or attention.n_heads
-    chance = torch.Generator().manual_seed(0)
+    rng = torch.Generator().manual_seed(0)
     widths = (width, attention.d_value or width) * len(model.decoder.blocks)
-    return [torch.randn(n_texts, heads, length, w, generator=chance) for w in widths]
+    return [torch.randn(n_texts, heads, length, w, generator=rng) for w in widths]
 
 
 def _example(checkpoint: Checkpoint) -> tuple[Tensor, Tensor]:
@@ -286,7 +281,7 @@ def _save(graph: nn.Module, arguments: Any, shapes: Any, file: Path, facts: dict
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """The exporter talks about packages that are not installed and are not needed."""
+    """Silence the exporter, which warns about packages that are not needed."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -305,7 +300,7 @@ def _session(file: Path) -> Any:
 def _onnxruntime() -> Any:
     try:
         import onnxruntime
-        import onnxscript  # noqa: F401  # the exporter needs it, and says so less clearly
+        import onnxscript  # noqa: F401  # the exporter needs it, but its error is less clear
     except ImportError as error:
         raise ExportError(
             "this export needs {name}: pip install onnx onnxscript onnxruntime", name=error.name

@@ -18,7 +18,7 @@ FILE = "model.pt2"
 
 
 def check(config: ModelConfig) -> None:
-    """Refuse what does not read texts, or texts of one length alone."""
+    """Refuse a model that does not read texts, or reads texts of one length only."""
     if config.architecture in ("attention", "image_classifier", "recommender"):
         raise ExportError(
             "there is no torch export for the architecture {architecture}",
@@ -29,7 +29,7 @@ def check(config: ModelConfig) -> None:
 
 
 def write(checkpoint: Checkpoint, folder: Path) -> None:
-    """Trace one pass over a batch, with any batch size and length."""
+    """Trace one pass over a batch, for any batch size and length."""
     model, config = checkpoint.model, checkpoint.config
     batch, length = Dim("batch"), Dim("length", max=config.max_len)
     shape = {0: batch, 1: length}
@@ -44,7 +44,7 @@ def write(checkpoint: Checkpoint, folder: Path) -> None:
 
 
 def verify(checkpoint: Checkpoint, folder: Path) -> str:
-    """Load the file and compare logits; returns what was found, raises if they differ."""
+    """Load the file and compare logits; returns the result in words, raises if they differ."""
     program = torch.export.load(folder / FILE).module()
     differences = []
     for n in (2, 5):

@@ -4,9 +4,9 @@
     lesson = make_lesson("illustrated", "zh")        # Lesson → steps → parts: plain data
     lesson.to_dict()                                 # what the explorer reads
 
-A lesson holds no arithmetic: its numbers are cells of traces. The files, in reading order: `lesson`
-(what a lesson is), `phrases` (what each role says, in both languages), `lesson_steps` (from cells
-to steps, and what a text printed there), one file per lesson, `figures/` (the same numbers drawn).
+A lesson holds no arithmetic: its numbers are cells of traces. Read `lesson` (what a lesson is and
+how it is written), `lesson_steps` (from a cell to a step, and what a text printed there), the
+lessons, each a module with its prose in the TOML file beside it, and `figures` (the numbers drawn).
 """
 
 from typing import TYPE_CHECKING
@@ -33,5 +33,20 @@ __all__ = [
     "make_lesson",
 ]
 
+_HOMES = {
+    "Entry": "glassformer.lessons.course",
+    "Figure": "glassformer.documents.parts",
+    "Formula": "glassformer.documents.parts",
+    "HeatMap": "glassformer.documents.parts",
+    "LESSONS": "glassformer.lessons.course",
+    "Lesson": "glassformer.lessons.lesson",
+    "LessonStep": "glassformer.lessons.lesson",
+    "Paragraph": "glassformer.documents.parts",
+    "Part": "glassformer.documents.parts",
+    "Remark": "glassformer.documents.parts",
+    "Table": "glassformer.documents.parts",
+    "make_lesson": "glassformer.lessons.course",
+}
+
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = on_first_use(__name__)
+    __getattr__, __dir__ = on_first_use(__name__, _HOMES)

@@ -12,7 +12,6 @@ from glassformer.audit.example import Digits, Example
 from glassformer.audit.example_file import load_example
 from glassformer.audit.formulas.bounds import Words
 from glassformer.documents.parts import Figure, HeatMap, Paragraph, Part, Table
-from glassformer.language import Language, words
 from glassformer.lessons.figures.model_figures import (
     Played,
     Stage,
@@ -20,7 +19,7 @@ from glassformer.lessons.figures.model_figures import (
     strip_figure,
 )
 from glassformer.lessons.illustrated import printed_matrix, set_maps
-from glassformer.lessons.lesson import Lesson, LessonStep, formula
+from glassformer.lessons.lesson import LessonStep, Speaker, formula
 from glassformer.lessons.lesson_steps import (
     AttentionWalk,
     Predictor,
@@ -31,7 +30,6 @@ from glassformer.lessons.lesson_steps import (
     prediction_steps,
     role_step,
 )
-from glassformer.lessons.phrases import Speaker
 from glassformer.nn import Seq2Seq, build, presets
 from glassformer.nn.blocks import Block
 from glassformer.nn.layers import TokenEmbedding
@@ -113,7 +111,6 @@ def by_hand_trace(seed: int = SEED) -> Trace:
     return trace(Predictor(by_hand_model(example, seed)), source, target, axis_labels=labels)
 
 
-PHRASES = words(__name__)
 _ENCODER = "model.encoder.blocks.0"
 _DECODER = "model.decoder.blocks.0"
 _PLAY, _YOU = 2, 1
@@ -121,13 +118,7 @@ _IDS = {"queries": "query", "keys": "key", "values": "value", "scores": "scores"
         "scaled": "scaled", "context": "head", "output": "attention_output"}  # fmt: skip
 
 
-def by_hand(language: Language) -> Lesson:
-    """The lesson."""
-    say = Speaker(language, PHRASES)
-    return Lesson("by-hand", say("title"), say("summary"), language, tuple(_steps(say)))
-
-
-def _steps(say: Speaker) -> Iterator[LessonStep]:
+def steps(say: Speaker) -> Iterator[LessonStep]:
     example, run = load_example("by-hand"), by_hand_trace()
     names, remarker = names_of(example), Remarker("by-hand", say, _IDS)
     yield _word_step(example, names, remarker, say).with_(_progress(run, names, "nothing", say))

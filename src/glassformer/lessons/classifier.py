@@ -9,21 +9,20 @@ from functools import lru_cache
 import torch
 import torch.nn.functional as F
 
-from glassformer.claims.studies import fit, seeded
+from glassformer.claims.specimens import (
+    fit,
+    seeded,
+)
 from glassformer.documents.parts import Figure, Paragraph, Part, Table
-from glassformer.language import Language, words
 from glassformer.lessons.figures.model_figures import block_figure, classifier_figure
-from glassformer.lessons.lesson import Lesson, LessonStep, formula
+from glassformer.lessons.lesson import LessonStep, Speaker, formula, number
 from glassformer.lessons.lesson_steps import heat_map, percent, role_step
-from glassformer.lessons.phrases import Speaker
-from glassformer.lessons.textbook import number
 from glassformer.nn import Classifier, ModelConfig, presets
 from glassformer.nn.attention import set_attention
-from glassformer.nn.shapes import Bool, Float, Int, Tensor
+from glassformer.nn.tensors import Bool, Float, Int, Tensor
 from glassformer.text import WordTokenizer
 from glassformer.tracing import Trace, trace
 
-PHRASES = words(__name__)
 REVIEWS: tuple[tuple[str, int], ...] = (
     ("good not bad", 1), ("bad not good", 0), ("a good film", 1), ("a bad film", 0),
     ("not a bad film", 1), ("not a good film", 0), ("a film not bad", 1), ("a film not good", 0),
@@ -89,14 +88,7 @@ def _config(words: WordTokenizer, longest: int, pad: int, *, positions: bool) ->
     return config if positions else config.with_(positions__kind="none")
 
 
-def classifier(language: Language) -> Lesson:
-    """The lesson."""
-    say = Speaker(language, PHRASES)
-    steps = tuple(_steps(say))
-    return Lesson("classifier", say("title"), say("summary"), language, steps)
-
-
-def _steps(say: Speaker) -> Iterator[LessonStep]:
+def steps(say: Speaker) -> Iterator[LessonStep]:
     learned = learn()
     yield _reviews(say)
     yield _training(learned, say)

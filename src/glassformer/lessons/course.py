@@ -1,10 +1,10 @@
-"""The lessons by name, each with what it is about; made when asked for."""
+"""The lessons by name, in the order of the course; each is made when asked for."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from glassformer.errors import UnknownNameError
 from glassformer.language import Bilingual, Language, as_language, words
@@ -15,50 +15,47 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A lesson that can be made: a module of this package with a function of the same name."""
+    """A lesson that can be made: a module of this package with a function `steps`.
+
+    Title, summary and prose are in the TOML file beside the module.
+    """
 
     module: str
 
     @property
+    def name(self) -> str:
+        return self.module.replace("_", "-")
+
+    @property
     def title(self) -> Bilingual:
-        """What it is called."""
         return words(self._path)["title"]
 
     @property
     def summary(self) -> Bilingual:
-        """One line on it."""
         return words(self._path)["summary"]
 
-    def make(self, language: Language) -> Lesson:
-        """The lesson in a language; only now its module, and torch, are imported."""
-        made: Lesson = getattr(import_module(self._path), self.module)(language)
-        return made
+    def make(self, language: Language, **options: Any) -> Lesson:
+        """The lesson in one language; its module, and torch with it, is imported only now."""
+        from glassformer.lessons.lesson import Lesson, Speaker
+
+        say = Speaker(language, words(self._path))
+        steps = import_module(self._path).steps(say, **options)
+        return Lesson(self.name, say("title"), say("summary"), language, tuple(steps))
 
     @property
     def _path(self) -> str:
         return f"glassformer.lessons.{self.module}"
 
 
-LESSONS: dict[str, Entry] = {
-    module.replace("_", "-"): Entry(module)
-    for module in (
-        "illustrated",
-        "by_hand",
-        "masked",
-        "thrones",
-        "multi_head",
-        "roles",
-        "films",
-        "roses",
-        "classifier",
-        "switches",
-        "training_step",
-    )
-}
+_MODULES = (
+    "illustrated", "by_hand", "masked", "thrones", "multi_head", "roles", "films", "roses",
+    "classifier", "switches", "training_step",
+)  # fmt: skip
+LESSONS: dict[str, Entry] = {entry.name: entry for entry in map(Entry, _MODULES)}
 
 
-def make_lesson(name: str, language: Language = "en") -> Lesson:
-    """A lesson in English or Chinese."""
+def make_lesson(name: str, language: Language = "en", **options: Any) -> Lesson:
+    """A lesson in English or Chinese; `options` are the lesson's own, such as `off` of switches."""
     if name not in LESSONS:
         raise UnknownNameError("lesson", name, LESSONS)
-    return LESSONS[name].make(as_language(language))
+    return LESSONS[name].make(as_language(language), **options)

@@ -10,18 +10,14 @@ from torch import nn
 
 from glassformer.claims.studies import Tastes, learn_tastes
 from glassformer.documents.parts import Figure, Paragraph, Part, Table
-from glassformer.language import Language, words
-from glassformer.lessons.figures.figure_words import FIGURE_WORDS
 from glassformer.lessons.figures.film_map import Axes, Point, draw_map
 from glassformer.lessons.figures.model_figures import score_figure
-from glassformer.lessons.lesson import Lesson, LessonStep, formula
+from glassformer.lessons.figures.sheet import speaker
+from glassformer.lessons.lesson import LessonStep, Speaker, formula, number
 from glassformer.lessons.lesson_steps import heat_map, percent
-from glassformer.lessons.phrases import Speaker
-from glassformer.lessons.textbook import number
-from glassformer.nn.shapes import Float, Int, Tensor
+from glassformer.nn.tensors import Float, Int, Tensor
 from glassformer.tracing import Trace, trace
 
-PHRASES = words(__name__)
 _FEATURES = ("romance", "action", "comedy")
 # Title, romance, action, comedy: our own guesses, from −1 to 1.
 FILMS: dict[str, tuple[float, float, float]] = {
@@ -60,12 +56,6 @@ class _Scores(nn.Module):
         return scores
 
 
-def films(language: Language) -> Lesson:
-    """The lesson."""
-    say = Speaker(language, PHRASES)
-    return Lesson("films", say("title"), say("summary"), language, tuple(_steps(say)))
-
-
 @lru_cache(maxsize=2)
 def _learned(*, shuffled: bool = False) -> Tastes:
     """Likes of Ada, Ben and others, whose tastes are random; `shuffled` is the control."""
@@ -80,7 +70,7 @@ def _run(people: Tensor, features: Tensor) -> Trace:
     return trace(_Scores(people, features), chosen, axis_labels={"chosen": list(_PEOPLE)})
 
 
-def _steps(say: Speaker) -> Iterator[LessonStep]:
+def steps(say: Speaker) -> Iterator[LessonStep]:
     titles = tuple(say(f"films {title}") for title in FILMS)
     features = torch.tensor(list(FILMS.values()))
     run = _run(torch.tensor(list(_PEOPLE.values())), features)
@@ -124,7 +114,7 @@ def _learned_step(learned: Tastes, say: Speaker) -> LessonStep:
 
 def _map_step(learned: Tastes, titles: tuple[str, ...], say: Speaker) -> LessonStep:
     """Each film at its two learned features, in the colour of its largest feature by hand."""
-    words = Speaker(say.language, FIGURE_WORDS)
+    words = speaker(say.language)
     kinds = [_FEATURES[features.index(max(features))] for features in FILMS.values()]
     points = [
         Point(float(x), float(y), title, say(kind))

@@ -10,17 +10,13 @@ import torch
 from glassformer.audit.example import Digits, Example
 from glassformer.audit.example_file import load_example
 from glassformer.documents.parts import Figure, Paragraph, Part, Table
-from glassformer.language import Language, words
 from glassformer.lessons.figures import attention_figures as drawn
-from glassformer.lessons.lesson import Lesson, LessonStep, formula
+from glassformer.lessons.lesson import LessonStep, Speaker, formula, number, place_labels
 from glassformer.lessons.lesson_steps import AttentionWalk, Remarker, heat_map, percent
-from glassformer.lessons.phrases import Speaker
-from glassformer.lessons.textbook import number, place_labels
 from glassformer.nn import build, presets
 from glassformer.nn.attention import MultiHeadAttention
 from glassformer.tracing import Cell, Step, Trace, trace
 
-PHRASES = words(__name__)
 _IDS = {"queries": "queries", "keys": "keys", "values": "values", "scores": "scores",
         "weights": "softmax_exact"}  # fmt: skip
 _MAPS = {"to_queries": "w_query", "to_keys": "w_key", "to_values": "w_value"}
@@ -40,13 +36,6 @@ def set_maps(attention: MultiHeadAttention, example: Example, ids: dict[str, str
             getattr(attention, name).weight.copy_(printed_matrix(example, id_).T)
 
 
-def illustrated(language: Language) -> Lesson:
-    """The lesson."""
-    say = Speaker(language, PHRASES)
-    steps = tuple(_steps(say))
-    return Lesson("illustrated", say("title"), say("summary"), language, steps)
-
-
 def illustrated_trace(say: Speaker) -> tuple[Trace, Example]:
     """The run behind the lesson, and the example it follows."""
     example = load_example("illustrated")
@@ -58,7 +47,7 @@ def illustrated_trace(say: Speaker) -> tuple[Trace, Example]:
     return trace(attention, x, axis_labels={"x": labels}), example
 
 
-def _steps(say: Speaker) -> Iterator[LessonStep]:
+def steps(say: Speaker) -> Iterator[LessonStep]:
     run, example = illustrated_trace(say)
     remarker = Remarker("illustrated", say, _IDS)
     maps = [heat_map(run[f"{name}.weight"], say) for name in _MAPS]

@@ -1,72 +1,48 @@
-"""What a lesson is: numbered steps, each a title and parts. Plain data over a trace.
+"""What a lesson is and how it is written: steps of parts, sentences, and a textbook's notation.
 
-A lesson is made in one language. Its numbers are cells of traces, kept as such, so that a format
-may ask them for more (LaTeX, a live formula) and the explorer may link to them.
+A lesson is made in one language. Its numbers are cells of traces and stay cells, so that a format
+can ask them for more (LaTeX, a live formula) and the explorer can link to them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from glassformer.documents import render_text
-from glassformer.documents.parts import (
-    Document,
-    Figure,
-    Formula,
-    HeatMap,
-    Paragraph,
-    Part,
-    Remark,
-    Section,
-    Table,
-)
-from glassformer.language import Language
-from glassformer.lessons.phrases import Speaker
-from glassformer.lessons.textbook import lesson_card
-from glassformer.tracing import Cell, Trace
-
-__all__ = [
-    "Figure",
-    "Formula",
-    "HeatMap",
-    "Lesson",
-    "LessonStep",
-    "Paragraph",
-    "Part",
-    "Remark",
-    "Table",
-    "formula",
-]
-
-
-def formula(cell: Cell) -> Formula:
-    """The arithmetic of a cell as lessons write it."""
-    return Formula(lesson_card(cell))
+from glassformer.documents.parts import Document, Figure, Formula, Paragraph, Part, Section
+from glassformer.errors import TraceError
+from glassformer.language import Language, Words, words
+from glassformer.tracing import Cell, Step, Trace
+from glassformer.tracing.arithmetic.expressions import Scalar
+from glassformer.tracing.explanation import NOT_REPRODUCED, Card
+from glassformer.tracing.formula import ENGLISH, Names, Phrases
+from glassformer.tracing.formula import number as plain_number
 
 
 @dataclass(frozen=True, slots=True)
 class LessonStep:
-    """One step: `role` names what happens in it (queries, scores, weights, …)."""
+    """One step; `role` says what happens in it (queries, scores, weights, …)."""
 
     role: str
     title: str
     parts: tuple[Part, ...]
 
     def with_(self, *parts: Part) -> LessonStep:
-        """The same step with more parts at its end."""
+        """The same step with more parts at the end."""
         return LessonStep(self.role, self.title, (*self.parts, *parts))
 
     def to_dict(self) -> dict[str, Any]:
-        """As data."""
         parts = [part.to_dict() for part in self.parts]
         return {"role": self.role, "title": self.title, "parts": parts}
 
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """A walk in steps."""
+    """A worked example in numbered steps."""
 
     name: str
     title: str
@@ -78,11 +54,11 @@ class Lesson:
         return f"<lesson {self.name} ({self.language}): {self.title}, {len(self.steps)} steps>"
 
     def _repr_markdown_(self) -> str:
-        """What a notebook shows: prose, tables, and formulas set in TeX."""
+        """For notebooks: prose, tables, and formulas in TeX."""
         return render_text(self.document(), "md")
 
     def document(self) -> Document:
-        """The lesson for every format: a numbered section for each step."""
+        """The lesson for every format: one numbered section per step."""
         say = Speaker(self.language)
         sections = (
             Section(step.title, step.parts, number)
@@ -93,7 +69,6 @@ class Lesson:
         return Document(self.title, (*opening, *sections), self.language, label, self.to_dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """As data, for the explorer and for tests."""
         return {
             "name": self.name,
             "title": self.title,
@@ -103,14 +78,123 @@ class Lesson:
         }
 
     def parts(self) -> Iterator[Part]:
-        """All parts, in order."""
         for step in self.steps:
             yield from step.parts
 
     def figures(self) -> list[Figure]:
-        """Its figures, in order."""
         return self.document().figures()
 
     def traces(self) -> list[Trace]:
         """The traces that the numbers come from, in order of appearance."""
         return self.document().traces()
+
+
+# --- sentences -------------------------------------------------------------------------------
+# Templates are in lesson.toml and in the TOML file of each lesson. `{row}` and `{column}` are
+# labels of the chosen cell (tokens, where there are some), `{value}` is its number.
+
+_COMMON = words(__name__)
+# Chinese sets no space around quotation marks, nor between Han characters; labels may bring one.
+_QUOTED = re.compile(r" *(“[^”]*”) *")
+_BETWEEN_HAN = re.compile(r"(?<=[\u3000-\u9fff\uff00-\uffef]) +(?=[\u3000-\u9fff\uff00-\uffef])")
+# A label such as `position 1` may begin an English sentence.
+_SENTENCE_START = re.compile(r"(?:^|[.!?]\)? )[a-z]")
+
+
+class Speaker:
+    """Fills templates in one language; those of `tables` come before the common ones."""
+
+    def __init__(self, language: Language, *tables: Words) -> None:
+        self.language = language
+        self._tables = (*tables, _COMMON)
+
+    def __call__(self, key: str, **values: object) -> str:
+        table = next(table for table in self._tables if key in table)
+        said = table[key].say(self.language).format(**values)
+        if self.language == "zh":
+            return _BETWEEN_HAN.sub("", _QUOTED.sub(r"\1", said))
+        is_prose = said.endswith((".", ")"))
+        return _SENTENCE_START.sub(lambda found: found[0].upper(), said) if is_prose else said
+
+    def title(self, role: str) -> str:
+        """The usual title of a step with this role."""
+        return _COMMON[f"title {role}"].say(self.language)
+
+    def quoted(self, token: str) -> str:
+        """A token inside a sentence; one that ends in a number (`input 2`) is not quoted."""
+        return token if token[-1:].isdigit() else self("quoted", text=token)
+
+    def listed(self, items: Sequence[str]) -> str:
+        """`a, b and c`."""
+        if len(items) < 2:
+            return "".join(items)
+        return self("and").join((self("comma").join(items[:-1]), items[-1]))
+
+
+# --- notation --------------------------------------------------------------------------------
+# The trace's symbols with indices counted from 1, and W transposed to the way x · W uses it.
+
+# Unnamed operators inside the sinusoids, when these are traced alone.
+_GIVEN = {"div": "exponent", "to": "position"}
+
+
+@lru_cache(maxsize=16)
+def textbook(trace: Trace) -> Names:
+    """The names that a lesson uses for the steps of a trace."""
+    return Names(trace, textbook=True, given=_GIVEN)
+
+
+def number(value: Scalar, digits: int = 4) -> str:
+    """A number inside a sentence, with a true minus sign."""
+    return plain_number(value, digits).replace("-", "−")
+
+
+def lesson_card(cell: Cell, phrases: Phrases = ENGLISH) -> Card:
+    """A cell's arithmetic as a lesson shows it; raises if the rule does not give the number.
+
+    A lesson writes "=" in many places, so a rule that only comes near has no place in one.
+    """
+    card = Card(cell, phrases=phrases, names=textbook(cell.step.trace))
+    if card.relation != "=":
+        raise TraceError(f"{cell.name}: {NOT_REPRODUCED}")
+    return card
+
+
+def formula(cell: Cell) -> Formula:
+    """The arithmetic of a cell as a part of a step."""
+    return Formula(lesson_card(cell))
+
+
+def cell_name(cell: Cell) -> str:
+    """`S[3, 2]`."""
+    return Card(cell, names=textbook(cell.step.trace)).name
+
+
+def is_turned(step: Step) -> bool:
+    """Whether lessons show a step transposed, as they do the matrix of a linear map."""
+    return textbook(step.trace).is_turned(step)
+
+
+def step_title(step: Step) -> str:
+    """`S (scores)`: the symbol, and the word if it adds anything."""
+    names = textbook(step.trace)
+    symbol, word = str(names.symbol(step)), names.word(step)
+    plain = step.role == "parameter" or word in symbol or symbol.startswith(("∂", "new "))
+    return symbol if plain else f"{symbol} ({word})"
+
+
+def place_labels(step: Step, axis: int) -> tuple[str, ...]:
+    """What the places along an axis are called: labels, else numbers from 1 (words: their ids).
+
+    An axis of size 1 that names leave out gets no number either.
+    """
+    at = len(step.shape) + axis
+    if at < 0:
+        return ("",)
+    if (labels := step.labels[at]) is not None:
+        return labels
+    written = dict(textbook(step.trace).axes(step))
+    if at not in written and axis != -1:
+        return ("",)
+    first = written.get(at, 1)
+    return tuple(str(place + first) for place in range(step.shape[at]))

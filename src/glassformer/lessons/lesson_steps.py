@@ -16,11 +16,17 @@ from glassformer.audit.example import Digits
 from glassformer.audit.example_file import load_example
 from glassformer.documents.heat_maps import Matrix, matrix, shape_text
 from glassformer.documents.parts import HeatMap, Paragraph, Part, Remark, Table
-from glassformer.lessons.lesson import LessonStep, formula
-from glassformer.lessons.phrases import Speaker
-from glassformer.lessons.textbook import is_turned, number, place_labels, step_title
+from glassformer.lessons.lesson import (
+    LessonStep,
+    Speaker,
+    formula,
+    is_turned,
+    number,
+    place_labels,
+    step_title,
+)
 from glassformer.nn import Seq2Seq
-from glassformer.nn.shapes import Float, Int, Tensor
+from glassformer.nn.tensors import Float, Int, Tensor
 from glassformer.tracing import Cell, Step, Trace
 from glassformer.tracing.arithmetic.expressions import Operation
 from glassformer.tracing.cells import Terms

@@ -9,17 +9,14 @@ import torch.nn.functional as F
 
 from glassformer.audit.example_file import load_example
 from glassformer.documents.parts import Paragraph, Part
-from glassformer.language import Language, words
 from glassformer.lessons.illustrated import printed_matrix
-from glassformer.lessons.lesson import Lesson, LessonStep
+from glassformer.lessons.lesson import LessonStep, Speaker
 from glassformer.lessons.lesson_steps import AttentionWalk, Remarker, heat_map, role_step
-from glassformer.lessons.phrases import Speaker
 from glassformer.nn import AttentionConfig
 from glassformer.nn.attention import MultiHeadAttention, set_attention
-from glassformer.nn.shapes import Float, Int, Tensor
+from glassformer.nn.tensors import Float, Int, Tensor
 from glassformer.tracing import Cell, Trace, trace
 
-PHRASES = words(__name__)
 _IDS = {"scores": ("masked_a1", "masked_a2"), "masked": ("masked_a1_masked", "masked_a2_masked")}
 
 
@@ -51,13 +48,7 @@ class _Masked(torch.nn.Module):
         return attended
 
 
-def masked(language: Language) -> Lesson:
-    """The lesson."""
-    say = Speaker(language, PHRASES)
-    return Lesson("masked", say("title"), say("summary"), language, tuple(_steps(say)))
-
-
-def _steps(say: Speaker) -> Iterator[LessonStep]:
+def steps(say: Speaker) -> Iterator[LessonStep]:
     matrix = printed_matrix(load_example("masked"), "masked_input")
     positions = torch.arange(matrix.size(0)).unsqueeze(0)
     labels = [say("numbered position", number=place + 1) for place in positions[0].tolist()]

@@ -9,27 +9,16 @@ import torch
 from glassformer.claims.costs import attention_parameters
 from glassformer.documents.heat_maps import shape_text
 from glassformer.documents.parts import Figure, Paragraph, Part, Table
-from glassformer.language import Language, words
 from glassformer.lessons.figures.attention_figures import heads_figure, reshape_figure
-from glassformer.lessons.lesson import Lesson, LessonStep
+from glassformer.lessons.lesson import LessonStep, Speaker, step_title
 from glassformer.lessons.lesson_steps import AttentionWalk, heat_map
-from glassformer.lessons.phrases import Speaker
-from glassformer.lessons.textbook import step_title
 from glassformer.nn import AttentionConfig
 from glassformer.nn.attention import MultiHeadAttention, set_attention
 from glassformer.tracing import Step, Trace, trace
 
-PHRASES = words(__name__)
 _WIDTH, _HEADS, _SMALL = 256, 4, 8
 _WORDS = ("the", "cat", "walks")
 _SHOWN = ("x", "projected_queries", "unrotated", "scores", "weights", "context", "joined", "output")
-
-
-def multi_head(language: Language) -> Lesson:
-    """The lesson."""
-    say = Speaker(language, PHRASES)
-    steps = tuple(_steps(say))
-    return Lesson("multi-head", say("title"), say("summary"), language, steps)
 
 
 def _attention(width: int) -> MultiHeadAttention:
@@ -43,7 +32,7 @@ def _attention(width: int) -> MultiHeadAttention:
     return attention.eval()
 
 
-def _steps(say: Speaker) -> Iterator[LessonStep]:
+def steps(say: Speaker) -> Iterator[LessonStep]:
     yield _shapes(say)
     yield _cost(say)
     generator = torch.Generator().manual_seed(1)

@@ -5,31 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from glassformer.documents.parts import Figure, Paragraph, Part, Table
-from glassformer.language import Language, words
 from glassformer.lessons.figures.attention_figures import (
     basic_figure,
     key_query_value_figure,
     roles_figure,
 )
 from glassformer.lessons.illustrated import illustrated_trace
-from glassformer.lessons.lesson import Lesson, LessonStep, formula
+from glassformer.lessons.lesson import LessonStep, Speaker, cell_name, formula, number
 from glassformer.lessons.lesson_steps import heat_map
-from glassformer.lessons.phrases import Speaker
-from glassformer.lessons.textbook import cell_name, number
 from glassformer.nn.attention import basic_self_attention
 from glassformer.tracing import Step, Trace, trace
 
-PHRASES = words(__name__)
 _CHOSEN, _ENTRY = 1, 1
 
 
-def roles(language: Language) -> Lesson:
-    """The lesson."""
-    say = Speaker(language, PHRASES)
-    return Lesson("roles", say("title"), say("summary"), language, tuple(_steps(say)))
-
-
-def _steps(say: Speaker) -> Iterator[LessonStep]:
+def steps(say: Speaker) -> Iterator[LessonStep]:
     run, _ = illustrated_trace(say)
     names = run["scores"].labels[-1]
     assert names is not None

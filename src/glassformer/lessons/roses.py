@@ -13,15 +13,11 @@ from glassformer.claims.studies import (
     learn_roles,
 )
 from glassformer.documents.parts import Figure, Formula, HeatMap, Paragraph, Part, Table
-from glassformer.language import Language, words
 from glassformer.lessons.figures.attention_figures import gave_figure
-from glassformer.lessons.lesson import Lesson, LessonStep, formula
+from glassformer.lessons.lesson import LessonStep, Speaker, formula, number
 from glassformer.lessons.lesson_steps import heat_map, percent
-from glassformer.lessons.phrases import Speaker
-from glassformer.lessons.textbook import number
 from glassformer.tracing import Trace, trace
 
-PHRASES = words(__name__)
 _GAVE = ROLE_SENTENCE.index("gave")
 _ROLES = _GIVER, _GIFT, _RECEIVER = 0, 2, 4
 _STARTS = 3
@@ -32,13 +28,7 @@ def _reading(n_heads: int, positions: Positions, seed: int = 0) -> RoleReading:
     return learn_roles(n_heads, positions, seed=seed)
 
 
-def roses(language: Language) -> Lesson:
-    """The lesson."""
-    say = Speaker(language, PHRASES)
-    return Lesson("roses", say("title"), say("summary"), language, tuple(_steps(say)))
-
-
-def _steps(say: Speaker) -> Iterator[LessonStep]:
+def steps(say: Speaker) -> Iterator[LessonStep]:
     question = Paragraph(say("question"))
     yield LessonStep("question", say("question title"), (question,))
     bags = [_reading(1, "none"), _reading(2, "none")]

@@ -16,18 +16,15 @@ from glassformer.audit.example_file import load_example
 from glassformer.documents.heat_maps import shape_text
 from glassformer.documents.parts import HeatMap, Paragraph, Part, Table
 from glassformer.errors import UnknownNameError
-from glassformer.language import Language, words
 from glassformer.lessons.illustrated import printed_matrix
-from glassformer.lessons.lesson import Lesson, LessonStep
+from glassformer.lessons.lesson import LessonStep, Speaker, number
 from glassformer.lessons.lesson_steps import heat_map
-from glassformer.lessons.phrases import Speaker
-from glassformer.lessons.textbook import number
 from glassformer.nn import AttentionConfig, count_parameters
 from glassformer.nn.attention import MultiHeadAttention, set_attention
 from glassformer.nn.config import FeedForwardConfig
 from glassformer.nn.layers import FeedForward, TokenEmbedding
 from glassformer.nn.positions import sinusoidal_table
-from glassformer.nn.shapes import Float, Int, Tensor
+from glassformer.nn.tensors import Float, Int, Tensor
 from glassformer.tracing import Trace, trace
 
 # --- switches model ---
@@ -133,20 +130,12 @@ def switched_trace(on: frozenset[str]) -> tuple[Switched, Trace]:
     return model, trace(model, ids, given, axis_labels={"ids": list(WORDS)})
 
 
-PHRASES = words(__name__)
-
-
-def switches(language: Language, off: Collection[str] = ()) -> Lesson:
-    """The lesson; what is in `off` is never switched on."""
+def steps(say: Speaker, off: Collection[str] = ()) -> Iterator[LessonStep]:
+    """One step per switch; what is in `off` is never switched on."""
     for name in off:
         if name not in SWITCHES:
             raise UnknownNameError("switch", name, SWITCHES)
-    say = Speaker(language, PHRASES)
-    steps = tuple(_steps([name for name in SWITCHES if name not in off], say))
-    return Lesson("switches", say("title"), say("summary"), language, steps)
-
-
-def _steps(chosen: list[str], say: Speaker) -> Iterator[LessonStep]:
+    chosen = [name for name in SWITCHES if name not in off]
     model, run = switched_trace(frozenset())
     line = _line(model, run, say)
     table = [(say("no switch"), *line)]

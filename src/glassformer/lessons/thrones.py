@@ -10,10 +10,11 @@ from functools import lru_cache
 import torch
 import torch.nn.functional as F
 
-from glassformer.claims.studies import one_thread
+from glassformer.claims.specimens import (
+    one_thread,
+)
 from glassformer.documents.parts import Paragraph, Part, Table
-from glassformer.language import Language, words
-from glassformer.lessons.lesson import Lesson, LessonStep, formula
+from glassformer.lessons.lesson import LessonStep, Speaker, formula, number
 from glassformer.lessons.lesson_steps import (
     AttentionWalk,
     Predictor,
@@ -24,15 +25,12 @@ from glassformer.lessons.lesson_steps import (
     prediction_steps,
     role_step,
 )
-from glassformer.lessons.phrases import Speaker
-from glassformer.lessons.textbook import number
 from glassformer.nn import Seq2Seq, build, presets
 from glassformer.nn.attention import set_attention
 from glassformer.text import WordTokenizer
 from glassformer.tracing import Trace, trace
 
 QUESTION, ANSWER = "When you play the game of thrones", "you win or you die"
-PHRASES = words(__name__)
 _SEED = 0
 _EVERY = 10
 _MOST_STEPS = 400
@@ -124,13 +122,7 @@ def say_answer(model: Seq2Seq, words: WordTokenizer, source: torch.Tensor, most:
     return " ".join(words.token(id_) for id_ in said[1:])
 
 
-def thrones(language: Language) -> Lesson:
-    """The lesson."""
-    say = Speaker(language, PHRASES)
-    return Lesson("thrones", say("title"), say("summary"), language, tuple(_steps(say)))
-
-
-def _steps(say: Speaker) -> Iterator[LessonStep]:
+def steps(say: Speaker) -> Iterator[LessonStep]:
     learned = learn()
     labels = {"source": learned.source_tokens, "target": learned.target_tokens[:-1]}
     run = trace(

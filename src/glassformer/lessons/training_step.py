@@ -9,18 +9,14 @@ import torch
 from torch import nn
 
 from glassformer.documents.parts import Paragraph, Part
-from glassformer.language import Language, words
-from glassformer.lessons.lesson import Lesson, LessonStep, formula
+from glassformer.lessons.lesson import LessonStep, Speaker, formula, number
 from glassformer.lessons.lesson_steps import heat_map
-from glassformer.lessons.phrases import Speaker
-from glassformer.lessons.textbook import number
 from glassformer.nn.config import FeedForwardConfig
 from glassformer.nn.layers import FeedForward
-from glassformer.nn.shapes import Float, Tensor
+from glassformer.nn.tensors import Float, Tensor
 from glassformer.tracing import Cell, Trace
 from glassformer.tracing.gradients import trace_training_step
 
-PHRASES = words(__name__)
 _RATE = 0.1
 _X, _WANTED = (1.0, 2.0), (1.0, 0.0)
 _W_1 = ((0.5, 0.2), (-0.4, -0.1), (0.1, 0.3))
@@ -62,14 +58,7 @@ def _traced() -> _Both:
     return _Both(step(), step())
 
 
-def training_step(language: Language) -> Lesson:
-    """The lesson."""
-    say = Speaker(language, PHRASES)
-    steps = tuple(_steps(say))
-    return Lesson("training-step", say("title"), say("summary"), language, steps)
-
-
-def _steps(say: Speaker) -> Iterator[LessonStep]:
+def steps(say: Speaker) -> Iterator[LessonStep]:
     both = _traced()
     run = both.first
     yield from _forward_steps(run, say)

@@ -1,7 +1,8 @@
-"""Ids to probabilities: the mathematics. Pure functions first, modules second.
+"""Ids to logits: the mathematics. Pure functions first, modules second.
 
-Read in this order: `attention.functions` (the arithmetic), `attention.multi_head` (the module),
-`positions`, `layers`, `blocks`, `models`; `config` and `presets` say what a model is made of.
+Read in this order: `attention` (masks, the arithmetic, the module), `positions`, `layers`,
+`blocks`, `models`; `config` and `presets` say what a model is made of. Nothing here trains, decodes
+or times a model.
 """
 
 from typing import TYPE_CHECKING
@@ -82,5 +83,41 @@ __all__ = [
     "set_attention",
 ]
 
+_HOMES = {
+    "AttentionConfig": "glassformer.nn.config",
+    "Block": "glassformer.nn.blocks",
+    "BlockConfig": "glassformer.nn.config",
+    "Classifier": "glassformer.nn.models",
+    "DecodingCache": "glassformer.nn.cache",
+    "EmbeddingConfig": "glassformer.nn.config",
+    "FeedForward": "glassformer.nn.layers",
+    "FeedForwardConfig": "glassformer.nn.config",
+    "ImageClassifier": "glassformer.nn.models",
+    "ImageConfig": "glassformer.nn.config",
+    "LanguageModel": "glassformer.nn.models",
+    "MaskedLanguageModel": "glassformer.nn.models",
+    "MatrixFactorisation": "glassformer.nn.models",
+    "ModelConfig": "glassformer.nn.config",
+    "MultiHeadAttention": "glassformer.nn.attention",
+    "OutputConfig": "glassformer.nn.config",
+    "PositionConfig": "glassformer.nn.config",
+    "Seq2Seq": "glassformer.nn.models",
+    "Stack": "glassformer.nn.blocks",
+    "TextEncoder": "glassformer.nn.models",
+    "TokenEmbedding": "glassformer.nn.layers",
+    "attend_fused": "glassformer.nn.attention",
+    "attend_written": "glassformer.nn.attention",
+    "attention_weights": "glassformer.nn.attention",
+    "basic_self_attention": "glassformer.nn.attention",
+    "build": "glassformer.nn.models",
+    "causal_mask": "glassformer.nn.attention",
+    "count_parameters": "glassformer.nn.description",
+    "describe": "glassformer.nn.description",
+    "padding_mask": "glassformer.nn.attention",
+    "presets": "glassformer.nn",
+    "record_attention": "glassformer.nn.attention",
+    "set_attention": "glassformer.nn.attention",
+}
+
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = on_first_use(__name__)
+    __getattr__, __dir__ = on_first_use(__name__, _HOMES)

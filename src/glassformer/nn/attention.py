@@ -1,9 +1,9 @@
-"""Attention as pure functions: tensors in, tensors out, no parameters.
+"""Attention: masks, the arithmetic as pure functions, and multi-head attention as a module.
 
-Each function is written for reading: one operator per line, no name bound twice. `attend_fused`
-is the same arithmetic in one call of PyTorch's kernel; tests hold the two equal.
+The functions are written for reading: one operator per line, no name bound twice. `attend_fused` is
+the same arithmetic in one call of PyTorch's kernel; tests check that the two agree.
 
-Dims: B batch, H heads, G key/value heads, Q query positions, K key positions,
+Dims: B batch, H heads, G key/value heads, Q query positions, K key positions, D model width,
 E width of queries and keys, W width of values.
 """
 
@@ -23,14 +23,11 @@ from glassformer.errors import ConfigError, MaskError, ShapeError, expect
 from glassformer.nn.cache import KeyValueCache
 from glassformer.nn.config import AttentionConfig, config_of
 from glassformer.nn.positions import Rotation, rotate
-from glassformer.nn.shapes import Bool, Float, Int, Tensor
+from glassformer.nn.tensors import Bool, Float, Int, Tensor
 
 # --- masks ---
-# Masks: boolean, and True means "may attend", everywhere.
-#
-# A mask broadcasts to (B, H, Q, K); one of three axes, which might mean B or H, is refused. Masks
-# combine with `&`: a key is visible when every mask says so. B batch, H heads, Q query positions,
-# K key positions.
+# Masks are boolean, and True means "may attend", everywhere. A mask broadcasts to (B, H, Q, K); one
+# with three axes is refused, since the first could mean B or H. Masks combine with `&`.
 
 
 def causal_mask(
@@ -38,8 +35,8 @@ def causal_mask(
 ) -> Bool[Tensor, "Q K"]:
     """Each query sees its own position and those before it.
 
-    The queries are the last of the key positions, so with more keys than queries (a cache) the
-    diagonal moves to the right: position Q−1 always sees everything.
+    The queries are the last key positions, so with more keys than queries (a cache) the diagonal
+    shifts to the right: query Q−1 always sees everything.
     """
     n_keys = n_queries if n_keys is None else n_keys
     everything = torch.ones(n_queries, n_keys, dtype=torch.bool, device=device)
@@ -52,13 +49,13 @@ def token_mask(ids: Int[Tensor, "B K"], pad_id: int) -> Bool[Tensor, "B K"]:
 
 
 def padding_mask(is_token: Bool[Tensor, "B K"]) -> Bool[Tensor, "B 1 1 K"]:
-    """Hides padding keys from every head and every query."""
+    """Hide padding keys from every head and every query."""
     check_mask(is_token)
     return is_token[:, None, None, :]
 
 
 def check_mask(mask: Tensor, scores_shape: tuple[int, ...] | None = None) -> None:
-    """Refuse a mask that would be misread: another dtype, or a shape that does not broadcast."""
+    """Refuse a mask that would be misread: not boolean, or a shape that does not broadcast."""
     if mask.dtype is not torch.bool:
         raise MaskError(
             f"a mask must be boolean (True = may attend), got {mask.dtype}; "
@@ -66,13 +63,13 @@ def check_mask(mask: Tensor, scores_shape: tuple[int, ...] | None = None) -> Non
         )
     if scores_shape is None:
         return
-    # By hand: torch.broadcast_shapes takes as long as a small attention, at every step of decoding.
+    # Not torch.broadcast_shapes, which takes as long as a small attention at every decoding step.
     sizes = zip(reversed(mask.shape), reversed(scores_shape), strict=False)
     fits = mask.dim() <= len(scores_shape) and all(size in (1, wanted) for size, wanted in sizes)
     if fits and mask.dim() == 3 and len(scores_shape) == 4 and mask.size(0) > 1:
         raise ShapeError(
-            f"a mask of three axes, {tuple(mask.shape)}, may be one for each text or one for each "
-            "head; write mask[:, None] for texts, mask[None] for heads"
+            f"a mask with three axes, {tuple(mask.shape)}, is ambiguous: write mask[:, None] for "
+            "one mask per sequence, mask[None] for one per head"
         )
     if not fits:
         raise ShapeError(
@@ -83,24 +80,26 @@ def check_mask(mask: Tensor, scores_shape: tuple[int, ...] | None = None) -> Non
 def visible_keys(
     scores_shape: tuple[int, ...], mask: Tensor | None, causal: bool, device: torch.device
 ) -> Tensor | None:
-    """The mask and the causal rule as one mask; None where every query sees every key."""
+    """The mask and the causal rule as one mask; None if every query sees every key."""
     if mask is not None:
         check_mask(mask, scores_shape)
     n_queries, n_keys = scores_shape[-2:]
-    if not causal or n_queries == 1:  # the last position sees all keys
+    if not causal or n_queries == 1:  # the last position sees every key
         return mask
     before = causal_mask(n_queries, n_keys, device)
     return before if mask is None else mask & before
 
 
+# --- the arithmetic ---
+
 Implementation = Literal["fused", "written"]
 
 
 class Attended(NamedTuple):
-    """What attention returns, and the weights that made it."""
-
     context: Float[Tensor, "... Q W"]
+    """The weighted sums of values."""
     weights: Float[Tensor, "... Q K"]
+    """Before dropout: each row sums to one."""
 
 
 def basic_self_attention_loop(x: Float[Tensor, "T D"]) -> Float[Tensor, "T D"]:
@@ -125,9 +124,9 @@ def basic_self_attention(x: Float[Tensor, "... T D"]) -> Float[Tensor, "... T D"
 
 
 def softmax_over_keys(scores: Float[Tensor, "... Q K"]) -> Float[Tensor, "... Q K"]:
-    """Softmax along the keys; a row that is −∞ throughout gives zeros instead of NaN.
+    """Softmax over the keys; a row of −∞ gives zeros instead of NaN, and zero gradients.
 
-    The kernel is the one that PyTorch's own attention uses; its gradient is zero there, too.
+    This is the kernel that PyTorch's own attention uses.
     """
     weights: Tensor = torch.ops.aten._safe_softmax(scores, -1)
     return weights
@@ -140,7 +139,7 @@ def additive_scores(
 ) -> Float[Tensor, "... Q K"]:
     """Additive ("concatenation") scores, v · tanh(q_i + k_j) (Bahdanau et al. 2015).
 
-    With q = W_q x and k = W_k x this is v · tanh(W [x_i; x_j]), W being W_q and W_k side by side.
+    With q = W_Q x and k = W_K x this is v · tanh(W [x_i; x_j]), where W = [W_Q W_K].
     """
     sums = queries.unsqueeze(-2) + keys.unsqueeze(-3)
     activated = torch.tanh(sums)
@@ -156,10 +155,7 @@ def weigh_values(
     visible: Bool[Tensor, ...] | None = None,
     dropout: float = 0.0,
 ) -> Attended:
-    """From scores to outputs: scale, mask, softmax, weighted sum.
-
-    The weights returned are those before dropout: they sum to one.
-    """
+    """From scores to outputs: scale, mask, softmax, weighted sum."""
     scaled = scores / divisor
     if visible is None:
         masked = scaled
@@ -178,45 +174,28 @@ def attend_written(
     values: Float[Tensor, "... G K W"],
     *,
     divisor: float | None = None,
+    score_vector: Float[Tensor, "H E"] | None = None,
     mask: Bool[Tensor, ...] | None = None,
     causal: bool = False,
     dropout: float = 0.0,
 ) -> Attended:
     """softmax(Q Kᵀ / divisor) V, written out ("Attention is all you need", equation 1).
 
-    `divisor` is √E unless given. Where keys and values have fewer heads (G) than the queries (H),
-    each serves H / G of them. A query that may attend to nothing gets zeros.
+    `divisor` is √E by default. With a `score_vector`, scores are additive and not divided. If keys
+    and values have fewer heads (G) than queries (H), each serves H / G query heads. A query that
+    may attend to nothing gets zeros.
     """
     _check_widths(queries, keys, values)
     shared_keys = share_heads(keys, queries.size(-3))
     shared_values = share_heads(values, queries.size(-3))
-    scores = queries @ shared_keys.mT
+    if score_vector is None:
+        scores = queries @ shared_keys.mT
+        scale = _divisor(divisor, queries)
+    else:
+        scores = additive_scores(queries, shared_keys, score_vector)
+        scale = 1.0
     visible = visible_keys(scores.shape, mask, causal, scores.device)
-    return weigh_values(
-        scores,
-        shared_values,
-        divisor=_divisor(divisor, queries),
-        visible=visible,
-        dropout=dropout,
-    )
-
-
-def attend_additive(
-    queries: Float[Tensor, "... H Q E"],
-    keys: Float[Tensor, "... G K E"],
-    values: Float[Tensor, "... G K W"],
-    vector: Float[Tensor, "H E"],
-    *,
-    mask: Bool[Tensor, ...] | None = None,
-    causal: bool = False,
-    dropout: float = 0.0,
-) -> Attended:
-    """The same with additive scores, which are not divided."""
-    shared_keys = share_heads(keys, queries.size(-3))
-    shared_values = share_heads(values, queries.size(-3))
-    scores = additive_scores(queries, shared_keys, vector)
-    visible = visible_keys(scores.shape, mask, causal, scores.device)
-    return weigh_values(scores, shared_values, visible=visible, dropout=dropout)
+    return weigh_values(scores, shared_values, divisor=scale, visible=visible, dropout=dropout)
 
 
 def attend_fused(
@@ -229,13 +208,13 @@ def attend_fused(
     causal: bool = False,
     dropout: float = 0.0,
 ) -> Float[Tensor, "... H Q W"]:
-    """The same in one call of PyTorch's fused kernel: fast, but the weights are never seen."""
+    """The same in one call of PyTorch's fused kernel: fast, but without the weights."""
     _check_widths(queries, keys, values)
     n_queries, n_keys = queries.size(-2), keys.size(-2)
     square = False
-    if causal and mask is None and n_queries == n_keys:  # a branch: compiled, sizes are symbols
+    if causal and mask is None and n_queries == n_keys:  # compiled, sizes are symbolic: a branch
         square = True
-    # The kernel's own causal rule is used only where its alignment cannot differ from ours.
+    # The kernel's own causal rule is used only where its alignment is the same as ours.
     visible = (
         None
         if square
@@ -245,7 +224,7 @@ def attend_fused(
         queries,
         keys,
         values,
-        attn_mask=None if visible is None else torch.atleast_2d(visible),  # it wants two axes
+        attn_mask=None if visible is None else torch.atleast_2d(visible),  # it requires two axes
         dropout_p=dropout,
         is_causal=square,
         scale=1.0 / _divisor(divisor, queries),
@@ -261,7 +240,7 @@ def attention_weights(
     mask: Bool[Tensor, ...] | None = None,
     causal: bool = False,
 ) -> Float[Tensor, "... H Q K"]:
-    """The weights alone, for those who only want to look at them."""
+    """The weights alone."""
     attended = attend_written(queries, keys, keys, divisor=divisor, mask=mask, causal=causal)
     return attended.weights
 
@@ -275,7 +254,7 @@ def _divisor(given: float | None, queries: Tensor) -> float:
 
 
 def share_heads(x: Float[Tensor, "... G K E"], n_heads: int) -> Float[Tensor, "... H K E"]:
-    """Give each of n_heads query heads the key/value head that its group shares."""
+    """Repeat each key/value head for the query heads of its group."""
     n_groups = x.size(-3)
     return x if n_groups == n_heads else x.repeat_interleave(n_heads // n_groups, dim=-3)
 
@@ -288,8 +267,7 @@ def _check_widths(queries: Tensor, keys: Tensor, values: Tensor) -> None:
         )
     if queries.size(-1) != keys.size(-1):
         raise ShapeError(
-            "queries and keys must be equally wide, since they are multiplied, got "
-            f"{queries.size(-1)} and {keys.size(-1)}"
+            f"queries and keys must have the same width, got {queries.size(-1)} and {keys.size(-1)}"
         )
     if keys.size(-2) != values.size(-2):
         raise ShapeError(
@@ -297,35 +275,29 @@ def _check_widths(queries: Tensor, keys: Tensor, values: Tensor) -> None:
         )
     if keys.size(-3) != values.size(-3):
         raise ShapeError(
-            "keys and values must have equally many heads, got "
+            "keys and values must have the same number of heads, got "
             f"{keys.size(-3)} and {values.size(-3)}"
         )
     if queries.size(-3) % keys.size(-3):
         raise ShapeError(
-            "query heads must be a multiple of key heads, got "
+            "the number of query heads must be a multiple of the number of key heads, got "
             f"{queries.size(-3)} and {keys.size(-3)}"
         )
 
 
-# --- multi head ---
-# Multi-head attention as a module: four linear maps around the functions beside it.
-#
-# One class serves self-attention (one sequence) and cross-attention (two). It knows nothing of
-# blocks, tokens or positions; a rotation of queries and keys is handed in ready.
-#
-# In the paper's symbols: `to_queries` is W_Q of all heads side by side, `to_keys` W_K, `to_values`
-# W_V, `to_output` W_O. Dims: B batch, Q/K query/key positions, D model width, H heads,
-# G key/value heads, E width of a head's queries and keys, W of its values.
+# --- multi-head attention ---
+# Four linear maps around the functions above. In the paper's symbols: `to_queries` is W_Q of all
+# heads side by side, `to_keys` W_K, `to_values` W_V, `to_output` W_O.
 
 
 def split_heads(x: Float[Tensor, "B T HE"], n_heads: int) -> Float[Tensor, "B H T E"]:
-    """Cut each vector into n_heads equal pieces and bring the heads beside the batch."""
+    """Split each vector into n_heads equal pieces and move the heads next to the batch."""
     pieces: Tensor = x.unflatten(-1, (n_heads, -1))
     return pieces.transpose(1, 2)
 
 
 def join_heads(x: Float[Tensor, "B H T E"]) -> Float[Tensor, "B T HE"]:
-    """Undo `split_heads`: the pieces of each position side by side again."""
+    """The inverse of `split_heads`."""
     return x.transpose(1, 2).flatten(-2)
 
 
@@ -335,7 +307,8 @@ class MultiHeadAttention(nn.Module):
         MultiHeadAttention(64, n_heads=4)
         MultiHeadAttention(64, AttentionConfig(n_heads=4))
 
-    A faster implementation is a subclass that replaces `project` or `attend` as a whole.
+    Self-attention with one input, cross-attention with two. A faster implementation is a subclass
+    that replaces `project` or `attend` as a whole.
     """
 
     def __init__(self, d_model: int, config: AttentionConfig | None = None, **settings: Any):
@@ -373,12 +346,12 @@ class MultiHeadAttention(nn.Module):
         rotation: Rotation | None = None,
         cache: KeyValueCache | None = None,
     ) -> Float[Tensor, "B Q D2"]:
-        """Attend from x to itself, or to `source` where it is given (cross-attention).
+        """Attend from x to itself, or to `source` if given (cross-attention).
 
-        A cache holds the keys and values of earlier calls: x then continues them, or, in
-        cross-attention, the source is projected in the first call only.
+        A cache holds the keys and values of earlier calls, which x continues; in cross-attention,
+        the source is projected in the first call only.
         """
-        self._check_width("x", x)
+        _check_input("x", x, self.d_model)
         queries, keys, values = self.project(x, source, rotation, cache)
         context = self.attend(queries, keys, values, mask, causal)
         joined = join_heads(context)
@@ -394,7 +367,7 @@ class MultiHeadAttention(nn.Module):
         rotation: Rotation | None,
         cache: KeyValueCache | None,
     ) -> tuple[Float[Tensor, "B H Q E"], Float[Tensor, "B G K E"], Float[Tensor, "B G K W"]]:
-        """Queries of x; keys and values of all that it may attend to, the cached ones included."""
+        """Queries of x; keys and values of the source or of x, including the cached ones."""
         projected_queries = self.to_queries(x)
         unrotated = split_heads(projected_queries, self.n_heads)
         queries = unrotated if rotation is None else rotate(unrotated, rotation)
@@ -406,7 +379,7 @@ class MultiHeadAttention(nn.Module):
     def _keys_and_values(
         self, attended: Tensor, rotation: Rotation | None
     ) -> tuple[Float[Tensor, "B G K E"], Float[Tensor, "B G K W"]]:
-        self._check_width("source", attended)
+        _check_input("source", attended, self.d_model)
         projected_keys = self.to_keys(attended)
         projected_values = self.to_values(attended)
         unrotated = split_heads(projected_keys, self.n_kv_heads)
@@ -417,13 +390,24 @@ class MultiHeadAttention(nn.Module):
     def attend(
         self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, causal: bool
     ) -> Float[Tensor, "B H Q W"]:
-        """From queries, keys and values to the context of each query and head."""
+        """The context of each query and head."""
         dropout = self.config.dropout if self.training else 0.0
-        if self.score_vector is not None or self.implementation == "written":
-            return self._attend_written(queries, keys, values, mask, causal, dropout).context
-        return attend_fused(
-            queries, keys, values, divisor=self.divisor, mask=mask, causal=causal, dropout=dropout
+        if self.implementation == "fused" and self.score_vector is None:
+            divisor = self.divisor
+            return attend_fused(
+                queries, keys, values, divisor=divisor, mask=mask, causal=causal, dropout=dropout
+            )
+        attended = attend_written(
+            queries,
+            keys,
+            values,
+            divisor=self.divisor,
+            score_vector=self.score_vector,
+            mask=mask,
+            causal=causal,
+            dropout=dropout,
         )
+        return attended.context
 
     def weights(
         self,
@@ -437,51 +421,36 @@ class MultiHeadAttention(nn.Module):
     ) -> Float[Tensor, "B H Q K"]:
         """The attention weights of a call with these arguments, before dropout.
 
-        With a cache: of the call that was just made, whose keys it holds.
+        With a cache: of the call just made, whose keys the cache already has.
         """
         queries, keys, _ = self.project(x, x if source is None else source, rotation, cache)
-        return self._attend_written(queries, keys, keys, mask, causal, dropout=0.0).weights
-
-    def _attend_written(
-        self,
-        queries: Tensor,
-        keys: Tensor,
-        values: Tensor,
-        mask: Tensor | None,
-        causal: bool,
-        dropout: float,
-    ) -> Attended:
-        if self.score_vector is None:
-            return attend_written(
-                queries,
-                keys,
-                values,
-                divisor=self.divisor,
-                mask=mask,
-                causal=causal,
-                dropout=dropout,
-            )
-        return attend_additive(
-            queries, keys, values, self.score_vector, mask=mask, causal=causal, dropout=dropout
+        attended = attend_written(
+            queries,
+            keys,
+            keys,
+            divisor=self.divisor,
+            score_vector=self.score_vector,
+            mask=mask,
+            causal=causal,
         )
-
-    def _check_width(self, name: str, x: Tensor) -> None:
-        if x.dim() != 3 or x.size(-1) != self.d_model:
-            raise ShapeError(
-                f"attention expects {name} of shape (batch, positions, {self.d_model}), "
-                f"got {tuple(x.shape)}"
-            )
+        return attended.weights
 
     def extra_repr(self) -> str:
-        """Shown by print(module)."""
         return f"n_heads={self.n_heads}, d_head={self.d_head}, divisor={self.divisor:.4g}"
 
 
+def _check_input(name: str, x: Tensor, d_model: int) -> None:
+    if x.dim() != 3 or x.size(-1) != d_model:
+        raise ShapeError(
+            f"attention expects {name} of shape (batch, positions, {d_model}), got {tuple(x.shape)}"
+        )
+
+
 def set_attention(module: nn.Module, implementation: Implementation) -> nn.Module:
-    """Switch every attention inside a module to "written" or "fused"; returns the module."""
+    """Switch every attention in a module to "written" or "fused"; returns the module."""
     if implementation not in ("written", "fused"):
         raise ConfigError(f"attention must be 'written' or 'fused', got {implementation!r}")
-    expect(module, nn.Module, "a module whose attention is switched")
+    expect(module, nn.Module, "a module")
     for part in module.modules():
         if isinstance(part, MultiHeadAttention):
             part.implementation = implementation
@@ -490,19 +459,19 @@ def set_attention(module: nn.Module, implementation: Implementation) -> nn.Modul
 
 @contextmanager
 def record_attention(module: nn.Module) -> Iterator[dict[str, list[Float[Tensor, "B H Q K"]]]]:
-    """Collect the weights of every attention inside a module while it runs.
+    """Record the weights of every attention in a module while it runs.
 
-    Gives, for each attention by name, one (B, H, Q, K) tensor per call, before dropout. They are
-    computed by a forward hook beside the call itself, so that recording changes no output.
+    Yields a dict from the name of each attention to one (B, H, Q, K) tensor per call, before
+    dropout. A forward hook computes them separately, so recording changes no output.
     """
     recorded: dict[str, list[Tensor]] = defaultdict(list)
 
     def hook_for(name: str) -> Callable[..., None]:
         @torch.no_grad()
-        def note(attention: MultiHeadAttention, args: Any, kwargs: Any, _: Tensor) -> None:
+        def record(attention: MultiHeadAttention, args: Any, kwargs: Any, _: Tensor) -> None:
             recorded[name].append(attention.weights(*args, **kwargs))
 
-        return note
+        return record
 
     with ExitStack() as hooks:
         for name, part in module.named_modules():

@@ -1,8 +1,8 @@
-"""Models that the Transformer is compared with: an LSTM, an attention RNN, a convolutional net.
+"""Baselines for the Transformer: an LSTM, an RNN with attention, a convolutional network.
 
-They take their sizes from the same ModelConfig, and are trained by the same loop on the same data.
-The Transformer decodes with a cache; these read the prefix again at each step, which is slower and
-simpler. Dims: B batch, S source and T target positions, D width, V vocabulary.
+They take their sizes from the same ModelConfig and are trained by the same loop on the same data.
+They decode without a cache, reading the whole prefix at each step: slower and simpler.
+Dims: B batch, S source and T target positions, D width, V vocabulary.
 """
 
 import math
@@ -18,11 +18,11 @@ from glassformer.errors import ConfigError
 from glassformer.nn.config import ModelConfig
 from glassformer.nn.models import MatrixFactorisation, build
 
-_WIDTH = 3  # positions that a convolution sees
+_KERNEL = 3  # positions
 
 
 class Translator(nn.Module, ABC):
-    """An encoder-decoder: `read` a source, then `answer` any prefix of its translation."""
+    """An encoder-decoder: `read` a source, then predict the next tokens with `answer`."""
 
     @abstractmethod
     def read(self, source: Tensor, is_token: Tensor) -> Tensor:
@@ -37,24 +37,23 @@ class Translator(nn.Module, ABC):
         self.config, self.pad_id = config, _pad_id(config)
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
-        """Logits at all target positions: how the model is trained."""
+        """Logits at all target positions, for training."""
         is_token = source != self.pad_id
         return self.answer(self.read(source, is_token), is_token, target)
 
 
 class RecurrentClassifier(nn.Module):
-    """A sequence through an LSTM in both directions; the mean of its states to the classes."""
+    """A bidirectional LSTM; the mean of its states is mapped to the classes."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.config, self.pad_id = config, _pad_id(config)
         self.table = nn.Embedding(config.vocab_size, config.d_model)
         self.dropout = nn.Dropout(config.block.dropout)
-        self.lstm = _both_ways(nn.LSTM, config)
+        self.lstm = _bidirectional(nn.LSTM, config)
         self.to_classes = nn.Linear(config.d_model, config.output.n_classes)
 
     def forward(self, ids: Tensor) -> Tensor:
-        """Logits of the classes."""
         is_token = ids != self.pad_id
         states = _read(self.lstm, self.dropout(self.table(ids)), is_token)
         present = is_token.unsqueeze(-1)
@@ -64,11 +63,11 @@ class RecurrentClassifier(nn.Module):
 
 
 class RecurrentTranslator(Translator):
-    """A GRU in both directions reads; another writes and attends to what was read.
+    """A bidirectional GRU encoder, and a GRU decoder that attends to its states.
 
-    Attention is multiplicative and after the recurrence (Luong et al. 2015), so that all states
-    of a known target are computed in one call; the older form (Bahdanau et al. 2014) attends
-    inside the recurrence and would train far slower still.
+    Attention is multiplicative and after the recurrence (Luong et al. 2015), so all states of a
+    known target are computed in one call; the older form (Bahdanau et al. 2014) attends inside the
+    recurrence and would train far slower still.
     """
 
     def __init__(self, config: ModelConfig) -> None:
@@ -76,7 +75,7 @@ class RecurrentTranslator(Translator):
         d_model = config.d_model
         self.table = nn.Embedding(config.vocab_size, d_model)
         self.dropout = nn.Dropout(config.block.dropout)
-        self.reader = _both_ways(nn.GRU, config)
+        self.reader = _bidirectional(nn.GRU, config)
         self.writer = nn.GRU(d_model, d_model, config.n_layers, batch_first=True)
         self.to_start = nn.Linear(d_model, config.n_layers * d_model)
         self.to_scores = nn.Linear(d_model, d_model, bias=False)
@@ -84,11 +83,9 @@ class RecurrentTranslator(Translator):
         self.n_layers = config.n_layers
 
     def read(self, source: Tensor, is_token: Tensor) -> Tensor:
-        """The states of the reader."""
         return _read(self.reader, self.dropout(self.table(source)), is_token)
 
     def answer(self, memory: Tensor, is_token: Tensor, target: Tensor) -> Tensor:
-        """Logits after each target position."""
         present = is_token.unsqueeze(-1)
         mean = (memory * present).sum(dim=1) / present.sum(dim=1)
         start = torch.tanh(self.to_start(mean)).unflatten(-1, (self.n_layers, -1))
@@ -101,26 +98,25 @@ class RecurrentTranslator(Translator):
         return F.linear(self.dropout(joined), self.table.weight)
 
 
-def _both_ways(kind: type[nn.LSTM] | type[nn.GRU], config: ModelConfig) -> nn.LSTM | nn.GRU:
-    """A recurrence in both directions whose joined states are d_model wide."""
+def _bidirectional(kind: type[nn.LSTM] | type[nn.GRU], config: ModelConfig) -> nn.LSTM | nn.GRU:
+    """A bidirectional recurrence whose concatenated states are d_model wide."""
     if config.d_model % 2:
         raise ConfigError(
-            "a recurrence in both directions has half of model.d_model for each: expected an even "
+            "a bidirectional recurrence uses half of model.d_model per direction: expected an even "
             f"number, got {config.d_model}"
         )
-    between = config.block.dropout if config.n_layers > 1 else 0.0
     return kind(
         config.d_model,
         config.d_model // 2,
         config.n_layers,
         batch_first=True,
         bidirectional=True,
-        dropout=between,
+        dropout=config.block.dropout if config.n_layers > 1 else 0.0,  # between layers
     )
 
 
 def _read(recurrence: nn.LSTM | nn.GRU, vectors: Tensor, is_token: Tensor) -> Tensor:
-    """States at all positions; padding is never read."""
+    """States at all positions; padding is skipped."""
     lengths = is_token.sum(dim=1).cpu()
     packed = pack_padded_sequence(vectors, lengths, batch_first=True, enforce_sorted=False)
     states, _ = recurrence(packed)
@@ -129,7 +125,7 @@ def _read(recurrence: nn.LSTM | nn.GRU, vectors: Tensor, is_token: Tensor) -> Te
 
 
 class ConvolutionalTranslator(Translator):
-    """Gated convolutions read and write; every layer that writes attends to what was read."""
+    """Gated convolutions; every decoder layer attends to the encoder's output."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__(config)
@@ -148,17 +144,17 @@ class ConvolutionalTranslator(Translator):
         x = self._embed(source)
         present = is_token.unsqueeze(-1)
         for layer in self.readers:
-            around = F.pad((x * present).mT, (_WIDTH // 2, _WIDTH // 2))
+            around = F.pad((x * present).mT, (_KERNEL // 2, _KERNEL // 2))
             x = (x + F.glu(layer(self.dropout(around)), dim=1).mT) * math.sqrt(0.5)
         return x * present
 
     def answer(self, memory: Tensor, is_token: Tensor, target: Tensor) -> Tensor:
-        """Logits after each target position; a convolution sees nothing to its right."""
+        """The convolutions are causal: they see nothing to their right."""
         embedded = self._embed(target)
         hidden = ~is_token.unsqueeze(1)
         x = embedded
         for layer, to_query in zip(self.writers, self.to_queries, strict=True):
-            before = F.pad(x.mT, (_WIDTH - 1, 0))
+            before = F.pad(x.mT, (_KERNEL - 1, 0))
             written = F.glu(layer(self.dropout(before)), dim=1).mT
             queries = to_query(written) + embedded
             scores = (queries @ memory.mT) / math.sqrt(memory.size(-1))
@@ -167,7 +163,7 @@ class ConvolutionalTranslator(Translator):
         return F.linear(self.dropout(x), self.table.weight)
 
     def _embed(self, ids: Tensor) -> Tensor:
-        # A beam may go beyond max_len: further tokens get the last learned position.
+        # A beam may exceed max_len: further tokens get the last learned position.
         at = torch.arange(ids.size(1), device=ids.device).clamp(
             max=self.positions.num_embeddings - 1
         )
@@ -176,13 +172,13 @@ class ConvolutionalTranslator(Translator):
 
 
 def _gated(d_model: int) -> nn.Module:
-    """Twice as wide: one half gates the other."""
-    return nn.Conv1d(d_model, 2 * d_model, _WIDTH)
+    """Twice as wide as the output: one half gates the other."""
+    return nn.Conv1d(d_model, 2 * d_model, _KERNEL)
 
 
 def _pad_id(config: ModelConfig) -> int:
     if config.pad_id is None:
-        raise ConfigError("this model leaves out padding by its id: set pad_id")
+        raise ConfigError("this model masks padding by its id: set pad_id")
     return config.pad_id
 
 
@@ -193,4 +189,4 @@ KINDS: dict[str, Callable[[ModelConfig], nn.Module]] = {
     "conv": ConvolutionalTranslator,
     "factors": MatrixFactorisation,
 }
-"""What can be trained, by the name of its kind."""
+"""The trainable models, by `RunConfig.kind`."""

@@ -1,4 +1,4 @@
-"""Blocks and stacks: attention and feed-forward, joined by residuals and norms.
+"""Blocks and stacks: attention and feed-forward with residual connections and norms.
 
 The residual stream has a name at each stage: `resid_pre` enters a block, `resid_mid` leaves its
 attention, `resid_cross` its cross-attention, `resid_post` the block.
@@ -21,11 +21,11 @@ from glassformer.nn.positions import (
     Rotation,
     SinusoidalPositions,
 )
-from glassformer.nn.shapes import Bool, Float, Int, Tensor
+from glassformer.nn.tensors import Bool, Float, Int, Tensor
 
 
 class Block(nn.Module):
-    """Self-attention, cross-attention if asked for, feed-forward; each with residual and norm.
+    """Self-attention, optional cross-attention, feed-forward; each with residual and norm.
 
     Block(d_model=64, n_heads=4)
     Block(presets.gpt2(), causal=True)
@@ -64,10 +64,10 @@ class Block(nn.Module):
         cache: KeyValueCache | None = None,
         memory_cache: KeyValueCache | None = None,
     ) -> Float[Tensor, "B T D"]:
-        """One step of the residual stream; `memory` is what cross-attention reads.
+        """One step of the residual stream; cross-attention reads `memory`.
 
-        Each sublayer reads the stream (normed first, in pre-norm), is added to it, and leaves it
-        (normed after, in post-norm).
+        Each sublayer reads the stream (normalised first, in pre-norm) and its output is added to it
+        (normalised after, in post-norm).
         """
         attention_in = self.attention_norm(resid_pre) if self.norm_first else resid_pre
         attended = self.attention(
@@ -93,7 +93,7 @@ class Block(nn.Module):
 class Stack(nn.Module):
     """Embedding, positions and blocks: ids (or an image) to vectors.
 
-    An encoder sees everything; a decoder is causal and may read an encoder's output (`cross`).
+    An encoder sees all positions; a decoder is causal and may read an encoder's output (`cross`).
     """
 
     def __init__(
@@ -135,14 +135,14 @@ class Stack(nn.Module):
         memory_is_token: Bool[Tensor, "B S"] | None = None,
         cache: DecodingCache | None = None,
     ) -> Float[Tensor, "B T D"]:
-        """Ids (B, T) or images to vectors. Without `is_token`, every position is a token."""
+        """Ids (B, T) or images to vectors. By default, every position is a token."""
         tokens = self.embedding(inputs)
         _check_is_token("is_token", is_token, tokens)
         _check_is_token("the source's is_token", memory_is_token, memory)
         start = 0 if cache is None else cache.length
         length = start + tokens.size(1)
         if cache is not None:
-            self._check_length(length)  # before the cache changes: a refused call leaves it
+            self._check_length(length)  # first, so that an error leaves the cache unchanged
             cache.extend(inputs, is_token)
             is_token = cache.is_token
         positions = _positions(is_token, start, tokens.size(1), tokens.device)
@@ -163,13 +163,13 @@ class Stack(nn.Module):
         length: int,
         types: Int[Tensor, "B T"] | None = None,
     ) -> Float[Tensor, "B T D"]:
-        """Token vectors plus position vectors (plus type vectors), normed if the config says."""
+        """Token vectors plus position (and type) vectors, normalised with `embedding.norm`."""
         summed = tokens
         if isinstance(self.positions, LearnedPositions | SinusoidalPositions):
             position_vectors = self.positions(positions, length)
             summed = tokens + position_vectors
         if self.types is None and types is not None:
-            raise InputError("type ids were given, but the model has none (embedding.n_types = 0)")
+            raise InputError("this model takes no type ids (embedding.n_types = 0)")
         if self.types is not None:
             type_ids = (
                 tokens.new_zeros(tokens.shape[:2], dtype=torch.long) if types is None else types
@@ -189,7 +189,7 @@ class Stack(nn.Module):
         memory_mask: Bool[Tensor, "..."] | None = None,
         cache: DecodingCache | None = None,
     ) -> Float[Tensor, "B T D"]:
-        """The blocks alone, on vectors; masks broadcast to (B, H, T, K)."""
+        """The blocks only, on vectors; masks broadcast to (B, H, T, K)."""
         if self.cross and memory is None:
             raise ShapeError("a decoder with cross-attention needs the encoder's output (memory)")
         for layer, block in enumerate(self.blocks):
@@ -209,11 +209,11 @@ class Stack(nn.Module):
             self.positions.check_length(length)
 
     def start_cache(self) -> DecodingCache:
-        """An empty cache for decoding with this stack, step by step."""
+        """An empty cache for step-by-step decoding."""
         return DecodingCache.for_blocks(len(self.blocks))
 
     def rotation(self, positions: Int[Tensor, "... T"], length: int) -> Rotation | None:
-        """What rotary positions turn queries and keys by; None where positions are others."""
+        """The rotation of queries and keys; None unless positions are rotary."""
         if not isinstance(self.positions, RotaryPositions):
             return None
         rotation: Rotation = self.positions(positions, length)
@@ -221,7 +221,7 @@ class Stack(nn.Module):
 
 
 def _check_is_token(name: str, is_token: Tensor | None, vectors: Tensor | None) -> None:
-    """Refuse one that is not boolean, or that belongs to other positions."""
+    """Refuse a mask that is not boolean or does not have one entry per position."""
     if is_token is None or vectors is None:
         return
     check_mask(is_token)
@@ -235,7 +235,7 @@ def _check_is_token(name: str, is_token: Tensor | None, vectors: Tensor | None) 
 def _positions(
     is_token: Bool[Tensor, "B K"] | None, start: int, n_new: int, device: torch.device
 ) -> Int[Tensor, "... T"]:
-    """Positions of the newest tokens: counted over tokens alone where the left is padded."""
+    """Positions of the new tokens; left padding is not counted."""
     if is_token is None:
         return torch.arange(start, start + n_new, device=device)
     counted = is_token.long().cumsum(dim=-1) - 1

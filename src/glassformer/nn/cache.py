@@ -1,6 +1,5 @@
-"""What step-by-step decoding remembers, so that no prefix is computed twice.
+"""The key/value cache of step-by-step decoding, filled by the attention modules as they run.
 
-A cache is filled by the attention modules as they run; it holds no arithmetic of its own.
 Dims: B batch, G key/value heads, K positions so far, E and W widths of keys and values.
 """
 
@@ -8,39 +7,38 @@ from dataclasses import dataclass, field
 
 import torch
 
-from glassformer.nn.shapes import Bool, Float, Int, Tensor
+from glassformer.nn.tensors import Bool, Float, Int, Tensor
 
 
 class KeyValueCache:
     """Keys and values of one attention layer.
 
-    Its buffer doubles when it is full, so that appending costs the same however long the sequence
-    has become. It is written in place: decode under `torch.no_grad()`. All heads of a position lie
-    side by side, as the projections give them: writing one position is one copy.
+    The buffer doubles when full, so appending takes amortised constant time. It is written in
+    place: decode under `torch.no_grad()`. All heads of a position are contiguous, as the
+    projections produce them, so writing one position is one copy.
     """
 
     def __init__(self) -> None:
         self.length = 0
-        self._keys: Tensor | None = None  # (B, K, G, E), with room to spare
+        self._keys: Tensor | None = None  # (B, capacity, G, E)
         self._values: Tensor | None = None
 
     def append(
         self, keys: Float[Tensor, "B G N E"], values: Float[Tensor, "B G N W"]
     ) -> tuple[Float[Tensor, "B G K E"], Float[Tensor, "B G K W"]]:
-        """Add the newest positions at the end; returns all there are."""
+        """Append new positions; returns all keys and values."""
         start, self.length = self.length, self.length + keys.size(-2)
         self._keys = _write(self._keys, keys.transpose(1, 2), start)
         self._values = _write(self._values, values.transpose(1, 2), start)
         return self.read()
 
     def read(self) -> tuple[Float[Tensor, "B G K E"], Float[Tensor, "B G K W"]]:
-        """All keys and values so far."""
         assert self._keys is not None and self._values is not None, "the cache is empty"
         keys, values = self._keys[:, : self.length], self._values[:, : self.length]
         return keys.transpose(1, 2), values.transpose(1, 2)
 
     def select(self, rows: Int[Tensor, " N"], start: int = 0) -> None:
-        """Keep these batch rows, in this order, and their positions from `start` on."""
+        """Keep these batch rows, in this order, from position `start` on."""
         if self._keys is not None and self._values is not None:
             # index_select is twice as fast as plain indexing.
             self._keys = self._keys[:, start : self.length].index_select(0, rows)
@@ -51,7 +49,7 @@ class KeyValueCache:
 def _write(
     buffer: Float[Tensor, "B K G E"] | None, new: Float[Tensor, "B N G E"], start: int
 ) -> Float[Tensor, "B L G E"]:
-    """Add positions after the first `start`."""
+    """Write positions after the first `start`, enlarging the buffer if necessary."""
     if buffer is None:
         return new
     end = start + new.size(1)
@@ -63,7 +61,7 @@ def _write(
 def enlarged(
     buffer: Float[Tensor, "B K G E"], needed: int, wanted: int
 ) -> Float[Tensor, "B L G E"]:
-    """The same buffer, or one of `wanted` positions where it holds fewer than `needed`."""
+    """The buffer itself, or a copy with `wanted` positions if it has fewer than `needed`."""
     if buffer.size(1) >= needed:
         return buffer
     # Zeros: a masked position has weight 0, but 0 times a stray NaN would still be NaN.
@@ -74,24 +72,23 @@ def enlarged(
 
 @dataclass
 class DecodingCache:
-    """One cache for each attention of each block, and which positions so far were padding."""
+    """One cache per attention of each block, and which positions are padding."""
 
     self_attention: list[KeyValueCache] = field(default_factory=list)
     cross_attention: list[KeyValueCache] = field(default_factory=list)
     length: int = 0
-    """Positions so far (a stack without blocks counts them, too)."""
+    """Positions so far, also counted in a stack without blocks."""
     is_token: Bool[Tensor, "B K"] | None = None
-    """True at tokens, False at (left) padding; None while there was none."""
+    """True at tokens, False at (left) padding; None if there is no padding."""
 
     @classmethod
     def for_blocks(cls, n_layers: int) -> "DecodingCache":
-        """An empty cache for a stack of n_layers blocks."""
         return cls(
             [KeyValueCache() for _ in range(n_layers)], [KeyValueCache() for _ in range(n_layers)]
         )
 
     def extend(self, new_ids: Int[Tensor, "B N"], is_token: Bool[Tensor, "B N"] | None) -> None:
-        """Count the newest positions, and note which are padding (none, if no mask is given)."""
+        """Count new positions and record which are padding (none if no mask is given)."""
         if is_token is not None or self.is_token is not None:
             past, new = self.is_token, is_token
             if past is None:
@@ -102,7 +99,7 @@ class DecodingCache:
         self.length += new_ids.size(1)
 
     def select(self, rows: Int[Tensor, " N"]) -> None:
-        """Keep these batch rows, in this order; left padding that all of them have is dropped."""
+        """Keep these batch rows, in this order, and drop left padding common to all of them."""
         n_padding = 0
         if self.is_token is not None:
             self.is_token = self.is_token[rows]

@@ -1,4 +1,4 @@
-"""A whole model: which one it is, its sizes, its parts, and which of them fit together."""
+"""The config of a model: its architecture, sizes and parts, and which of them fit together."""
 
 from __future__ import annotations
 
@@ -9,16 +9,13 @@ from typing import Any, Literal, TypedDict, TypeVar, Unpack, get_args, get_type_
 from glassformer.errors import ConfigError, UnknownNameError
 
 # --- checking ---
-# What every config does: refuse a value that cannot be, and come back from plain data.
-#
-# Knows dataclasses and their annotations, and nothing of models.
-
+# What every config does: check its values, and load from plain data.
 
 T = TypeVar("T")
 
 
 class Checked:
-    """Rejects a value that the field's annotation does not allow, and names the choices."""
+    """Rejects a value that the field's annotation does not allow; the error lists the choices."""
 
     def __post_init__(self) -> None:
         for name, hint in get_type_hints(type(self)).items():
@@ -38,7 +35,7 @@ class Checked:
 
 
 def _fits(value: object, hint: Any) -> bool:
-    """Whether a value is of the annotated type; a whole number passes for a float, ∞ does not."""
+    """Whether a value has the annotated type; an int passes for a float, ∞ and NaN do not."""
     options = get_args(hint)
     if getattr(hint, "__origin__", None) is Literal:
         return any(value == option and type(value) is type(option) for option in options)
@@ -54,7 +51,7 @@ def _fits(value: object, hint: Any) -> bool:
 def _finite(number: float) -> bool:
     try:
         return math.isfinite(number)
-    except OverflowError:  # a whole number that no float can hold
+    except OverflowError:  # an integer too large for a float
         return False
 
 
@@ -70,7 +67,7 @@ def _in_words(hint: Any) -> str:
 
 
 def positive(config: object, name: str, most: int = 2**24) -> None:
-    """Refuse a size below 1, or beyond all sense; None, where the field allows it, is none."""
+    """Refuse a size below 1 or above `most`; None passes if the field allows it."""
     value = getattr(config, name)
     if value is not None and value < 1:
         raise ConfigError("{name} must be at least 1, got {value}", name=name, value=value)
@@ -78,7 +75,7 @@ def positive(config: object, name: str, most: int = 2**24) -> None:
 
 
 def at_most(config: object, name: str, most: int) -> None:
-    """Refuse a size that would fill any memory, before anything is built; None is none."""
+    """Refuse a size that would exhaust the memory, before anything is built; None passes."""
     value = getattr(config, name)
     if value is not None and value > most:
         raise ConfigError(
@@ -87,21 +84,20 @@ def at_most(config: object, name: str, most: int) -> None:
 
 
 def probability(config: object, name: str) -> None:
-    """Refuse a share that is negative, or all."""
     value = getattr(config, name)
     if not 0 <= value < 1:
         raise ConfigError("{name} must be in [0, 1), got {value}", name=name, value=value)
 
 
 def known_field(config: Any, name: str) -> None:
-    """Refuse a setting that a config does not have."""
+    """Refuse the name of a setting that a config does not have."""
     known = [f.name for f in fields(config)] if is_dataclass(config) else []
     if name not in known:
         raise UnknownNameError("setting", name, known)
 
 
 def config_of(cls: type[T], config: object, settings: dict[str, Any]) -> T:
-    """A config that was given, or one made of settings given by name; never both."""
+    """The config given, or one made from settings by name; both at once is an error."""
     if config is None:
         for name in settings:
             known_field(cls, name)
@@ -115,7 +111,7 @@ def config_of(cls: type[T], config: object, settings: dict[str, Any]) -> T:
 
 
 def from_dict(cls: type[T], data: Any, where: str) -> T:
-    """A config, and those in it, from plain data; `where` is how messages call it."""
+    """A config, with nested ones, from plain data; `where` is its name in error messages."""
     if not isinstance(data, dict):
         raise ConfigError(
             "{where} must be an object with settings, got {data!r}", where=where, data=data
@@ -131,34 +127,33 @@ def from_dict(cls: type[T], data: Any, where: str) -> T:
     return cls(**values)
 
 
-# --- parts ---
-# The parts of a model, each with its own settings.
+# --- the parts of a model ---
 
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionConfig(Checked):
-    """One attention layer: its heads, its score and its four maps."""
+    """One attention layer: heads, scores and the four linear maps."""
 
     n_heads: int = 8
     """Number of heads."""
     d_head: int | None = None
-    """Width of a head's queries and keys; none: d_model / n_heads (narrow heads)."""
+    """Width of a head's queries and keys; default: d_model / n_heads (narrow heads)."""
     d_value: int | None = None
-    """Width of a head's values; none: as d_head."""
+    """Width of a head's values; default: d_head."""
     n_kv_heads: int | None = None
-    """Heads of keys and values, each shared by several query heads; none: n_heads."""
+    """Key/value heads, each shared by several query heads; default: n_heads."""
     score: Literal["dot", "additive"] = "dot"
     """How a query is compared with a key: their dot product, or v·tanh(q + k)."""
     divisor: Literal["sqrt_head", "sqrt_model", "none"] | float = "sqrt_head"
     """What dot-product scores are divided by: √d_head, √d_model, nothing, or a number."""
     bias: bool = False
-    """Whether the maps to queries, keys and values add a bias."""
+    """Whether the maps to queries, keys and values have a bias."""
     output_map: bool = True
-    """Whether the joined heads go through a linear map back to d_model (W_O)."""
+    """Whether the concatenated heads go through a linear map back to d_model (W_O)."""
     output_bias: bool = False
-    """Whether the output map adds a bias."""
+    """Whether the output map has a bias."""
     dropout: float = 0.0
-    """Share of attention weights dropped in training."""
+    """Dropout rate of attention weights."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -199,7 +194,7 @@ class AttentionConfig(Checked):
 
 @dataclass(frozen=True, kw_only=True)
 class FeedForwardConfig(Checked):
-    """The network that each position goes through alone."""
+    """The network applied to each position separately."""
 
     d_ff: int = 2048
     """Width between the two layers."""
@@ -208,9 +203,9 @@ class FeedForwardConfig(Checked):
     activation: Literal["relu", "gelu", "gelu_tanh", "swiglu"] = "relu"
     """The nonlinearity; gelu is exact, gelu_tanh its approximation, swiglu has a gate."""
     bias: bool = True
-    """Whether the linear maps add a bias."""
+    """Whether the linear maps have a bias."""
     dropout: float = 0.0
-    """Share dropped after the activation (torch.nn does this, the paper does not)."""
+    """Dropout rate after the activation (in torch.nn, but not in the paper)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -224,7 +219,7 @@ class FeedForwardConfig(Checked):
 
 @dataclass(frozen=True, kw_only=True)
 class BlockConfig(Checked):
-    """How sublayers are joined: norms, their place, dropout."""
+    """How sublayers are connected: norms, their place, dropout."""
 
     norm: Literal["layer", "rms", "plain", "none"] = "layer"
     """LayerNorm, RMSNorm, plain (x − mean) / (std + eps) without parameters, or no norm."""
@@ -233,9 +228,9 @@ class BlockConfig(Checked):
     norm_eps: float = 1e-5
     """Epsilon of the norms."""
     final_norm: bool = False
-    """A norm after the last block; pre-norm stacks want one."""
+    """A norm after the last block; pre-norm stacks need one."""
     dropout: float = 0.1
-    """Share dropped from each sublayer's output and from the embedded input."""
+    """Dropout rate of each sublayer's output and of the embedded input."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -248,9 +243,9 @@ class PositionConfig(Checked):
     """How a model knows the order of its input."""
 
     kind: Literal["learned", "sinusoidal", "rotary", "none"] = "sinusoidal"
-    """Learned vectors, fixed sinusoids, rotation of queries and keys, or nothing."""
+    """Learned vectors, fixed sinusoids, rotation of queries and keys, or none."""
     base: float = 10_000.0
-    """Wavelengths of sinusoids and rotations run from 2π to nearly 2π times this."""
+    """Wavelengths of sinusoids and rotations range from 2π to nearly 2π times this."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -264,7 +259,7 @@ class EmbeddingConfig(Checked):
     scale: bool = False
     """Multiply token vectors by √d_model, as the 2017 paper does."""
     n_types: int = 0
-    """Segment types with a vector each (BERT has 2)."""
+    """Segment types, each with a learned vector (BERT has 2)."""
     norm: bool = False
     """A norm on the sum of token, position and type vectors (BERT)."""
 
@@ -280,17 +275,17 @@ class OutputConfig(Checked):
     n_classes: int = 2
     """Classes of a classifier."""
     pooling: Literal["mean", "max", "first"] = "mean"
-    """How a classifier makes one vector of many; padding is left out."""
+    """How a classifier reduces many vectors to one; padding is ignored."""
     tied: Literal["none", "output", "all"] = "none"
-    """Share the token table with the output map; "all": with both embeddings of a seq2seq."""
+    """Tie the output map to the token table; "all": also both embeddings of a seq2seq."""
     bias: bool = False
-    """Whether the map to the vocabulary or the classes adds a bias."""
+    """Whether the map to the vocabulary or the classes has a bias."""
     transform: bool = False
     """Dense, GELU and norm before the map to the vocabulary (BERT)."""
     flattened: bool = False
-    """One prediction from all positions joined into one row: max_len·d_model numbers through one
-    map, as in the by-hand text. It fixes the length and cannot be trained in parallel; the paper
-    maps each position alone."""
+    """One prediction from all positions flattened into one row of max_len·d_model numbers, as in
+    the by-hand text. It fixes the length and cannot be trained in parallel; the paper maps each
+    position separately."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -324,7 +319,7 @@ class ImageConfig(Checked):
 
     @property
     def n_patches(self) -> int:
-        """How many positions an image becomes."""
+        """The number of positions of an image."""
         return int((self.size // self.patch) ** 2)
 
 
@@ -342,7 +337,7 @@ Architecture = Literal[
 
 
 class Sizes(TypedDict, total=False):
-    """The sizes of a model by their plain names, wherever in its config they stand."""
+    """The sizes of a model by their plain names, wherever they are in its config."""
 
     vocab_size: int
     target_vocab_size: int | None
@@ -356,7 +351,7 @@ class Sizes(TypedDict, total=False):
     max_len: int
     n_classes: int
     dropout: float
-    """Wherever the model has dropout."""
+    """Everywhere that the model has dropout."""
     pad_id: int | None
     base: float
 
@@ -372,35 +367,35 @@ _SECTIONS = {
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig(Checked):
-    """A complete model: nothing about its arithmetic is decided elsewhere."""
+    """A complete model: its arithmetic is determined by this config alone."""
 
     architecture: Architecture = "encoder"
     """Which model to build."""
     vocab_size: int = 1000
-    """Rows of the token table (of the source, in a seq2seq; of people, in a recommender)."""
+    """Rows of the token table (of the source in a seq2seq, of people in a recommender)."""
     target_vocab_size: int | None = None
-    """Rows of the target's token table (of films, in a recommender); none: as vocab_size."""
+    """Rows of the target's token table (of films in a recommender); default: vocab_size."""
     d_model: int = 512
     """Width of the residual stream."""
     n_layers: int = 6
-    """Blocks (of the encoder, in a seq2seq)."""
+    """Blocks (of the encoder in a seq2seq)."""
     n_decoder_layers: int | None = None
-    """Blocks of the decoder; none: as n_layers."""
+    """Blocks of the decoder; default: n_layers."""
     max_len: int = 512
-    """Longest sequence: learned positions end there, and texts are cut to it."""
+    """Longest sequence: learned positions end there, and texts are truncated to it."""
     pad_id: int | None = None
-    """Id of padding: an encoder leaves it out of attention and pooling where no mask is given. A
-    causal stack needs no mask for padding on the right; for padding on the left, give one."""
+    """Id of padding, which an encoder ignores in attention and pooling unless a mask is given. A
+    causal stack needs no mask for right padding; for left padding, pass one."""
     init: Initialisation = "xavier"
-    """How parameters start: N(0, 0.02²), Xavier uniform or Kaiming normal."""
+    """Initialisation: N(0, 0.02²), Xavier uniform or Kaiming normal."""
     attention: AttentionConfig = field(default_factory=AttentionConfig)
     """The attention layers."""
     feed_forward: FeedForwardConfig = field(default_factory=FeedForwardConfig)
     """The feed-forward layers."""
     block: BlockConfig = field(default_factory=BlockConfig)
-    """How sublayers are joined."""
+    """How sublayers are connected."""
     positions: PositionConfig = field(default_factory=PositionConfig)
-    """How order is known."""
+    """How the model knows the order of its input."""
     embedding: EmbeddingConfig = field(default_factory=EmbeddingConfig)
     """From ids to vectors."""
     output: OutputConfig = field(default_factory=OutputConfig)
@@ -411,14 +406,14 @@ class ModelConfig(Checked):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("vocab_size", "target_vocab_size"):
-            positive(self, name, most=2**31)  # there are more people than words
+            positive(self, name, most=2**31)  # a recommender may have billions of people
         for name in ("d_model", "max_len"):
             positive(self, name)
         for name in ("n_layers", "n_decoder_layers"):
             depth = getattr(self, name)
             self._require(depth is None or depth >= 0, f"{name} must not be negative, got {depth}")
             at_most(self, name, 10_000)
-        if self.architecture != "recommender":  # it attends to nothing
+        if self.architecture != "recommender":  # it has no attention
             self.attention.head_width(self.d_model)
             self._check_largest_matrix()
         if self.architecture not in ("attention", "recommender"):
@@ -443,17 +438,17 @@ class ModelConfig(Checked):
         )
 
     def _check_residual_widths(self) -> None:
-        """Residual sums need sublayers that return d_model numbers."""
+        """Residual connections need sublayers that return d_model numbers."""
         heads = self.attention
         width = heads.n_heads * (heads.d_value or heads.head_width(self.d_model))
         self._require(
             heads.output_map or width == self.d_model,
-            f"without an output map the joined heads ({width}) must be as wide as d_model "
-            f"({self.d_model}), since they are added to it",
+            f"without an output map the concatenated heads ({width}) must be as wide as d_model "
+            f"({self.d_model}), since they are added to the residual stream",
         )
 
     def _check_largest_matrix(self) -> None:
-        """torch counts the numbers of a tensor in 64 bits; each size alone is far below that."""
+        """The number of elements must fit torch's 64-bit counter, whatever the single sizes."""
         heads = self.attention
         joined = heads.n_heads * max(heads.head_width(self.d_model), heads.d_value or 1)
         rows = max(self.vocab_size, self.target_vocab_size or 1, self.max_len, joined)
@@ -461,7 +456,7 @@ class ModelConfig(Checked):
         n_numbers = width * max(rows, self.feed_forward.d_ff, self.image.n_patches)
         self._require(
             n_numbers < 2**58,
-            f"these sizes give a matrix of {n_numbers:.0e} numbers; make d_model or others smaller",
+            f"these sizes give a matrix of {n_numbers:.0e} numbers; reduce d_model or another size",
         )
 
     def with_(self, **changes: Any) -> ModelConfig:
@@ -481,11 +476,11 @@ class ModelConfig(Checked):
         return replace(self, **flat)
 
     def sized(self, **sizes: Unpack[Sizes]) -> ModelConfig:
-        """A copy with other sizes; what follows from them follows.
+        """A copy with different sizes, and dependent sizes adjusted.
 
-        Where d_model is given alone, a feed-forward that was a multiple of it stays that multiple,
-        and there are as many heads as before, or the most below that can divide it. A size that
-        follows is set last: an error then names the size that was given.
+        If d_model is given alone, a feed-forward that was a multiple of it stays that multiple, and
+        the number of heads stays, or becomes the largest smaller number that divides d_model.
+        Dependent sizes are set last, so that an error names the size that was given.
         """
         changes: dict[str, Any] = {}
         for name, value in sizes.items():
@@ -516,19 +511,19 @@ class ModelConfig(Checked):
         return resized
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON data."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> ModelConfig:
-        """The config that `to_dict` was called on; unknown keys are errors.
+        """The inverse of `to_dict`; unknown keys are errors.
 
-        A missing key has its default, so that a folder written before a setting existed loads.
+        Missing keys get their defaults, so that folders written before a setting existed still
+        load.
         """
         return from_dict(cls, data, "config")
 
     def describe(self) -> str:
-        """The module tree with its parameter counts, without allocating the parameters."""
+        """The module tree with parameter counts, without allocating the parameters."""
         from glassformer.nn.description import describe_config
 
         return describe_config(self)

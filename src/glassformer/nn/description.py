@@ -1,4 +1,4 @@
-"""A model as a readable tree with parameter counts: equal neighbours are folded into one line."""
+"""A model as a readable tree with parameter counts; equal consecutive parts share one line."""
 
 from collections.abc import Iterator
 from itertools import groupby
@@ -15,15 +15,15 @@ from glassformer.nn.models import build
 
 
 def describe_config(config: ModelConfig) -> str:
-    """The tree of the model that a config would build; nothing is allocated."""
-    return describe(_without_numbers(config))
+    """The tree of the model that a config would build, without allocating its parameters."""
+    return describe(_without_memory(config))
 
 
 def parameter_shapes(config: ModelConfig) -> dict[str, torch.Size]:
     """The parameters that a config would build, by name; shared ones once, by their first name.
 
-    One block of each stack is built, without memory for its numbers, and stands for all of them:
-    the time does not grow with the sizes that a stranger's config names.
+    Only one block of each stack is built, without allocating memory: the time does not grow with
+    the sizes in an untrusted config.
     """
     depths = {
         "encoder": config.n_layers,
@@ -34,9 +34,9 @@ def parameter_shapes(config: ModelConfig) -> dict[str, torch.Size]:
     one_deep = config.with_(
         n_layers=min(1, config.n_layers), n_decoder_layers=min(1, depths["decoder"])
     )
-    if config.positions.kind != "learned":  # a table of any length, and no parameter
+    if config.positions.kind != "learned":  # their table may be of any length, and is no parameter
         one_deep = one_deep.with_(positions__kind="none")
-    model = _without_numbers(one_deep)
+    model = _without_memory(one_deep)
     shapes: dict[str, torch.Size] = {}
     for name, parameter in model.named_parameters():
         stack, marker, rest = name.partition(".blocks.0.")
@@ -45,31 +45,31 @@ def parameter_shapes(config: ModelConfig) -> dict[str, torch.Size]:
     return shapes
 
 
-_FIRST_VALUES = (Tensor.normal_, Tensor.uniform_, Tensor.zero_, Tensor.fill_)
+_INITIALISERS = (Tensor.normal_, Tensor.uniform_, Tensor.zero_, Tensor.fill_)
 
 
-class _NoFirstValues(TorchFunctionMode):
-    """Leaves parameters as they are made.
+class _NoInitialisation(TorchFunctionMode):
+    """Skips the initialisation of parameters.
 
-    To draw numbers that need no memory, torch loads its whole compiler, which takes seconds.
+    To draw random numbers on the meta device, torch loads its whole compiler, which takes seconds.
     """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Do what is asked, but for first values: of a tensor (`zero_`), or by torch.nn.init."""
+        """Call the function, unless it initialises a tensor."""
         named = kwargs or {}
-        if getattr(func, "__module__", "") == "torch.nn.init" or func in _FIRST_VALUES:
+        if getattr(func, "__module__", "") == "torch.nn.init" or func in _INITIALISERS:
             return args[0] if args else named["tensor"]
         return func(*args, **named)
 
 
-def _without_numbers(config: ModelConfig) -> nn.Module:
-    """The model of a config with shapes alone."""
-    with torch.device("meta"), _NoFirstValues():
+def _without_memory(config: ModelConfig) -> nn.Module:
+    """The model of a config on the meta device: shapes only."""
+    with torch.device("meta"), _NoInitialisation():
         return build(config)
 
 
 def describe(model: nn.Module) -> str:
-    """One line a part: name, kind, settings, parameters; totals at the end."""
+    """One line per part: name, kind, settings, parameters; totals at the end."""
     expect(model, nn.Module, "a model to describe")
     rows = list(_rows(model, type(model).__name__, set()))
     rows.append(("parameters", f"{count_parameters(model):,}"))
@@ -80,8 +80,8 @@ def describe(model: nn.Module) -> str:
 
 
 def count_parameters(model: nn.Module, *, embeddings: bool = True) -> int:
-    """Parameters, shared ones once; `embeddings=False` leaves out tables and vocabulary maps."""
-    expect(model, nn.Module, "a model whose parameters are counted")
+    """Shared parameters count once; `embeddings=False` excludes tables and vocabulary maps."""
+    expect(model, nn.Module, "a model")
     left_out: set[int] = set()
     if not embeddings:
         tables = [m for m in model.modules() if isinstance(m, TokenEmbedding | nn.Embedding)]
@@ -96,7 +96,7 @@ def count_parameters(model: nn.Module, *, embeddings: bool = True) -> int:
 def _rows(
     module: nn.Module, label: str, seen: set[int], depth: int = 0, times: int = 1
 ) -> Iterator[tuple[str, str]]:
-    """The module's line and those of its parts; `seen` knows parameters already listed."""
+    """The lines of a module and its parts; `seen` are the ids of parameters already listed."""
     settings = _settings(module)
     text = f"{'  ' * depth}{label}" + (f" ({settings})" if settings else "")
     yield text, _count(module, times, seen)
@@ -111,7 +111,7 @@ def _rows(
 
 
 def _count(module: nn.Module, times: int, seen: set[int]) -> str:
-    """Parameters not listed above; those that are say "shared"."""
+    """The number of parameters not listed yet; listed ones are "shared"."""
     new = sum(p.numel() for p in module.parameters() if id(p) not in seen)
     shared = any(id(p) in seen for p in module.parameters())
     count = f"{new:,}" if times == 1 else f"{times} × {new:,}"
@@ -121,7 +121,7 @@ def _count(module: nn.Module, times: int, seen: set[int]) -> str:
 
 
 def _settings(module: nn.Module) -> str:
-    """What a reader wants to know of a part, shorter than torch's own words."""
+    """A part's settings, shorter than torch's own description."""
     if isinstance(module, nn.Linear):
         return f"{module.in_features} → {module.out_features}" + ", bias" * (
             module.bias is not None
@@ -134,7 +134,7 @@ def _settings(module: nn.Module) -> str:
 
 
 def _folded(modules: nn.ModuleList) -> Iterator[tuple[str, int, nn.Module]]:
-    """The list's items, equal neighbours as one: "0-5", 6, the first of them."""
+    """The items with equal consecutive ones folded: "0-5", 6, the first of them."""
     for _, run in groupby(enumerate(modules), key=lambda item: repr(item[1])):
         equal = list(run)
         first, last = equal[0][0], equal[-1][0]

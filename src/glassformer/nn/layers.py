@@ -1,4 +1,4 @@
-"""The layers that treat each position alone: embeddings, norms, feed-forward, output maps.
+"""Layers that act on each position separately: embeddings, norms, feed-forward; initialisation.
 
 Dims: B batch, T positions, D model width, F feed-forward width, V vocabulary, N patches.
 """
@@ -11,7 +11,7 @@ from torch import nn
 
 from glassformer.errors import InputError, ShapeError
 from glassformer.nn.config import BlockConfig, FeedForwardConfig, ImageConfig, Initialisation
-from glassformer.nn.shapes import Float, Int, Tensor
+from glassformer.nn.tensors import Float, Int, Tensor
 
 
 def layer_norm(
@@ -22,7 +22,7 @@ def layer_norm(
 ) -> Float[Tensor, "... D"]:
     """Layer normalisation, written out: (x − mean) / √(variance + eps) · gain + bias.
 
-    Over the embedding dimension only, with the population variance (divided by D, not D − 1).
+    Over the last axis, with the population variance (divided by D, not D − 1).
     """
     mean = x.mean(dim=-1, keepdim=True)
     centred = x - mean
@@ -43,9 +43,9 @@ def rms_norm(
 
 
 class PlainNorm(nn.Module):
-    """(x − mean) / (std + eps) without parameters, as the by-hand text writes it.
+    """(x − mean) / (std + eps) without parameters, as in the by-hand text.
 
-    Epsilon stands outside the root, and the deviation is the population's. For real models use
+    Epsilon is outside the root, and the standard deviation is the population's. For real models use
     LayerNorm: its gradient stays finite on constant rows, this one's does not.
     """
 
@@ -54,7 +54,6 @@ class PlainNorm(nn.Module):
         self.eps = eps
 
     def forward(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
-        """Normalise each vector."""
         mean = x.mean(dim=-1, keepdim=True)
         centred = x - mean
         deviation = x.std(dim=-1, keepdim=True, correction=0)
@@ -63,12 +62,10 @@ class PlainNorm(nn.Module):
         return normed
 
     def extra_repr(self) -> str:
-        """Shown by print(module)."""
         return f"eps={self.eps}"
 
 
 def make_norm(d_model: int, config: BlockConfig) -> nn.Module:
-    """The norm that a config names."""
     if config.norm == "none":
         return nn.Identity()
     if config.norm == "plain":
@@ -78,7 +75,7 @@ def make_norm(d_model: int, config: BlockConfig) -> nn.Module:
 
 
 class FeedForward(nn.Module):
-    """Each position through the same small network, alone (section 3.3 of the paper)."""
+    """The same small network applied to each position (section 3.3 of the paper)."""
 
     def __init__(self, d_model: int, config: FeedForwardConfig) -> None:
         super().__init__()
@@ -94,7 +91,6 @@ class FeedForward(nn.Module):
         self.dropout = nn.Dropout(config.dropout) if config.dropout else None
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        """Linear, activation, linear; or linear, activation."""
         expanded = self.expand(x)
         activated = self._activate(x, expanded)
         kept = activated if self.dropout is None else self.dropout(activated)
@@ -115,7 +111,6 @@ class FeedForward(nn.Module):
         return F.gelu(expanded, approximate="tanh" if self.activation == "gelu_tanh" else "none")
 
     def extra_repr(self) -> str:
-        """Shown by print(module)."""
         return f"activation={self.activation}"
 
 
@@ -127,13 +122,13 @@ class TokenEmbedding(nn.Module):
     ) -> None:
         super().__init__()
         self.vocab_size = vocab_size
-        self.what = what  # the ids, in messages
+        self.what = what  # of the ids, in error messages
         self.factor = math.sqrt(d_model) if scale else None
         self.weight = nn.Parameter(torch.empty(vocab_size, d_model))
         nn.init.normal_(self.weight, std=d_model**-0.5)
 
     def forward(self, ids: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
-        """One row for each id, times √D where the config says so."""
+        """One row per id, times √D with `scale`."""
         looked_up = self._look_up(ids)
         if self.factor is None:
             return looked_up
@@ -157,7 +152,7 @@ class TokenEmbedding(nn.Module):
             return F.embedding(ids, self.weight)
         try:
             return F.embedding(ids, self.weight)
-        except IndexError:  # found by the lookup itself: checking before would cost every call
+        except IndexError:  # raised by the lookup; checking first would slow down every call
             raise InputError(
                 f"{self.what} ids must be in 0..{self.vocab_size - 1}, got ids from "
                 f"{int(ids.min())} to {int(ids.max())}; was the text encoded with this model's "
@@ -165,19 +160,18 @@ class TokenEmbedding(nn.Module):
             ) from None
 
     def extra_repr(self) -> str:
-        """Shown by print(module)."""
         times = "" if self.factor is None else f", times={self.factor:.4g}"
         return f"{self.vocab_size}, {self.weight.size(1)}{times}"
 
 
 def tie(output: nn.Linear, table: nn.Module) -> None:
-    """Let an output map and a token table be one parameter (not two equal ones)."""
+    """Make an output map and a token table share one parameter."""
     assert isinstance(table, TokenEmbedding)
     output.weight = table.weight
 
 
 class PatchEmbedding(nn.Module):
-    """From an image to a sequence: cut into square patches, map each to a vector."""
+    """From an image to a sequence: split into square patches, map each to a vector."""
 
     def __init__(self, config: ImageConfig, d_model: int) -> None:
         super().__init__()
@@ -201,12 +195,12 @@ class PatchEmbedding(nn.Module):
 
 @torch.no_grad()
 def initialise(module: nn.Module, scheme: Initialisation) -> None:
-    """Give maps and tables their first values, in place, once before training.
+    """Initialise linear maps and tables, in place.
 
-    normal: N(0, 0.02²) as GPT-2 and BERT; xavier: uniform ±√(6 / (in + out)), each map by itself
-    (torch.nn's Transformer counts W_Q, W_K and W_V as one matrix, so its start √2 smaller);
-    kaiming: N(0, 2 / in). Biases start at 0. Token and position tables start at N(0, 0.02²) or,
-    outside "normal", N(0, 1 / D).
+    normal: N(0, 0.02²), as in GPT-2 and BERT; xavier: uniform ±√(6 / (in + out)), each map by
+    itself (torch.nn's Transformer counts W_Q, W_K and W_V as one matrix, so its values are √2
+    smaller); kaiming: N(0, 2 / in). Biases are 0. Token and position tables are N(0, 0.02²) with
+    "normal", otherwise N(0, 1 / D).
     """
     for part in module.modules():
         if isinstance(part, nn.Linear):

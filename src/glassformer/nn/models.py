@@ -17,19 +17,17 @@ from glassformer.nn.cache import DecodingCache
 from glassformer.nn.config import Architecture, ModelConfig, Sizes
 from glassformer.nn.layers import PatchEmbedding, TokenEmbedding, initialise, make_norm, tie
 from glassformer.nn.presets import preset
-from glassformer.nn.shapes import Bool, Float, Int, Tensor
+from glassformer.nn.tensors import Bool, Float, Int, Tensor
 
-# --- decoders ---
-# Models that write: a language model, and the encoder-decoder of "Attention is all you need".
-#
-# Both predict the next token at every position in one pass (training), or one step at a time with
-# a cache (generation); the two agree. Right padding needs no mask in a causal stack, since no token
-# looks to its right; say where tokens are with `is_token` when the left is padded.
-# Dims: B batch, S source and T target positions, D model width, V vocabulary.
+# --- models that generate text ---
+# A language model, and the encoder-decoder of "Attention is all you need". Both predict the next
+# token at every position in one pass (training), or one step at a time with a cache (generation),
+# with the same results. Right padding needs no mask in a causal stack; for left padding, pass
+# `is_token`. Dims: B batch, S source and T target positions, D model width, V vocabulary.
 
 
 class LanguageModel(nn.Module):
-    """A text to the logits of each next token (decoder only)."""
+    """Decoder only: a text to the logits of each next token."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -47,18 +45,17 @@ class LanguageModel(nn.Module):
         is_token: Bool[Tensor, "B T"] | None = None,
         cache: DecodingCache | None = None,
     ) -> Float[Tensor, "B T V"]:
-        """Logits of the token after each position; with a cache, ids continue earlier ones."""
+        """Logits of the token after each position; with a cache, ids continue earlier calls."""
         decoded = self.decoder(ids, is_token=is_token, cache=cache)
         logits: Tensor = self.to_vocabulary(decoded)
         return logits
 
     def start_cache(self) -> DecodingCache:
-        """An empty cache for generation."""
         return self.decoder.start_cache()
 
 
 class Seq2Seq(nn.Module):
-    """A source text and the target so far to the logits of each next target token."""
+    """Encoder-decoder: a source and the target so far to the logits of each next target token."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -88,9 +85,9 @@ class Seq2Seq(nn.Module):
         source_is_token: Bool[Tensor, "B S"] | None = None,
         target_is_token: Bool[Tensor, "B T"] | None = None,
     ) -> Float[Tensor, "B ... V"]:
-        """Logits at every target position at once: how the model is trained.
+        """Logits at every target position in one pass, for training.
 
-        `target` begins with the start token; the answer to position t is target token t + 1.
+        `target` begins with the start token; the label of position t is target token t + 1.
         """
         is_token = self.source_tokens(source, source_is_token)
         memory = self.encode(source, is_token)
@@ -99,7 +96,7 @@ class Seq2Seq(nn.Module):
     def encode(
         self, source: Int[Tensor, "B S"], source_is_token: Bool[Tensor, "B S"] | None = None
     ) -> Float[Tensor, "B S D"]:
-        """The source as vectors for the decoder to read ("memory")."""
+        """The source as vectors for the decoder ("memory")."""
         is_token = self.source_tokens(source, source_is_token)
         memory: Tensor = self.encoder(source, is_token=is_token)
         return memory
@@ -114,8 +111,8 @@ class Seq2Seq(nn.Module):
     ) -> Float[Tensor, "B ... V"]:
         """Logits of the token after each target position; with a cache, target continues it.
 
-        The memory does not say which source positions were padding: pass what `source_tokens`
-        gives for the source. A model with a pad_id insists on it.
+        The memory does not show which source positions are padding: pass `source_tokens(source)`,
+        required if the model has a pad_id.
         """
         if source_is_token is None and self.config.pad_id is not None:
             raise InputError(
@@ -136,13 +133,12 @@ class Seq2Seq(nn.Module):
     def source_tokens(
         self, source: Int[Tensor, "B S"], is_token: Bool[Tensor, "B S"] | None = None
     ) -> Bool[Tensor, "B S"] | None:
-        """Where source tokens are: as given, else by the config's pad_id, else everywhere."""
+        """The mask of source tokens: as given, else from pad_id, else None."""
         if is_token is None and self.config.pad_id is not None:
             return token_mask(source, self.config.pad_id)
         return is_token
 
     def start_cache(self) -> DecodingCache:
-        """An empty cache for generation."""
         return self.decoder.start_cache()
 
     def _flatten(self, decoded: Float[Tensor, "B T D"]) -> Float[Tensor, "B TD"]:
@@ -150,26 +146,23 @@ class Seq2Seq(nn.Module):
         if decoded.size(1) != self.config.max_len:
             raise InputError(
                 f"the flattened output layer takes exactly {self.config.max_len} target "
-                f"positions, got {decoded.size(1)}; pad the target, or map each position alone "
-                "(output.flattened = false)"
+                f"positions, got {decoded.size(1)}; pad the target, or set output.flattened = false"
             )
         return decoded.flatten(1)
 
 
-# --- encoders ---
-# Models that read: a plain encoder, classifiers of texts and images, a masked-word model.
-#
-# All see the whole input at once. Padding is left out of attention and pooling: say where tokens
-# are with `is_token`, or set the config's pad_id.
+# --- models that encode their input ---
+# A plain encoder, classifiers of texts and images, a masked language model. All see the whole input
+# at once. Padding is ignored in attention and pooling: pass `is_token`, or set the config's pad_id.
 # Dims: B batch, T positions, D model width, C classes, V vocabulary.
 
 
 def pool(
     x: Float[Tensor, "B T D"], how: str, is_token: Bool[Tensor, "B T"] | None = None
 ) -> Float[Tensor, "B D"]:
-    """One vector for each sequence: mean, max or first of its tokens; padding is left out.
+    """One vector per sequence: mean, max or first of its tokens, ignoring padding.
 
-    A sequence of padding alone gives zeros.
+    A sequence of only padding gives zeros.
     """
     if how not in ("mean", "max", "first"):
         raise ConfigError(f"pooling must be 'mean', 'max' or 'first', got {how!r}")
@@ -191,8 +184,8 @@ def pool(
     return totals / counts
 
 
-class _Reader(nn.Module):
-    """What all models of texts here begin with: an encoder, and a rule for padding."""
+class _Encoding(nn.Module):
+    """The common part of the text models below: an encoder, and how padding is found."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -206,21 +199,20 @@ class _Reader(nn.Module):
         is_token: Bool[Tensor, "B T"] | None = None,
         types: Int[Tensor, "B T"] | None = None,
     ) -> Float[Tensor, "B T D"]:
-        """One vector for each position."""
         encoded: Tensor = self.encoder(ids, is_token=self.tokens_of(ids, is_token), types=types)
         return encoded
 
     def tokens_of(
         self, ids: Int[Tensor, "B T"], is_token: Bool[Tensor, "B T"] | None
     ) -> Bool[Tensor, "B T"] | None:
-        """Where tokens are: as given, else by the config's pad_id, else everywhere."""
+        """The mask of tokens: as given, else from pad_id, else None."""
         if is_token is None and self.config.pad_id is not None:
             return token_mask(ids, self.config.pad_id)
         return is_token
 
 
-class TextEncoder(_Reader):
-    """Ids to one vector for each position, or one for each text (`embed_text`)."""
+class TextEncoder(_Encoding):
+    """Ids to one vector per position, or one per text (`embed_text`)."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__(config)
@@ -232,20 +224,19 @@ class TextEncoder(_Reader):
         is_token: Bool[Tensor, "B T"] | None = None,
         types: Int[Tensor, "B T"] | None = None,
     ) -> Float[Tensor, "B T D"]:
-        """One vector for each position."""
         return self.encode(ids, is_token, types)
 
     def embed_text(
         self, ids: Int[Tensor, "B T"], is_token: Bool[Tensor, "B T"] | None = None
     ) -> Float[Tensor, "B D"]:
-        """One vector of length 1 for each text: pooled, then divided by its length."""
+        """One vector per text: pooled, then normalised to length 1."""
         encoded = self.encode(ids, is_token)
         pooled = pool(encoded, self.config.output.pooling, self.tokens_of(ids, is_token))
         return F.normalize(pooled, dim=-1)
 
 
-class Classifier(_Reader):
-    """A text to one logit for each class: encode, pool, map."""
+class Classifier(_Encoding):
+    """A text to one logit per class: encode, pool, map."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__(config)
@@ -260,15 +251,14 @@ class Classifier(_Reader):
         is_token: Bool[Tensor, "B T"] | None = None,
         types: Int[Tensor, "B T"] | None = None,
     ) -> Float[Tensor, "B C"]:
-        """Logits of the classes; softmax makes them probabilities."""
         encoded = self.encode(ids, is_token, types)
         pooled = pool(encoded, self.config.output.pooling, self.tokens_of(ids, is_token))
         logits: Tensor = self.to_classes(pooled)
         return logits
 
 
-class MaskedLanguageModel(_Reader):
-    """A text with hidden words to one logit for each word of the vocabulary, at each position."""
+class MaskedLanguageModel(_Encoding):
+    """A text with masked words to one logit per word of the vocabulary, at each position."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__(config)
@@ -290,10 +280,10 @@ class MaskedLanguageModel(_Reader):
         types: Int[Tensor, "B T"] | None = None,
         at: Int[Tensor, " N"] | None = None,
     ) -> Float[Tensor, "... V"]:
-        """Logits of the vocabulary at each position (B, T, V).
+        """Logits at each position (B, T, V).
 
-        `at` asks for some positions alone, counted through the whole batch (b·T + t): (N, V). The
-        map to the vocabulary is the largest of all, and training scores few positions.
+        `at` selects positions, counted through the whole batch (b·T + t), giving (N, V): the map to
+        the vocabulary is the most expensive one, and training scores few positions.
         """
         encoded = self.encode(ids, is_token, types)
         vectors = encoded if at is None else encoded.flatten(0, 1)[at]
@@ -306,7 +296,7 @@ class MaskedLanguageModel(_Reader):
 
 
 class ImageClassifier(nn.Module):
-    """An image, cut into patches, to one logit for each class."""
+    """An image, split into patches, to one logit per class."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -319,22 +309,19 @@ class ImageClassifier(nn.Module):
         initialise(self, config.init)
 
     def forward(self, images: Float[Tensor, "B C Y X"]) -> Float[Tensor, "B N"]:
-        """Logits of the classes."""
         encoded = self.encoder(images)
         pooled = pool(encoded, self.config.output.pooling)
         logits: Tensor = self.to_classes(pooled)
         return logits
 
 
-# --- factors ---
-# Recommending: a vector for each person and each film, whose dot product is the rating.
-#
-# No Transformer, but the same idea: what matches has a large dot product.
+# --- recommender ---
+# Not a Transformer, but the same idea: a good match has a large dot product.
 # Dims: N pairs, D width.
 
 
 class MatrixFactorisation(nn.Module):
-    """rating = mean + what the person tends to give + what the film tends to get + person · film.
+    """rating = mean + person bias + film bias + person · film.
 
     `vocab_size` is the number of people, `target_vocab_size` that of films, `d_model` the width.
     """
@@ -354,18 +341,20 @@ class MatrixFactorisation(nn.Module):
             nn.init.zeros_(table.weight)
 
     def forward(self, person: Int[Tensor, " N"], film: Int[Tensor, " N"]) -> Float[Tensor, " N"]:
-        """The rating of each pair."""
         try:
             match = (self.people(person) * self.films(film)).sum(dim=-1)
-        except IndexError:  # found by the lookup itself, as in TokenEmbedding
+        except IndexError:  # raised by the lookup, as in TokenEmbedding
             raise InputError(
                 f"people must be in 0..{self.people.num_embeddings - 1} and films in "
                 f"0..{self.films.num_embeddings - 1}, got up to {int(person.max())} and "
                 f"{int(film.max())}"
             ) from None
-        habits = self.of_person(person) + self.of_film(film)
-        rating: Tensor = self.mean + habits.squeeze(-1) + match
+        biases = self.of_person(person) + self.of_film(film)
+        rating: Tensor = self.mean + biases.squeeze(-1) + match
         return rating
+
+
+# --- building ---
 
 
 def _attention(config: ModelConfig) -> nn.Module:

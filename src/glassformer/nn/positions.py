@@ -1,6 +1,6 @@
-"""How a model knows where a token stands: learned vectors, sinusoids, rotations.
+"""Positions: learned vectors, sinusoids, rotary embeddings.
 
-The first two are added to token vectors; a rotation turns queries and keys inside attention.
+The first two are added to token vectors; rotary embeddings rotate queries and keys in attention.
 Positions count from 0. Dims: B batch, T positions, D model width, E head width.
 """
 
@@ -10,8 +10,7 @@ import torch
 from torch import nn
 
 from glassformer.errors import InputError
-from glassformer.nn.devices import device_with_double
-from glassformer.nn.shapes import Float, Int, Tensor
+from glassformer.nn.tensors import Float, Int, Tensor, float64_device
 
 
 def sinusoidal_angles(
@@ -19,10 +18,10 @@ def sinusoidal_angles(
 ) -> Float[Tensor, "... T P"]:
     """pos / base^(2i / width) for each pair i of dimensions, in float64.
 
-    Float64, because float32 is wrong in the fourth digit a few thousand positions out; on the CPU
-    if the device of the positions has none.
+    In float32 the fourth digit would be wrong at a few thousand positions. On the CPU if the
+    device of the positions has no float64.
     """
-    device = device_with_double(positions.device)
+    device = float64_device(positions.device)
     pairs = torch.arange((width + 1) // 2, dtype=torch.float64, device=device)
     frequencies = base ** (-2.0 * pairs / width)
     return positions.to(device).double().unsqueeze(-1) * frequencies
@@ -34,7 +33,7 @@ def sinusoids(
     """Sinusoidal position vectors ("Attention is all you need", section 3.5).
 
     PE(pos, 2i) = sin(pos / base^(2i/width)), PE(pos, 2i+1) = cos of the same angle. An odd width
-    ends with a sine that has no cosine beside it.
+    ends with a sine without its cosine.
     """
     angles = sinusoidal_angles(positions, width, base)
     pairs = torch.stack([angles.sin(), angles.cos()], dim=-1)
@@ -42,20 +41,20 @@ def sinusoids(
 
 
 def sinusoidal_table(n_positions: int, width: int, base: float = 10_000.0) -> Float[Tensor, "T D"]:
-    """The sinusoidal vectors of the first n_positions."""
+    """The sinusoidal vectors of positions 0 to n_positions − 1."""
     return sinusoids(torch.arange(n_positions), width, base)
 
 
-_MOST_READY = 2**22  # numbers: a table for 131,072 positions of heads of 32, or 4,096 of 1,024
+_LARGEST_TABLE = 2**22  # numbers: 131,072 positions of width 32, or 4,096 of width 1,024
 
 
-def _n_ready(max_len: int, width: int) -> int:
-    """How many positions a table holds: a config may name any max_len, and no weight bounds it."""
-    return min(max_len, max(1, _MOST_READY // width))
+def _table_length(max_len: int, width: int) -> int:
+    """Positions in a precomputed table: bounded, since a config may name any max_len."""
+    return min(max_len, max(1, _LARGEST_TABLE // width))
 
 
 class LearnedPositions(nn.Module):
-    """One learned vector for each position; positions beyond the last have none."""
+    """One learned vector per position; a sequence cannot be longer than max_len."""
 
     def __init__(self, max_len: int, d_model: int) -> None:
         super().__init__()
@@ -63,50 +62,49 @@ class LearnedPositions(nn.Module):
         self.table = nn.Embedding(max_len, d_model)
 
     def forward(self, positions: Int[Tensor, "... T"], length: int) -> Float[Tensor, "... T D"]:
-        """The vectors of these positions, the last of which is at most length − 1."""
+        """The vectors of these positions, all below `length`."""
         self.check_length(length)
         vectors: Tensor = self.table(positions)
         return vectors
 
     def check_length(self, length: int) -> None:
-        """Refuse a sequence with more positions than there are vectors."""
         if length > self.max_len:
             raise InputError(
                 f"the sequence has {length} positions, the model has learned {self.max_len}; "
-                "cut the input (max_len) or use sinusoidal or rotary positions"
+                "truncate the input (max_len) or use sinusoidal or rotary positions"
             )
 
 
 class SinusoidalPositions(nn.Module):
-    """Fixed sinusoids of any length; the first max_len, or as many as fit, are kept ready."""
+    """Fixed sinusoids for any position; those of the first positions are precomputed."""
 
     table: Tensor
 
     def __init__(self, max_len: int, d_model: int, base: float = 10_000.0) -> None:
         super().__init__()
         self.base = base
-        table = sinusoidal_table(_n_ready(max_len, d_model), d_model, base)
+        table = sinusoidal_table(_table_length(max_len, d_model), d_model, base)
         self.register_buffer("table", table, persistent=False)
 
     def forward(self, positions: Int[Tensor, "... T"], length: int) -> Float[Tensor, "... T D"]:
-        """The vectors of these positions, the last of which is at most length − 1."""
+        """The vectors of these positions, all below `length`."""
         if length <= self.table.size(0):
             return self.table[positions]
         return sinusoids(positions, self.table.size(1), self.base).to(self.table.dtype)
 
 
 class Rotation(NamedTuple):
-    """Cosine and sine of each position's angles, ready to turn queries and keys."""
+    """Cosines and sines of each position's angles, for rotating queries and keys."""
 
     cosines: Float[Tensor, "... T E"]
     sines: Float[Tensor, "... T E"]
 
 
 class RotaryPositions(nn.Module):
-    """Rotary position embedding (Su et al. 2021): position is an angle, not a vector.
+    """Rotary position embedding (Su et al. 2021): a position is an angle, not a vector.
 
-    Dimension i is paired with i + E/2, as in Llama's Hugging Face weights; the paper pairs
-    neighbours, which is the same up to a fixed order of a head's dimensions.
+    Dimension i is paired with i + E/2, as in Llama's Hugging Face weights; the paper pairs adjacent
+    dimensions, which is the same up to a permutation of a head's dimensions.
     """
 
     cosines: Tensor
@@ -116,12 +114,12 @@ class RotaryPositions(nn.Module):
         super().__init__()
         self.d_head = d_head
         self.base = base
-        table = self._rotation(torch.arange(_n_ready(max_len, d_head)))
+        table = self._rotation(torch.arange(_table_length(max_len, d_head)))
         self.register_buffer("cosines", table.cosines, persistent=False)
         self.register_buffer("sines", table.sines, persistent=False)
 
     def forward(self, positions: Int[Tensor, "... T"], length: int) -> Rotation:
-        """The rotation of these positions, the last of which is at most length − 1."""
+        """The rotation of these positions, all below `length`."""
         if length <= self.cosines.size(0):
             return Rotation(self.cosines[positions], self.sines[positions])
         longer = self._rotation(positions)
@@ -136,9 +134,9 @@ class RotaryPositions(nn.Module):
 
 
 def rotate(x: Float[Tensor, "B H T E"], rotation: Rotation) -> Float[Tensor, "B H T E"]:
-    """Turn each pair (x_i, x_{i+E/2}) by its position's angle."""
+    """Rotate each pair (x_i, x_{i+E/2}) by its position's angle."""
     cosines, sines = rotation
-    if cosines.dim() == 3:  # positions of their own for each row of the batch
+    if cosines.dim() == 3:  # positions differ between the rows of the batch
         cosines, sines = cosines.unsqueeze(1), sines.unsqueeze(1)
     first, second = x.chunk(2, dim=-1)
     turned = torch.cat([-second, first], dim=-1)

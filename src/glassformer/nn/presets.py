@@ -1,8 +1,8 @@
-"""The conventions of each text and paper, as complete configs that take sizes.
+"""Presets: the conventions of each paper and text as complete configs.
 
-A preset fixes conventions (where norms stand, what scores are divided by, what is tied); its
-arguments are sizes, so that a test or a laptop can shrink it: `gpt2(d_model=64, n_layers=2)`; see
-`ModelConfig.sized`. Its docstring says where it departs from what it is named after.
+A preset fixes conventions (where norms are, what scores are divided by, what is tied); its
+arguments are sizes, so that a test or a laptop can shrink it: `gpt2(d_model=64, n_layers=2)`, see
+`ModelConfig.sized`. Its docstring says where it differs from the original.
 """
 
 from collections.abc import Callable
@@ -24,19 +24,18 @@ from glassformer.nn.config import (
 
 @runtime_checkable
 class Preset(Protocol):
-    """A config at its own sizes, or at those given."""
+    """A config with its original sizes, or those given."""
 
     __name__: str
 
-    def __call__(self, **sizes: Unpack[Sizes]) -> ModelConfig:
-        """The config."""
+    def __call__(self, **sizes: Unpack[Sizes]) -> ModelConfig: ...
 
 
 PRESETS: dict[str, Preset] = {}
 
 
 def preset(name: str, **sizes: Any) -> ModelConfig:
-    """The preset of this name, with some sizes changed."""
+    """The preset with this name, with some sizes changed."""
     if name not in PRESETS:
         raise UnknownNameError("preset", name, PRESETS)
     return PRESETS[name](**sizes)
@@ -56,9 +55,9 @@ def vaswani_2017_base() -> ModelConfig:
     """The base model of "Attention is all you need" (Vaswani et al. 2017), table 3.
 
     Post-norm, dropout on sublayer outputs and embedded inputs only, one table for both embeddings
-    and the output, token vectors times √d_model. Departures: the paper does not say whether the
-    four maps of attention have biases (here they have, as in torch.nn) nor how parameters start
-    (here Xavier).
+    and the output, token vectors times √d_model. The paper does not say whether the four maps of
+    attention have biases (here they do, as in torch.nn) nor how parameters are initialised (here
+    Xavier).
     """
     return ModelConfig(
         architecture="seq2seq",
@@ -78,11 +77,11 @@ def vaswani_2017_base() -> ModelConfig:
 
 @_with_sizes
 def torch_nn_transformer() -> ModelConfig:
-    """The conventions of `torch.nn.Transformer`: the paper's, and three more.
+    """The conventions of `torch.nn.Transformer`: the paper's and three more.
 
-    A norm after the last block of encoder and decoder, dropout inside the feed-forward and on
-    attention weights. torch.nn.Transformer itself has no embeddings and no output layer; here
-    they are those of the paper.
+    A norm after the last block of encoder and decoder, dropout in the feed-forward and on attention
+    weights. torch.nn.Transformer itself has no embeddings and no output layer; here they are the
+    paper's.
     """
     return vaswani_2017_base().with_(
         block__final_norm=True, feed_forward__dropout=0.1, attention__dropout=0.1
@@ -93,10 +92,10 @@ def torch_nn_transformer() -> ModelConfig:
 def bloem_2024() -> ModelConfig:
     """The classifier of "Transformers from scratch" (Bloem), scores divided by √(k/h).
 
-    Learned positions, post-norm, feed-forward of width 4k, global average pooling. Departures:
-    padding is left out of attention and pooling where pad_id is given, and parameters start by
-    Xavier, not by torch's defaults. The text does not state k and the number of words it trained
-    with; the defaults here are ours.
+    Learned positions, post-norm, feed-forward of width 4k, global average pooling. Differences:
+    padding is ignored in attention and pooling if pad_id is given, and parameters are initialised
+    by Xavier, not by torch's defaults. The text does not state k and the vocabulary size; the
+    defaults here are ours.
     """
     return ModelConfig(
         architecture="classifier",
@@ -115,9 +114,9 @@ def bloem_2024() -> ModelConfig:
 
 @_with_sizes
 def bloem_2019() -> ModelConfig:
-    """The same classifier with the divisor of its first printed code: √k, the whole width.
+    """The same classifier with the divisor of its first published code: √k, the whole width.
 
-    With h heads the scores are then √h times smaller than intended, and the softmax flatter.
+    With h heads the scores are then √h times smaller than intended, and the softmax is flatter.
     """
     return bloem_2024().with_(attention__divisor="sqrt_model")
 
@@ -126,11 +125,11 @@ def bloem_2019() -> ModelConfig:
 def by_hand_2024() -> ModelConfig:
     """The Transformer computed by hand: width 6, one head of width 4, six positions.
 
-    As that text computes: scores divided by √d_model (the paper: √d_head), a feed-forward of one
-    layer (the paper: two), norms without parameters and with epsilon outside the root, the whole
-    decoder output flattened into one prediction (the paper: one for each position). The 23 words
-    have ids 1 to 23; 0 is padding, 24 unknown, 25 start, 26 end. The decoder attends as the
-    paper's does, since the text's own wording (encoder output as query) cannot be computed.
+    As in that text: scores divided by √d_model (the paper: √d_head), a feed-forward of one layer
+    (the paper: two), norms without parameters and with epsilon outside the root, the whole decoder
+    output flattened into one prediction (the paper: one per position). The 23 words have ids 1 to
+    23; 0 is padding, 24 unknown, 25 start, 26 end. The decoder attends as in the paper, since the
+    text's own wording (encoder output as query) cannot be computed.
     """
     return ModelConfig(
         architecture="seq2seq",
@@ -150,9 +149,9 @@ def by_hand_2024() -> ModelConfig:
 
 @_with_sizes
 def illustrated() -> ModelConfig:
-    """The single head of "illustrated self-attention": inputs of 4, keys and values of 3 numbers.
+    """The single head of "illustrated self-attention": inputs of width 4, keys and values of 3.
 
-    Plain dot products, no bias, no output map: the attention alone, not a Transformer.
+    Plain dot products, no bias, no output map: one attention layer, not a Transformer.
     """
     return ModelConfig(
         architecture="attention",
@@ -165,8 +164,8 @@ def illustrated() -> ModelConfig:
 def gpt2() -> ModelConfig:
     """GPT-2 small (Radford et al. 2019): pre-norm, learned positions, tied output.
 
-    Departure: GPT-2 starts the maps back into the residual stream at 0.02 / √(2 n_layers); here
-    all matrices start at 0.02.
+    Difference: GPT-2 initialises the maps back into the residual stream with standard deviation
+    0.02 / √(2 n_layers); here it is 0.02 for all matrices.
     """
     return ModelConfig(
         architecture="language_model",
@@ -185,7 +184,7 @@ def gpt2() -> ModelConfig:
 
 @_with_sizes
 def bert() -> ModelConfig:
-    """BERT base (Devlin et al. 2018) as a masked-word model; sentence-pair prediction left out."""
+    """BERT base (Devlin et al. 2018) as a masked language model; no next-sentence prediction."""
     return ModelConfig(
         architecture="masked_language_model",
         vocab_size=30_522,
@@ -207,8 +206,8 @@ def bert() -> ModelConfig:
 def llama() -> ModelConfig:
     """LLaMA 7B (Touvron et al. 2023): RMSNorm, SwiGLU, rotary positions, no biases, no dropout.
 
-    n_kv_heads below n_heads gives the grouped heads of its successors. A decoder: it has no
-    encoder, whatever the by-hand text says.
+    n_kv_heads below n_heads gives the grouped heads of its successors. It has only a decoder,
+    although the by-hand text says otherwise.
     """
     return ModelConfig(
         architecture="language_model",

@@ -15,11 +15,10 @@ from typing import Literal, get_args
 import torch
 from torch import nn
 
-from glassformer.cpu import multiplies_bfloat16, multiplies_int8
 from glassformer.errors import ConfigError
-from glassformer.nn.devices import as_device
+from glassformer.modes import multiplies_bfloat16, multiplies_int8
 from glassformer.nn.layers import TokenEmbedding
-from glassformer.nn.shapes import Float, Int, Tensor
+from glassformer.nn.tensors import Float, Int, Tensor, as_device
 
 Weights = Literal["float32", "int8", "bfloat16"]
 

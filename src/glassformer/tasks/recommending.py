@@ -14,8 +14,7 @@ import torch
 
 from glassformer.errors import InputError, UnknownNameError, expect_whole
 from glassformer.nn import MatrixFactorisation
-from glassformer.nn.devices import device_with_double
-from glassformer.nn.shapes import Float, Tensor
+from glassformer.nn.tensors import Float, Tensor, float64_device
 from glassformer.tasks.results import Recommendation, Recommended
 
 _BEST = 5.0
@@ -105,7 +104,7 @@ def describe_person(
     habit²) over both: a system of D + 1 equations.
     """
     table = model.films.weight
-    device = device_with_double(table.device)
+    device = float64_device(table.device)
     films = torch.tensor(liked, device=table.device)
     vectors = table[films].to(device).double()
     inputs = torch.cat([vectors, vectors.new_ones(len(liked), 1)], dim=-1)

@@ -1,4 +1,4 @@
-"""Strings to ids and back: words, characters and subwords behind one `Tokenizer`.
+"""Strings to ids and back: words, characters and subwords with one interface, `Tokenizer`.
 
     tokenizer = SubwordTokenizer.train(texts, vocab_size=8000)
     ids = tokenizer.encode("You win or you die.", start=True, end=True, max_len=512)
@@ -6,15 +6,14 @@
     tokenizer.save("tokenizer.json")
     tokenizer = load_tokenizer("tokenizer.json")
 
-This package knows neither models nor data sets nor torch.
+This package does not know models, data sets or torch.
 """
 
 from glassformer.text.bpe_by_hand import Merge, apply_merges, learn_merges
-from glassformer.text.splitting import split_words
 from glassformer.text.subwords import SubwordTokenizer, load_tokenizer
-from glassformer.text.tokenizer import Piece, TextStream, Tokenizer
+from glassformer.text.tokenizer import Piece, TextStream, Tokenizer, cut_ids
 from glassformer.text.vocabulary import DEFAULT_SPECIAL, SpecialTokens
-from glassformer.text.words import CharacterTokenizer, WordTokenizer, tokens_per_word
+from glassformer.text.words import CharacterTokenizer, WordTokenizer, split_words, tokens_per_word
 
 __all__ = [
     "DEFAULT_SPECIAL",
@@ -27,6 +26,7 @@ __all__ = [
     "Tokenizer",
     "WordTokenizer",
     "apply_merges",
+    "cut_ids",
     "learn_merges",
     "load_tokenizer",
     "split_words",

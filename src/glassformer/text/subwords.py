@@ -1,11 +1,11 @@
-"""Parts of words as tokens: byte-level BPE by the `tokenizers` library, for any text at all.
+"""Subwords as tokens: byte-level BPE with the `tokenizers` library, for any text.
 
-A text is cut into its UTF-8 bytes, so nothing is ever unknown and the way back is exact. Frequent
-words become one token, rare ones several. The file saved is the library's own `tokenizer.json`,
-which other programs read; theirs are read too (WordPiece, Unigram, …), to the letter.
+A text is split into its UTF-8 bytes, so nothing is unknown and decoding is exact. Frequent words
+become one token, rare ones several. The saved file is the library's own `tokenizer.json`, which
+other programs read; theirs (WordPiece, Unigram, …) are read too, with identical results.
 
-How BPE finds its tokens is written out in bpe_by_hand.py; this file leaves it to the library,
-which is imported when the first tokenizer is made and not before.
+bpe_by_hand.py shows how BPE finds its tokens; here the library does it, imported when the first
+tokenizer is made.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ if TYPE_CHECKING:
     import tokenizers
 
 
-# Byte-level vocabularies spell each byte as one printable character. Bytes that print in Latin-1
-# stand for themselves; the others, in order, for the characters from U+0100 on.
-_PRINTING = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-_SILENT = sorted(set(range(256)) - set(_PRINTING))
-BYTE_OF_CHARACTER = {chr(byte): byte for byte in _PRINTING} | {
-    chr(0x100 + n): byte for n, byte in enumerate(_SILENT)
+# Byte-level vocabularies spell each byte as one printable character. Printable Latin-1 bytes stand
+# for themselves; the others, in order, are spelled with the characters from U+0100 on.
+_PRINTABLE = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+_UNPRINTABLE = sorted(set(range(256)) - set(_PRINTABLE))
+BYTE_OF_CHARACTER = {chr(byte): byte for byte in _PRINTABLE} | {
+    chr(0x100 + n): byte for n, byte in enumerate(_UNPRINTABLE)
 }
 
-# The library encodes texts in parallel, but keeps far more than their ids: enough texts to occupy
-# every core, few enough to hold in memory.
-_AT_ONCE = 1024
+# The library encodes a batch in parallel and keeps far more than the ids: enough texts to occupy
+# every core, few enough to fit in memory.
+_BATCH_SIZE = 1024
 
 _NO_LIMITS = Limits()
 _CANNOT_ENCODE = "this tokenizer cannot encode the text"
 _CANNOT_DECODE = "this tokenizer cannot decode these ids"
 
-# How vocabularies with "byte fallback" spell a byte.
+# The spelling of a byte in vocabularies with byte fallback.
 _FALLBACK = re.compile("<0x([0-9A-F]{2})>")
 
 
 class SubwordTokenizer(Tokenizer):
-    """Subwords, ours or those of a `tokenizer.json` that another program wrote."""
+    """Subwords, trained here or read from another program's `tokenizer.json`."""
 
     def __init__(
         self,
@@ -59,11 +59,11 @@ class SubwordTokenizer(Tokenizer):
         byte_level: bool,
         limits: Limits = _NO_LIMITS,
     ) -> None:
-        # A foreign file may ask to pad or cut every text; here that is the caller's decision.
+        # A foreign file may ask to pad or truncate every text; here the caller decides.
         library.no_padding()
         library.no_truncation()
-        # The library keeps this switch in no file and no pickle, so it is set wherever one of
-        # these is made: without it, "<end>" in a text would become the end token.
+        # The library saves this switch neither in files nor in pickles, so it is set here. Without
+        # it, "<end>" in a text would become the end token.
         library.encode_special_tokens = True
         added = library.get_added_tokens_decoder()
         special = {token.content: id_ for id_, token in added.items() if token.special}
@@ -74,7 +74,7 @@ class SubwordTokenizer(Tokenizer):
         self._library = library
         self._byte_level = byte_level
         self._limits = limits
-        # Added tokens are spelled as text, not in bytes. The others follow as they are met.
+        # Added tokens are spelled as text, not in bytes. The others are added on first use.
         self._bytes = {id_: token.content.encode() for id_, token in added.items()}
 
     @classmethod
@@ -85,10 +85,10 @@ class SubwordTokenizer(Tokenizer):
         vocab_size: int,
         special: Iterable[str] = ("<pad>", "<start>", "<end>"),
     ) -> SubwordTokenizer:
-        """Byte-level BPE learnt from training texts; the same texts give the same tokens.
+        """Train byte-level BPE; the same texts give the same tokens.
 
-        Ids: special tokens from 0, then the 256 bytes, then the merges in the order learnt. A text
-        too small for `vocab_size` gives fewer tokens.
+        Ids: special tokens from 0, then the 256 bytes, then the merges in the order learnt. Too
+        little text for `vocab_size` gives fewer tokens.
         """
         spellings = check_spellings(special)
         smallest = 256 + len(spellings)
@@ -113,20 +113,20 @@ class SubwordTokenizer(Tokenizer):
         rest = iter(as_texts(texts))
         first = next(filter(None, rest), None)
         if first is None:
-            raise InputError("no vocabulary: the texts hold no character")
+            raise InputError("cannot build a vocabulary: the texts are empty")
         try:
             library.train_from_iterator(chain([first], rest), trainer)
         except UnicodeEncodeError as error:
-            raise InputError(f"{error.object!r:.40} is no Unicode text: {error.reason}") from None
+            raise InputError(f"{error.object!r:.40} is not valid Unicode: {error.reason}") from None
         except BaseException as error:
-            if not _is_panic(error):  # what the texts' own iterator raised
+            if not _is_panic(error):  # raised by the iterator of the texts
                 raise
-            raise InputError(f"the library `tokenizers` cannot learn from them: {error}") from None
+            raise InputError(f"the library `tokenizers` cannot train on them: {error}") from None
         return cls(library, byte_level=True)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> SubwordTokenizer:
-        """The inverse of `to_json`, given the parsed object; foreign ones are welcome."""
+        """The inverse of `to_json`, given the parsed object, which may be foreign."""
         from tokenizers import Tokenizer as Library
 
         limits = limits_of(data)
@@ -137,15 +137,13 @@ class SubwordTokenizer(Tokenizer):
         return cls(library, byte_level=byte_level, limits=limits)
 
     def to_json(self) -> str:
-        """The format of the library `tokenizers`, which many programs read."""
         return self._library.to_str(pretty=True)
 
     def __reduce__(self) -> tuple[Callable[..., SubwordTokenizer], tuple[dict[str, Any]]]:
-        # By way of __init__, which sets what the library's own pickle forgets.
+        # Through __init__, which sets what the library's own pickle loses.
         return SubwordTokenizer.from_json, (json.loads(self.to_json()),)
 
     def stream(self, *, skip_special: bool = True) -> TextStream:
-        """A decoder for ids that come one by one; it holds back unfinished characters."""
         if self._byte_level:
             return super().stream(skip_special=skip_special)
         return _LibraryStream(self._check, self._left_out(skip_special), self._library)
@@ -155,8 +153,8 @@ class SubwordTokenizer(Tokenizer):
 
     def _encode_batch(self, texts: list[str]) -> list[list[int]]:
         ids: list[list[int]] = []
-        for at in range(0, len(texts), _AT_ONCE):
-            some = texts[at : at + _AT_ONCE]
+        for at in range(0, len(texts), _BATCH_SIZE):
+            some = texts[at : at + _BATCH_SIZE]
             for text in some:
                 self._limits.check(text)
             with _library_errors(_CANNOT_ENCODE, some):
@@ -173,13 +171,14 @@ class SubwordTokenizer(Tokenizer):
     def _bytes_to_end(self, text: str, id_: int, span: Span) -> int:
         if not self._byte_level:
             return super()._bytes_to_end(text, id_, span)
-        return len(text[: span[0]].encode()) + len(self._piece(None, id_))  # maybe half a character
+        # The token may end within a character, so the span's end does not count.
+        return len(text[: span[0]].encode()) + len(self._piece(None, id_))
 
     def _without_special(self, ids: list[int]) -> list[int]:
-        """Ids of a text, none of them special.
+        """Ids of a text with special tokens replaced by unknown.
 
-        Byte-level BPE cannot find a special token in a text. Unigram models can, since they hold
-        theirs among the pieces: a text that spells one is unknown there.
+        Byte-level BPE cannot produce a special token from text. Unigram models can, because their
+        special tokens are among the pieces.
         """
         if self._byte_level or self.special.silent.isdisjoint(ids):
             return ids
@@ -210,7 +209,7 @@ class SubwordTokenizer(Tokenizer):
 
 
 class _LibraryStream(TextStream):
-    """A stream for foreign vocabularies, which only the library knows how to decode."""
+    """A stream for foreign vocabularies, which only the library can decode."""
 
     def __init__(
         self, check: Callable[[int], int], left_out: frozenset[int], library: tokenizers.Tokenizer
@@ -224,7 +223,6 @@ class _LibraryStream(TextStream):
         self._sent = ""
 
     def finish(self) -> str:
-        """What the library still held back."""
         with _library_errors(_CANNOT_DECODE):
             whole = self._library.decode(self._ids, skip_special_tokens=False)
         return whole.removeprefix(self._sent)
@@ -239,9 +237,9 @@ class _LibraryStream(TextStream):
 
 @contextmanager
 def _library_errors(what: str, texts: Sequence[str] = ()) -> Iterator[None]:
-    """Whatever the library raises becomes one line: `what` it could not do, and its own words.
+    """Turn any error of the library into one line: `what` failed, and its message.
 
-    It raises bare Exceptions, and panics, which derive from BaseException.
+    The library raises bare Exceptions, and panics, which derive from BaseException.
     """
     try:
         yield
@@ -249,21 +247,17 @@ def _library_errors(what: str, texts: Sequence[str] = ()) -> Iterator[None]:
         raise
     except BaseException as error:
         bad = next((text for text in texts if not is_unicode(text)), None)
-        if bad is not None:  # which Python's strings may hold, and UTF-8 may not
-            message = f"{bad!r:.60} is no Unicode text: it holds half a surrogate pair"
+        if bad is not None:  # Python strings may have lone surrogates, UTF-8 may not
+            message = f"{bad!r:.60} is not valid Unicode: it has a lone surrogate"
             raise InputError(message) from None
         raise InputError(f"{what}: {' '.join(str(error).split()):.200}") from None
 
 
 def _is_panic(error: BaseException) -> bool:
-    return type(error).__name__ == "PanicException"  # made by the library, to be imported nowhere
+    return type(error).__name__ == "PanicException"  # the library does not export the class
 
 
-# --- loading ---
-# Which tokenizer a `tokenizer.json` holds, ours or another program's.
-#
-# This file knows the kinds by name and leaves what is inside to them.
-
+# --- loading any tokenizer.json ---
 
 _MOST_BYTES = 48 * 2**20  # the largest vocabularies in use (262,000 tokens) take 33 MB
 _KINDS = {"words": WordTokenizer.from_json, "characters": CharacterTokenizer.from_json}
@@ -280,7 +274,7 @@ def load_tokenizer(path: str | PathLike[str]) -> Tokenizer:
         if not isinstance(kind, str) or kind not in _KINDS:
             raise InputError(
                 'expected "kind": "words" or "characters", or a Hugging Face tokenizer with a '
-                f'"model"; received the keys {", ".join(map(repr, data)) or "of nothing":.80}'
+                f'"model"; received the keys {", ".join(map(repr, data)) or "of an empty one":.80}'
             )
         if data.get("format") != FORMAT:
             raise InputError(

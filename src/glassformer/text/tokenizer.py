@@ -1,8 +1,8 @@
-"""What every tokenizer can do, whichever kind it is: words, characters or subwords.
+"""The interface of all tokenizers: words, characters and subwords.
 
-A caller holds a `Tokenizer` and never asks for its kind. The kinds say how a text splits into ids
-(`_encode`, `_align`) and what text an id adds (`_piece`); special tokens, truncation, checks and
-display are written here, once. This file does not know how any kind splits a text, nor tensors.
+A subclass says how a text splits into ids (`_encode`, `_align`) and which text an id adds
+(`_piece`); special tokens, truncation, checks and display are implemented here, once. This file
+does not know how a text is split, nor tensors.
 """
 
 from __future__ import annotations
@@ -20,22 +20,19 @@ from glassformer.files import as_path, write_whole
 from glassformer.text.vocabulary import SpecialTokens, Vocabulary
 
 # --- display ---
-# How a token looks to a reader: nothing invisible, nothing garbled.
-#
-# Bytes that are no whole character are shown as themselves, ⟨E4⟩, and so is what would print as
-# nothing or as a replacement mark. This file does not know tokenizers.
-
+# A token's label shows everything: bytes that are not a whole character, and characters that would
+# be invisible or print as a replacement character, appear as ⟨E4⟩.
 
 _VISIBLE = {" ": "␣", "\n": "↵", "\t": "⇥"}
 
 
 def show_text(text: str) -> str:
-    """A text in which each character can be seen."""
+    """A text with every character made visible."""
     return "".join(map(_show_character, text))
 
 
 def show_bytes(data: bytes) -> str:
-    """The characters that UTF-8 bytes hold, and the bytes that are part of none."""
+    """The characters encoded by UTF-8 bytes, and the bytes that belong to none."""
     # "surrogateescape" keeps each undecodable byte as one code point from U+DC80 on.
     return show_text(data.decode("utf-8", "surrogateescape"))
 
@@ -48,17 +45,15 @@ def _show_character(character: str) -> str:
     return "".join(f"⟨{byte:02X}⟩" for byte in character.encode("utf-8", "surrogateescape"))
 
 
-# --- stream ---
-# Text from ids that arrive one at a time, as a model produces them.
-#
-# A token may hold part of a character. It is held back until the rest has come, so a reader never
-# sees a garbled one. This file does not know tokenizers, only the text that each id adds.
+# --- streaming ---
+# Decoding ids as a model generates them. A token may be only part of a character; it is held back
+# until the rest arrives, so a garbled character never appears.
 
 
 class TextStream(ABC):
-    """Decodes step by step: all that `push` and then `finish` return is what `decode` returns.
+    """Incremental decoding: the outputs of `push` and `finish`, joined, are what `decode` returns.
 
-    `check` returns an id that the vocabulary has, or raises; ids in `left_out` leave no trace.
+    `check` returns a valid id or raises; ids in `left_out` produce no text.
     """
 
     def __init__(self, check: Callable[[int], int], left_out: frozenset[int]) -> None:
@@ -66,21 +61,21 @@ class TextStream(ABC):
         self._left_out = left_out
 
     def push(self, id_: int) -> str:
-        """The text that is certain now that this id has come; often one token, sometimes none."""
+        """The text that this id makes final: often one token, sometimes nothing yet."""
         id_ = self._check(id_)
         return "" if id_ in self._left_out else self._add(id_)
 
     @abstractmethod
     def finish(self) -> str:
-        """What was still held back; half a character is lost, and becomes U+FFFD."""
+        """The text still held back; an incomplete character becomes U+FFFD."""
 
     @abstractmethod
     def _add(self, id_: int) -> str:
-        """The text that is certain after an id that stands for text."""
+        """The text that an id makes final; `id_` is not in `left_out`."""
 
 
 class PieceStream(TextStream):
-    """A stream for tokenizers in which each id adds bytes that depend on the id before it alone.
+    """A stream for tokenizers in which the bytes of an id depend only on the previous id.
 
     `piece(previous, id)` returns those bytes.
     """
@@ -97,7 +92,7 @@ class PieceStream(TextStream):
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def finish(self) -> str:
-        """What was still held back; half a character is lost, and becomes U+FFFD."""
+        """The text still held back; an incomplete character becomes U+FFFD."""
         return self._decoder.decode(b"", final=True)
 
     def _add(self, id_: int) -> str:
@@ -108,24 +103,23 @@ class PieceStream(TextStream):
 
 Span = tuple[int, int]
 
-_STRETCH = 1000  # characters: longer than nearly every token
+_PREFIX = 1000  # characters, longer than nearly every token
 
 
 @dataclass(frozen=True)
 class Piece:
-    """One token of a text: its id, how to show it, and the characters of the text it came from.
-
-    `span` counts characters of the text, as a slice does. It is None for a special token that was
-    put in. Subwords that share the bytes of one character have the same span.
-    """
+    """One token of a text."""
 
     id: int
     label: str
+    """For display."""
     span: Span | None
+    """The slice of the text it came from, in characters; None for an added special token. Subwords
+    that share the bytes of one character have the same span."""
 
 
 class Tokenizer(ABC):
-    """Strings to ids and back. No ordinary text ever encodes to a special token but unknown."""
+    """Strings to ids and back. No text encodes to a special token, except unknown."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
@@ -135,7 +129,7 @@ class Tokenizer(ABC):
 
     @property
     def vocab_size(self) -> int:
-        """One more than the largest id: the rows that an embedding needs."""
+        """The largest id plus one: the number of rows of an embedding."""
         return self._vocabulary.size
 
     @property
@@ -146,9 +140,9 @@ class Tokenizer(ABC):
     def encode(
         self, text: str, *, start: bool = False, end: bool = False, max_len: int | None = None
     ) -> list[int]:
-        """The ids of a text, with start and end tokens if asked.
+        """The ids of a text, optionally with start and end tokens.
 
-        Nothing is cut unless `max_len` is given; see `wrap`.
+        Nothing is truncated unless `max_len` is given; see `wrap`.
         """
         return self.wrap(self._encode(_as_text(text)), start=start, end=end, max_len=max_len)
 
@@ -160,7 +154,7 @@ class Tokenizer(ABC):
         end: bool = False,
         max_len: int | None = None,
     ) -> list[list[int]]:
-        """The ids of many texts: what `encode` gives for each, faster."""
+        """The same as `encode` for each text, but faster."""
         encoded = self._encode_batch(list(as_texts(texts)))
         return [self.wrap(ids, start=start, end=end, max_len=max_len) for ids in encoded]
 
@@ -172,9 +166,9 @@ class Tokenizer(ABC):
         end: bool = False,
         max_len: int | None = None,
     ) -> list[int]:
-        """Ids of a text between start and end tokens, cut on the right to `max_len` in all.
+        """Ids between start and end tokens, truncated on the right to `max_len` in total.
 
-        The text is cut, never the start or end token: a model must still see where a text ends.
+        Only the text is truncated: a model must still see the start and end tokens.
         """
         head, tail = self._ends(start, end)
         return [*head, *ids[: _room(len(head) + len(tail), max_len)], *tail]
@@ -182,9 +176,9 @@ class Tokenizer(ABC):
     def decode(self, ids: Iterable[int], *, skip_special: bool = True) -> str:
         """The text of ids.
 
-        `skip_special` leaves out the tokens that stand for no text: padding, start, end. Unknown
-        and mask stand for a piece of it and are shown. Bytes that are no character, which a model
-        may produce, become U+FFFD.
+        `skip_special` drops the tokens that stand for no text: padding, start, end. Unknown and
+        mask stand for text and are shown. Invalid UTF-8, which a model may generate, becomes
+        U+FFFD.
         """
         expect(ids, Iterable, "a list of ids", InputError)
         left_out = self._left_out(skip_special)
@@ -193,31 +187,30 @@ class Tokenizer(ABC):
     def decode_batch(
         self, batch: Iterable[Iterable[int]], *, skip_special: bool = True
     ) -> list[str]:
-        """The texts of many lists of ids."""
         expect(batch, Iterable, "several lists of ids", InputError)
         return [self.decode(ids, skip_special=skip_special) for ids in batch]
 
     def stream(self, *, skip_special: bool = True) -> TextStream:
-        """A decoder for ids that come one by one; it holds back unfinished characters."""
+        """An incremental decoder for generated ids; it holds back incomplete characters."""
         return PieceStream(self._check, self._left_out(skip_special), self._piece)
 
     def token(self, id_: int) -> str:
-        """The token of an id as the vocabulary spells it; to show it, use `display_tokens`."""
+        """The token of an id as spelled in the vocabulary; for display, use `display_tokens`."""
         return self._vocabulary.text(self._check(id_))
 
     def id_of(self, token: str) -> int:
-        """The id of a token, spelled as the vocabulary spells it; the inverse of `token`."""
+        """The id of a token as spelled in the vocabulary; the inverse of `token`."""
         return self._vocabulary.id_of(_as_text(token))
 
     def display_tokens(self, ids: Iterable[int]) -> list[str]:
-        """A label for each id in which everything is visible: ␣ for a space, ⟨E4⟩ for a byte."""
+        """A label for each id with everything visible: ␣ for a space, ⟨E4⟩ for a byte."""
         expect(ids, Iterable, "a list of ids", InputError)
         return [self._label(self._check(id_)) for id_ in ids]
 
     def pieces(
         self, text: str, *, start: bool = False, end: bool = False, max_len: int | None = None
     ) -> list[Piece]:
-        """The tokens of a text with labels and where each came from; ids as `encode` gives."""
+        """The tokens of a text with labels and spans; the ids are those of `encode`."""
         head, tail = self._ends(start, end)
         body = self._align(_as_text(text))[: _room(len(head) + len(tail), max_len)]
         spans: list[tuple[int, Span | None]] = [(id_, None) for id_ in head]
@@ -226,14 +219,14 @@ class Tokenizer(ABC):
         return [Piece(id_, self._label(id_), span) for id_, span in spans]
 
     def bytes_of_first(self, text: str) -> int:
-        """The UTF-8 bytes of a text up to the end of its first token; 0 where it has none."""
-        n = _STRETCH
+        """The number of UTF-8 bytes up to the end of a text's first token; 0 if it has none."""
+        n = _PREFIX
         while len(found := self._align(text[:n])) < 2 and n < len(text):
             n *= 2
         return self._bytes_to_end(text, *found[0]) if found else 0
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write one JSON file, whole or not at all; `load_tokenizer` reads it."""
+        """Write one JSON file, atomically; `load_tokenizer` reads it."""
         file = as_path(path, CheckpointError, "a tokenizer")
         try:
             write_whole(file, self.to_json())
@@ -246,7 +239,7 @@ class Tokenizer(ABC):
 
     @abstractmethod
     def _encode(self, text: str) -> list[int]:
-        """The ids of a text, nothing added and nothing cut."""
+        """The ids of a text, without special tokens or truncation."""
 
     @abstractmethod
     def _align(self, text: str) -> list[tuple[int, Span]]:
@@ -254,10 +247,10 @@ class Tokenizer(ABC):
 
     @abstractmethod
     def _piece(self, previous: int | None, id_: int, /) -> bytes:
-        """The UTF-8 bytes that an id adds to a text after the id before it, None at the start."""
+        """The UTF-8 bytes that an id adds after the previous id (None at the start)."""
 
     def _bytes_to_end(self, text: str, _id: int, span: Span) -> int:
-        """The bytes of a text up to the end of a token."""
+        """The number of bytes of a text up to the end of a token."""
         return len(text[: span[1]].encode())
 
     def _encode_batch(self, texts: list[str]) -> list[list[int]]:
@@ -271,7 +264,7 @@ class Tokenizer(ABC):
         return self.special.silent if skip_special else frozenset()
 
     def _check(self, id_: Any) -> int:
-        """An id of this vocabulary as a plain int; it may come out of an array or a tensor."""
+        """A valid id as a plain int; it may come from an array or a tensor."""
         try:
             id_ = index(id_)
         except TypeError:
@@ -289,14 +282,14 @@ class Tokenizer(ABC):
         id_: int | None = getattr(self.special, role)
         if id_ is None:
             raise ConfigError(
-                f"asked for the {role} token, but this vocabulary has none; "
+                f"this vocabulary has no {role} token; "
                 f'build it with one, such as special=("<{role}>", …)'
             )
         return id_
 
 
 def as_texts(texts: Iterable[str]) -> Iterable[str]:
-    """Texts as they come, refused if they are one string: its characters would pass for texts."""
+    """Several texts; one string is an error, since its characters would pass for texts."""
     if isinstance(texts, str):
         raise InputError("expected several texts, received one string; put it in a list")
     expect(texts, Iterable, "several texts", InputError)
@@ -310,31 +303,28 @@ def _as_text(text: Any) -> str:
 
 
 def _room(ends: int, max_len: int | None) -> int | None:
-    """How many tokens of the text itself fit; None: all."""
+    """How many tokens of the text itself fit; None for all."""
     if max_len is None:
         return None
     expect_whole(max_len, "max_len", None, None)
     if max_len <= ends:
         raise ConfigError(
-            f"max_len {max_len} leaves no room for text beside {ends} start and end tokens; "
+            f"max_len {max_len} leaves no room for text besides {ends} start and end tokens; "
             f"expected {ends + 1} or more"
         )
     return max_len - ends
 
 
-# --- cutting ---
-# What is kept of a text that a model cannot read whole.
-#
-# Training and use must cut alike: a model that learnt to find the verdict at a text's end looks for
-# it there. This file does not know tokenizers or models.
-
+# --- truncation ---
+# Training and inference must truncate alike: a model that learnt to find the verdict at the end of
+# a text looks for it there.
 
 Cut = Literal["end", "middle"]
-"""What is left out: the end of a text, or its middle."""
+"""Which part of a long text is dropped."""
 
 
 def cut_ids(ids: Sequence[int], max_len: int, cut: Cut) -> list[int]:
-    """At most `max_len` ids; without the middle, a quarter of them is from the beginning."""
+    """At most `max_len` ids; with "middle", a quarter of them comes from the beginning."""
     if len(ids) <= max_len:
         return list(ids)
     head = max_len if cut == "end" else max_len // 4

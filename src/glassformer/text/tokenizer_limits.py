@@ -1,9 +1,9 @@
-"""What a stranger's `tokenizer.json` may ask of the library that runs it.
+"""Limits on an untrusted `tokenizer.json`, checked before the library runs it.
 
 The library does whatever the file says: eight replacements of one letter by fifty fill any memory,
-and a regular expression such as `(x+x+)+y` takes time that doubles with each letter. So a file is
-looked through before it is used: only known kinds of steps, a bound on how much a text may grow, no
-nested repetition in patterns. This module knows the format and runs nothing.
+and a regular expression such as `(x+x+)+y` takes exponential time. So only known kinds of steps are
+allowed, the growth of a text is bounded, and patterns may not nest repetition. This module knows
+the format and runs nothing.
 """
 
 import base64
@@ -16,16 +16,16 @@ from typing import Any
 from glassformer.errors import InputError
 
 MOST_CHARACTERS = 2**20
-"""Of one text, times the factor by which a file's steps may lengthen it: what is beyond is refused.
-The library takes some 30 bytes for each character that it has made."""
+"""The longest text, times the factor by which the file's steps may lengthen it. The library needs
+about 30 bytes per character."""
 
 _MOST_GROWTH = 64
 _MOST_STEPS = 32
 _MOST_PATTERN = 2_000
-_MOST_REPLACED = 36  # bytes for one character: Unicode's longest compatibility form has 33
-_MOST_WORD = 10_000  # characters: WordPiece takes time with the square of a word's length
-_WIDE = 64  # repetitions from which on their number matters
-_MOST_WAYS = 1_000  # of finding the repeated groups of a pattern at one place
+_MOST_REPLACED = 36  # bytes per character; Unicode's longest compatibility form has 33
+_MOST_WORD = 10_000  # characters; WordPiece is quadratic in a word's length
+_WIDE = 64  # a repetition of more than this counts as unbounded
+_MOST_WAYS = 1_000  # of matching the bounded parts of a pattern at one place
 
 _INSIDE = {
     "normalizer": "normalizers",
@@ -52,34 +52,34 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class Limits:
-    """What a file's steps make of a text."""
+    """How long texts may be, given a file's steps."""
 
     growth: float = 1
-    """How many times as long it may become, beyond what every tokenizer may do to it."""
+    """The factor by which the steps may lengthen a text, beyond what every tokenizer does."""
     is_bounded: bool = False
-    """Whether texts must be bounded: there are steps whose time or memory the file decides."""
+    """Whether texts must be bounded, because the file controls a step's time or memory."""
 
     def check(self, text: str) -> None:
-        """Refuse a text that would take too much."""
+        """Refuse a text that would take too much time or memory."""
         if self.is_bounded and len(text) * self.growth > MOST_CHARACTERS:
             longest = int(MOST_CHARACTERS / self.growth)
             raise InputError(
-                "the text has {n_text:,} characters; this tokenizer is given {longest:,} at most: "
-                "cut the text",
+                "the text has {n_text:,} characters; this tokenizer accepts at most {longest:,}: "
+                "shorten the text",
                 n_text=len(text),
                 longest=longest,
             )
 
 
 def limits_of(data: Mapping[str, Any]) -> Limits:
-    """The limits of a parsed `tokenizer.json`, if it holds nothing that has none."""
+    """The limits of a parsed `tokenizer.json`; anything unbounded in it is an error."""
     steps = {part: list(_steps(data.get(part), part)) for part in _KINDS}
     growth = _growth([*steps["normalizer"], *steps["pre_tokenizer"]])
     for total in (growth, _growth(steps["decoder"])):
         if total > _MOST_GROWTH:
             raise InputError(
-                f"its steps make a text up to {total:,.0f} times as long, expected {_MOST_GROWTH} "
-                "times at most"
+                f"its steps lengthen a text up to {total:,.0f} times, expected at most "
+                f"{_MOST_GROWTH} times"
             )
     for step in steps["post_processor"]:
         _check_template(step)
@@ -100,7 +100,7 @@ def limits_of(data: Mapping[str, Any]) -> Limits:
 
 
 def _steps(part: Any, what: str) -> Iterator[Mapping[str, Any]]:
-    """The steps of a part, those inside sequences included, in their order."""
+    """The steps of a part in order, including those inside sequences."""
     pending, n_steps = [part], 0
     while pending:
         step = pending.pop()
@@ -120,10 +120,10 @@ def _steps(part: Any, what: str) -> Iterator[Mapping[str, Any]]:
 
 
 def _growth(steps: list[Mapping[str, Any]]) -> float:
-    """By how much the steps may lengthen a text, one after another.
+    """The factor by which the steps together may lengthen a text.
 
-    What tokenizers do once (spell bytes, mark spaces, apply a table of Unicode) is not counted; the
-    second time it is.
+    What every tokenizer does once (spell bytes, mark spaces, normalise Unicode) is not counted the
+    first time.
     """
     growth, seen = 1.0, set()
     for step in steps:
@@ -145,20 +145,20 @@ def _factor(step: Mapping[str, Any]) -> float:
     if kind == "Prepend":
         added = str(step.get("prepend", ""))
         if len(added) > _MOST_REPLACED:
-            raise InputError(f"Prepend adds {len(added):,} characters, expected a mark")
+            raise InputError(f"Prepend adds {len(added):,} characters, expected a short mark")
         return 1.0 + len(added)
     if kind == "Replace":
         pattern, content = step.get("pattern"), str(step.get("content", ""))
         plain = pattern.get("String") if isinstance(pattern, Mapping) else None
         if isinstance(plain, str) and plain:
             return len(content) / len(plain)
-        # A regular expression may find one character; where it finds none, the text only grows.
+        # A regular expression may match one character; an empty match only adds text.
         return max(1.0, len(content)) if _regex(step) else 1.0 + len(content)
     return 1.0
 
 
 def _longest_replacement(charsmap: Any) -> int:
-    """The most bytes that a table of sentencepiece puts in the place of a character."""
+    """The longest replacement, in bytes, in a normalisation table of sentencepiece."""
     try:
         table = base64.b64decode(str(charsmap), validate=True)
     except (binascii.Error, ValueError):
@@ -167,14 +167,14 @@ def _longest_replacement(charsmap: Any) -> int:
     longest = max(map(len, texts.split(b"\0")))
     if longest > _MOST_REPLACED:
         raise InputError(
-            f"its Precompiled table has a replacement of {longest:,} bytes, expected "
-            f"{_MOST_REPLACED} at most"
+            f"its Precompiled table has a replacement of {longest:,} bytes, expected at most "
+            f"{_MOST_REPLACED}"
         )
     return longest
 
 
 def _check_template(step: Mapping[str, Any]) -> None:
-    """A template with the text in it several times would multiply every text."""
+    """Refuse a template that contains the text several times: it would multiply every text."""
     if step["type"] != "TemplateProcessing":
         return
     for name, most in (("single", 1), ("pair", 2)):
@@ -193,41 +193,42 @@ def _regex(step: Mapping[str, Any]) -> str | None:
     return found if isinstance(found, str) else None
 
 
-# Patterns: the syntax of Oniguruma as far as tokenizers use it.
+# --- regular expressions ---
+# The part of Oniguruma's syntax that tokenizers use.
 
 _ESCAPE = re.compile(
     r"\\(?:[pP]\{\^?\w+\}|x\{[0-9a-fA-F]+\}|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)", re.S
 )
 _GROUP = re.compile(r"\((?:\?(?:[imsadu-]*:|<?[=!]|>|<\w+>))?")
-# At the start alone: further on, a switch makes a group of all that follows it. Without x, which
-# would make the rest mean something else, as comments do.
+# At the start only: elsewhere, a switch makes a group of all that follows. Without x, which changes
+# the meaning of the rest.
 _SWITCH = re.compile(r"\(\?[imsadu-]+\)")
 _REPEAT = re.compile(r"[*+?]([?+]?)|\{(\d*)(,?)(\d*)\}\??")
 
 
 @dataclass
 class _Item:
-    """One thing to be found, and how often."""
+    """An atom of a pattern with its repetition."""
 
     alternatives: list[list["_Item"]] = field(default_factory=list)
-    """Of a group."""
+    """If it is a group."""
     is_look: bool = False
-    """Looks ahead or behind: finds nothing, and may fail."""
+    """Lookahead or lookbehind: matches nothing, and may fail."""
     least: int = 1
     most: float = 1
-    gives_back: bool = True
-    """Whether it tries fewer when what follows fails."""
+    backtracks: bool = True
+    """Whether it tries fewer repetitions when the rest fails."""
 
     @property
     def is_wide(self) -> bool:
-        return self.most > _WIDE and self.gives_back
+        return self.most > _WIDE and self.backtracks
 
     @property
     def is_variable(self) -> bool:
-        """Whether it can be found in several ways."""
+        """Whether it can match the same place in several ways."""
         inside = [item for items in self.alternatives for item in items]
         return (
-            (self.least != self.most and self.gives_back)
+            (self.least != self.most and self.backtracks)
             or len(self.alternatives) > 1
             or any(item.is_variable for item in inside)
         )
@@ -236,37 +237,37 @@ class _Item:
 def check_pattern(pattern: str) -> None:
     """Refuse a regular expression whose time is not known to be bounded.
 
-    A repeated group may hold neither repetitions nor alternatives, and of the wide repetitions on
-    any way through the pattern only one may be followed by something that can fail: then each
-    beginning is tried in at most as many ways as the text is long.
+    A repeated group may contain neither repetitions nor alternatives, and on any path through the
+    pattern only one wide repetition may be followed by something that can fail: then, from each
+    start, there are at most as many attempts as the text is long.
     """
     if len(pattern) > _MOST_PATTERN:
         raise InputError(f"its pattern has {len(pattern):,} characters, expected a short one")
     switch = _SWITCH.match(pattern)
     alternatives, end = _parse(pattern, switch.end() if switch else 0, 0)
     if end != len(pattern):
-        raise _refused(pattern, "has a bracket too many")
+        raise _refused(pattern, "has an unmatched bracket")
     for item in _all(alternatives):
         if item.most > _WIDE and any(
             len(item.alternatives) > 1 or inner.is_variable
             for items in item.alternatives
             for inner in items
         ):
-            raise _refused(pattern, "repeats what can be found in several ways")
+            raise _refused(pattern, "repeats something that matches in several ways")
     if _n_narrow(alternatives) > _MOST_WAYS:
-        raise _refused(pattern, "repeats what can be found in several ways")
+        raise _refused(pattern, "repeats something that matches in several ways")
     if _n_ways(alternatives, can_fail=False) > 1:
         raise _refused(pattern, "has several wide repetitions in a row")
 
 
 def _refused(pattern: str, why: str) -> InputError:
-    return InputError(f"its pattern {pattern!r:.60} {why}, which may take time without end")
+    return InputError(f"its pattern {pattern!r:.60} {why}, which may take unbounded time")
 
 
 def _parse(pattern: str, at: int, depth: int) -> tuple[list[list[_Item]], int]:
-    """The alternatives of a pattern from a place on, and where they end."""
+    """The alternatives of a pattern from a position on, and their end."""
     if depth > 20:
-        raise _refused(pattern, "nests groups deeply")
+        raise _refused(pattern, "nests groups too deeply")
     alternatives: list[list[_Item]] = [[]]
     while at < len(pattern) and pattern[at] != ")":
         if pattern[at] == "|":
@@ -279,7 +280,7 @@ def _parse(pattern: str, at: int, depth: int) -> tuple[list[list[_Item]], int]:
             item = _repeated(pattern, item, repeat)
             at = repeat.end()
             repeat = _REPEAT.match(pattern, at)
-            if repeat:  # `{2}+` repeats what is repeated
+            if repeat:  # `{2}+` repeats the repetition
                 item = _Item([[item]])
         alternatives[-1].append(item)
     return alternatives, at
@@ -290,7 +291,7 @@ def _parse_item(pattern: str, at: int, depth: int) -> tuple[_Item, int]:
     if character == "\\":
         escape = _ESCAPE.match(pattern, at)
         if escape is None or escape[0][1] in "kg123456789RX":
-            raise _refused(pattern, "refers to what it found")
+            raise _refused(pattern, "has a backreference")
         return _Item(is_look=escape[0][1] in "bBAzZG"), escape.end()
     if character == "[":
         return _Item(), _end_of_class(pattern, at)
@@ -300,13 +301,13 @@ def _parse_item(pattern: str, at: int, depth: int) -> tuple[_Item, int]:
         return _Item(), at + 1
     group = _GROUP.match(pattern, at)
     if group is None or (group[0] == "(" and pattern[at + 1 : at + 2] in ("?", "*")):
-        raise _refused(pattern, f"has a group {pattern[at : at + 4]!r} that is not known")
+        raise _refused(pattern, f"has an unknown group {pattern[at : at + 4]!r}")
     inside, at = _parse(pattern, group.end(), depth + 1)
     if at >= len(pattern):
-        raise _refused(pattern, "lacks a bracket")
+        raise _refused(pattern, "lacks a closing bracket")
     kind = group[0][2:]
     item = _Item(inside, is_look=kind in ("=", "!", "<=", "<!"))
-    item.gives_back = kind != ">"
+    item.backtracks = kind != ">"
     return item, at + 1
 
 
@@ -321,7 +322,7 @@ def _repeated(pattern: str, item: _Item, repeat: re.Match[str]) -> _Item:
         item.least = 1 if sign == "+" else 0
         item.most = 1 if sign == "?" else float("inf")
     if suffix == "+":
-        item.gives_back = False
+        item.backtracks = False
     return item
 
 
@@ -338,7 +339,7 @@ def _end_of_class(pattern: str, at: int) -> int:
             if not depth:
                 return at + 1
         at += 1
-    raise _refused(pattern, "lacks a bracket")
+    raise _refused(pattern, "lacks a closing bracket")
 
 
 def _all(alternatives: list[list[_Item]]) -> Iterator[_Item]:
@@ -349,9 +350,9 @@ def _all(alternatives: list[list[_Item]]) -> Iterator[_Item]:
 
 
 def _n_narrow(alternatives: list[list[_Item]]) -> float:
-    """The ways to find the narrow repetitions and the alternatives, all at one place.
+    """The number of ways to match the bounded repetitions and alternatives at one place.
 
-    Wide ones count once: there the length of the text decides, which `_n_ways` looks after.
+    Wide repetitions count once: they depend on the text's length, which `_n_ways` bounds.
     """
     total = 0.0
     for items in alternatives:
@@ -363,7 +364,7 @@ def _n_narrow(alternatives: list[list[_Item]]) -> float:
                 continue
             if inside > 1:
                 ways *= min(inside, _MOST_WAYS + 1) ** max(1, int(item.most))
-            if item.gives_back:
+            if item.backtracks:
                 ways *= item.most - item.least + 1
             ways = min(ways, _MOST_WAYS + 1)
         total += ways
@@ -371,7 +372,7 @@ def _n_narrow(alternatives: list[list[_Item]]) -> float:
 
 
 def _n_ways(alternatives: list[list[_Item]], *, can_fail: bool) -> int:
-    """The wide repetitions on one way that something which can fail comes after."""
+    """The most wide repetitions on one path that are followed by something that can fail."""
     most = 0
     for items in alternatives:
         fails, found = can_fail, 0

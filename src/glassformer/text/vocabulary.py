@@ -1,7 +1,4 @@
-"""Tokens and their ids, both ways, and which of them are special.
-
-This file does not know how a text becomes tokens: all three kinds of tokenizer hold one of these.
-"""
+"""Tokens and their ids, and which of them are special. Every tokenizer has one vocabulary."""
 
 from __future__ import annotations
 
@@ -13,27 +10,21 @@ from typing import Any
 
 from glassformer.errors import ConfigError, InputError, did_you_mean, expect
 
-# --- special ---
-# The tokens that are not text: padding, unknown, start, end, mask.
+# --- special tokens ---
+# Tokens that are not text: padding, unknown, start, end, mask. A special token's role follows from
+# its spelling, in our vocabularies and in those of other programs, so a `tokenizer.json` needs no
+# extra field for the roles.
 #
-# A special token is known by its spelling: the table below says which spelling plays which role,
-# for our own vocabularies and for those that other programs wrote. So a `tokenizer.json` needs no
-# extra field to keep the roles, and no other program stumbles over one.
-#
-# All spellings are bracketed. No rule that splits text into words or subwords leaves a bracket and
-# a letter in one piece, so ordinary text, `<end>` typed by a user included, never becomes one of
-# them.
-#
-# This file does not know how text is split, nor which ids ordinary tokens have.
-
+# All spellings are bracketed. No rule that splits text leaves a bracket and a letter in one piece,
+# so ordinary text, even `<end>` typed by a user, never becomes a special token.
 
 DEFAULT_SPECIAL = ("<pad>", "<unknown>", "<start>", "<end>")
 
-# Where a foreign vocabulary has several spellings of one role, the first one listed here gets it.
+# If a foreign vocabulary has several spellings for one role, the first one listed here gets it.
 _SPELLINGS = {
     "pad": ("<pad>", "[PAD]", "<|pad|>", "<|padding|>"),
     "unknown": ("<unknown>", "<unk>", "[UNK]"),
-    # GPT-2 has one token for both ends of a text.
+    # GPT-2 uses one token for both start and end.
     "start": ("<start>", "<s>", "<bos>", "[CLS]", "[BOS]", "<|begin_of_text|>", "<|endoftext|>"),
     "end": ("<end>", "</s>", "<eos>", "[SEP]", "[EOS]", "<|end_of_text|>", "<|endoftext|>"),
     "mask": ("<mask>", "[MASK]"),
@@ -42,7 +33,7 @@ _SPELLINGS = {
 
 @dataclass(frozen=True)
 class SpecialTokens:
-    """The id that plays each role, or None where the vocabulary has no such token."""
+    """The id of each role, or None if the vocabulary has no such token."""
 
     pad: int | None = None
     unknown: int | None = None
@@ -50,10 +41,10 @@ class SpecialTokens:
     end: int | None = None
     mask: int | None = None
     others: frozenset[int] = frozenset()
-    """Special in a foreign vocabulary, without a role here."""
+    """Special tokens of a foreign vocabulary without a role here."""
 
     def __post_init__(self) -> None:
-        # A model whose padding is its end token never learns to stop: padding has no loss.
+        # A model whose padding is its end token never learns to stop: padding is not scored.
         ends = {self.start, self.end} - {None}
         roles = [i for i in (self.pad, self.unknown, self.mask) if i is not None]
         if len({*roles, *ends}) != len(roles) + len(ends):
@@ -65,7 +56,7 @@ class SpecialTokens:
 
     @classmethod
     def by_spelling(cls, ids: Mapping[str, int]) -> SpecialTokens:
-        """The roles of special tokens, given their spellings and ids."""
+        """The roles of special tokens, from their spellings and ids."""
         roles = {
             role: next((ids[text] for text in spellings if text in ids), None)
             for role, spellings in _SPELLINGS.items()
@@ -75,17 +66,16 @@ class SpecialTokens:
 
     @property
     def ids(self) -> frozenset[int]:
-        """All special ids."""
         return self.silent | {i for i in (self.unknown, self.mask) if i is not None}
 
     @property
     def silent(self) -> frozenset[int]:
-        """The ids that stand for no text. Unknown and mask stand for a piece of it."""
+        """The ids that stand for no text, that is, all but unknown and mask."""
         return self.others | {i for i in (self.pad, self.start, self.end) if i is not None}
 
 
 def check_spellings(special: Iterable[str]) -> tuple[str, ...]:
-    """The spellings a caller asks for, if each is known and no two want the same role."""
+    """The requested spellings, if each is known and no two have the same role."""
     if isinstance(special, str):
         raise ConfigError(f"expected a list of special tokens, received the string {special!r}")
     expect(special, Iterable, "a list of special tokens")
@@ -104,14 +94,14 @@ def check_spellings(special: Iterable[str]) -> tuple[str, ...]:
 
 
 FORMAT = 1
-"""The version of our own `tokenizer.json`; a reader refuses one it does not know."""
+"""The version of our `tokenizer.json` format; any other is refused."""
 
 
 class Vocabulary:
-    """Ordinary tokens and special tokens, each with an id of its own.
+    """Ordinary tokens and special tokens, each with its own id.
 
-    `size` is one more than the largest id: the rows that an embedding needs. It exceeds the number
-    of tokens where ids are left out, as in a numbering that starts with 1.
+    `size` is the largest id plus one: the number of rows of an embedding. It exceeds the number of
+    tokens if some ids are unused, as in a numbering that starts at 1.
     """
 
     def __init__(self, ordinary: Mapping[str, int], special: Mapping[str, int]) -> None:
@@ -119,7 +109,7 @@ class Vocabulary:
         self.special_ids = dict(special)
         self._texts: dict[int, str] = {}
         for text, id_ in (*special.items(), *ordinary.items()):
-            # bool is an int to Python, not to a reader of the file that says {"the": true}.
+            # bool is an int in Python, but {"the": true} in a file is a mistake.
             if type(id_) is not int or id_ < 0:
                 raise InputError(f"expected an id of 0 or more for {text!r}, received {id_!r}")
             if id_ in self._texts:
@@ -128,14 +118,14 @@ class Vocabulary:
                     f"for id {id_}"
                 )
             if not is_unicode(text):
-                raise InputError(f"{text!r} is no Unicode text: it holds half a surrogate pair")
+                raise InputError(f"{text!r} is not valid Unicode: it has a lone surrogate")
             self._texts[id_] = text
         self.size = max(self._texts, default=-1) + 1
         self.special = SpecialTokens.by_spelling(special)
 
     @classmethod
     def numbered(cls, tokens: Iterable[str], special: Iterable[str]) -> Vocabulary:
-        """Special tokens from 0 on, then the ordinary ones, in the orders given."""
+        """Special tokens from 0 on, then ordinary ones, each in the order given."""
         spellings = check_spellings(special)
         return cls(
             {text: id_ for id_, text in enumerate(tokens, start=len(spellings))},
@@ -144,14 +134,14 @@ class Vocabulary:
 
     @classmethod
     def around(cls, ordinary: Mapping[str, int], special: Iterable[str]) -> Vocabulary:
-        """Ordinary tokens keep their ids; special ones get the smallest that are free."""
+        """Ordinary tokens keep their ids; special tokens get the smallest free ones."""
         taken = set(ordinary.values())
         free = (id_ for id_ in count() if id_ not in taken)
         return cls(ordinary, dict(zip(check_spellings(special), free, strict=False)))
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Vocabulary:
-        """What `to_json` wrote, given the parsed object."""
+        """The inverse of `to_json`, given the parsed object."""
         tokens, special = data.get("tokens"), data.get("special")
         if not isinstance(tokens, dict) or not isinstance(special, dict) or not tokens:
             raise InputError('expected "tokens" and "special" as objects of ids')
@@ -159,12 +149,12 @@ class Vocabulary:
         return cls(tokens, special)
 
     def to_json(self, rules: Mapping[str, str]) -> str:
-        """Our own format: the rules of a kind of tokenizer, and each token with its id."""
+        """Our own format: the rules of the tokenizer, and each token with its id."""
         tokens = {"special": self.special_ids, "tokens": self.ordinary}
         return json.dumps({"format": FORMAT, **rules, **tokens}, ensure_ascii=False, indent=1)
 
     def fill_unknown(self, ids: Sequence[int | None], tokens: Sequence[str]) -> list[int]:
-        """Ids with None replaced by the unknown token's, or an error that names the token."""
+        """Ids with None replaced by the unknown token; without one, an error names the token."""
         known = [id_ for id_ in ids if id_ is not None]
         if len(known) == len(ids):
             return known
@@ -177,19 +167,17 @@ class Vocabulary:
         return [unknown if id_ is None else id_ for id_ in ids]
 
     def text(self, id_: int) -> str:
-        """The token that has an id."""
         try:
             return self._texts[id_]
         except KeyError:
             if 0 <= id_ < self.size:
-                raise InputError(f"id {id_} belongs to no token of this vocabulary") from None
+                raise InputError(f"id {id_} is unused in this vocabulary") from None
             raise InputError(
                 f"expected an id from 0 to {self.size - 1} (vocab_size {self.size}), "
                 f"received {id_}; were the ids made with another tokenizer?"
             ) from None
 
     def id_of(self, text: str) -> int:
-        """The id of a token, ordinary or special."""
         id_ = self.special_ids.get(text, self.ordinary.get(text))
         if id_ is None:
             raise InputError(
@@ -199,7 +187,7 @@ class Vocabulary:
 
 
 def is_unicode(text: str) -> bool:
-    """Whether a string can be written as UTF-8: half a surrogate pair cannot."""
+    """Whether a string can be encoded as UTF-8: lone surrogates cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:

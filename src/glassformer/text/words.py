@@ -1,19 +1,105 @@
-"""Whole words as tokens: the tokenizer that a reader can follow by hand.
+"""Whole words and single characters as tokens: the tokenizers that a reader can follow by hand.
 
-The vocabulary comes from the texts given to `build` and from nothing else, so a word that only the
-test set has is unknown. How text becomes words is splitting.py's affair; this file adds the case
-rule and the ids. Decoding gives back the words, not the spaces or the case of the text.
+A word is a run of letters, marks, digits and underscores. An apostrophe inside it is part of it
+(`won't`), and so are the points and commas inside a number (`3.14`). Chinese puts no spaces between
+words, so each Han character is a word by itself; runs of kana, Hangul and other scripts stay whole.
+Everything else except whitespace is punctuation, one character at a time. Nothing is normalised: é
+and e + U+0301 are two different spellings.
+
+A vocabulary contains the words of the texts given to `build` and no others, so a word that occurs
+only in the test set is unknown. Decoding restores the words, not the spacing or the case.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from itertools import chain
 from typing import Any, Literal, get_args
+from unicodedata import category
 
 from glassformer.errors import ConfigError, InputError, did_you_mean, expect, expect_whole
-from glassformer.text.splitting import Punctuation, gap, split_words, word_spans
 from glassformer.text.tokenizer import Span, Tokenizer, as_texts
 from glassformer.text.vocabulary import DEFAULT_SPECIAL, Vocabulary
+
+# --- splitting text into words ---
+
+Punctuation = Literal["drop", "split"]
+
+# U+3005 and U+3007 occur among Han characters and are read as such; then the Han blocks in order.
+_HAN = "\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_KANA = "\u3041-\u30ff\u31f0-\u31ff"
+_CJK_PUNCTUATION = "\u3000-\u3004\u3008-\u3020\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65"
+
+_BEYOND_WESTERN = re.compile("[^\x00-\u02ff]")
+_UNSPACED = re.compile(f"[{_HAN}{_KANA}]")
+_UNSPACED_MARK = re.compile(f"[{_CJK_PUNCTUATION}]")
+_NO_SPACE_BEFORE = frozenset(".,;:!?)]}%…’”'")
+_NO_SPACE_AFTER = frozenset("([{“‘")
+_NO_SPACE_AROUND = frozenset("-/")
+
+
+def split_words(text: str, punctuation: Punctuation) -> list[str]:
+    """The words of a text in order; with "split", punctuation marks are words too."""
+    return _pattern(punctuation, _is_western(text)).findall(text)
+
+
+def word_spans(text: str, punctuation: Punctuation) -> list[tuple[int, int]]:
+    """The span in the text of each word that `split_words` returns."""
+    return [match.span() for match in _pattern(punctuation, _is_western(text)).finditer(text)]
+
+
+def separator(left: str, right: str) -> str:
+    """What to write between two words when decoding: a space, or nothing."""
+    last, first = left[-1], right[0]
+    if left in _NO_SPACE_AFTER or right in _NO_SPACE_BEFORE:
+        return ""
+    if left in _NO_SPACE_AROUND or right in _NO_SPACE_AROUND:
+        return ""
+    if _UNSPACED_MARK.match(last) or _UNSPACED_MARK.match(first):
+        return ""
+    return "" if _UNSPACED.match(last) and _UNSPACED.match(first) else " "
+
+
+def _is_western(text: str) -> bool:
+    """Whether a text has neither Han characters nor combining marks, which all follow U+02FF."""
+    return _BEYOND_WESTERN.search(text) is None
+
+
+@cache
+def _pattern(punctuation: Punctuation, western: bool) -> re.Pattern[str]:
+    """The pattern of a word. On western text the western pattern gives the same words, faster."""
+    if punctuation not in get_args(Punctuation):
+        near = did_you_mean(str(punctuation), get_args(Punctuation))
+        raise ConfigError(f"unknown punctuation rule {punctuation!r}{near}")
+    # Possessive repeats (++) never backtrack, so time stays linear on long texts. They are used on
+    # single characters only: on groups, Python 3.11.2 (Debian's) matches one repetition too many.
+    if western:
+        han, letters, mark = "", r"\w++", ""
+    else:
+        mark = f"[{_marks()}]"
+        han = f"[{_HAN}]{mark}*+|"
+        letters = rf"[^\W{_HAN}]++(?:{mark}++[^\W{_HAN}]*+)*"
+    word = rf"{han}\d++(?:[.,]\d++)+|{letters}(?:['’]{letters})*"
+    symbol = r"[^\w\s]" + (mark and f"{mark}*+")
+    return re.compile(word if punctuation == "drop" else f"{word}|{symbol}")
+
+
+@cache
+def _marks() -> str:
+    """A character class of the marks that belong to the character before them.
+
+    Python's `\\w` excludes combining marks, which would break up words of Hindi or Arabic. The
+    joiners U+200C and U+200D occur inside words of Persian and Sinhala.
+    """
+    # Planes 2 and 3 are Han; beyond them, only the variation selectors are assigned marks.
+    planes = chain(range(0x300, 0x20000), range(0xE0100, 0xE01F0))
+    marks = [character for character in map(chr, planes) if category(character)[0] == "M"]
+    return "".join(marks) + "\u200c\u200d"
+
+
+# --- words ---
 
 Case = Literal["keep", "lower", "ignore"]
 
@@ -25,11 +111,11 @@ _KEYS: dict[Case, Callable[[str], str]] = {
 
 
 class WordTokenizer(Tokenizer):
-    """One id for each word.
+    """One id per word.
 
-    `case` says when two spellings are one word. "keep": only when they are equal. "lower": text is
-    lowercased first. "ignore": they are compared without case, and the first one seen is kept.
-    `punctuation` says whether marks are left out ("drop") or are words of their own ("split").
+    `case` decides when two spellings are the same word. "keep": only when they are equal. "lower":
+    text is lowercased first. "ignore": case is ignored, and the spelling seen first is kept.
+    `punctuation` decides whether marks are dropped ("drop") or are words themselves ("split").
     """
 
     def __init__(self, vocabulary: Vocabulary, *, case: Case, punctuation: Punctuation) -> None:
@@ -43,13 +129,13 @@ class WordTokenizer(Tokenizer):
             key = self._key(word)
             if split_words(word, punctuation) != [word] or (case == "lower" and key != word):
                 raise InputError(
-                    f"{word!r} can never be found: expected one word as text is split into "
-                    f'(case="{case}", punctuation="{punctuation}")'
+                    f"{word!r} cannot occur in a text split with "
+                    f'case="{case}", punctuation="{punctuation}"; expected single words'
                 )
             if key in self._ids:
                 raise InputError(
-                    f'{word!r} and {self.token(self._ids[key])!r} are one word with case="{case}"; '
-                    'keep one of them, or use case="keep"'
+                    f"{word!r} and {self.token(self._ids[key])!r} are the same word with "
+                    f'case="{case}"; keep one of them, or use case="keep"'
                 )
             self._ids[key] = id_
 
@@ -66,9 +152,9 @@ class WordTokenizer(Tokenizer):
     ) -> WordTokenizer:
         """A vocabulary of the words of training texts.
 
-        Words seen fewer than `min_count` times are left out, then all but the `max_size` most
-        frequent (special tokens not counted; of equally frequent ones, those seen first stay).
-        Ids: special tokens from 0, then the words in the order in which they were first seen.
+        Words with fewer than `min_count` occurrences are dropped, then all but the `max_size` most
+        frequent (not counting special tokens; ties go to the word seen first). Ids: special tokens
+        from 0, then the words in order of first occurrence.
         """
         expect_whole(min_count, "min_count")
         if max_size is not None:
@@ -76,12 +162,12 @@ class WordTokenizer(Tokenizer):
         expect(punctuation, str, "the name of a punctuation rule")
         first, counts = _count_words(as_texts(texts), case, punctuation)
         if not counts:
-            raise InputError("no vocabulary: the texts hold no word")
+            raise InputError("cannot build a vocabulary: the texts contain no words")
         frequent = [word for word, n in counts.items() if n >= min_count]
         if not frequent:
             raise InputError(
-                f"no vocabulary: no word occurs {min_count} times; "
-                f"the most frequent one occurs {max(counts.values())} times"
+                f"cannot build a vocabulary: no word occurs {min_count} times; "
+                f"the most frequent word occurs {max(counts.values())} times"
             )
         # sorted() is stable: of equally frequent words, those seen first come first.
         kept = set(sorted(frequent, key=counts.__getitem__, reverse=True)[:max_size])
@@ -97,20 +183,19 @@ class WordTokenizer(Tokenizer):
         punctuation: Punctuation = "drop",
         special: Iterable[str] = DEFAULT_SPECIAL,
     ) -> WordTokenizer:
-        """A vocabulary with ids that are given; special tokens get the smallest ids left free."""
+        """A vocabulary with the ids given; special tokens get the smallest free ids."""
         if not ids:
-            raise InputError("no vocabulary: no word was given")
+            raise InputError("cannot build a vocabulary: no words were given")
         expect(ids, Mapping, "words with their ids as a dictionary", InputError)
         return cls(Vocabulary.around(ids, special), case=case, punctuation=punctuation)
 
     @property
     def words(self) -> list[str]:
-        """The words in the order of their ids, special tokens left out."""
+        """The words in the order of their ids, without special tokens."""
         ordinary = self._vocabulary.ordinary
         return sorted(ordinary, key=ordinary.__getitem__)
 
     def to_json(self) -> str:
-        """Our own format: the rules, and each token with its id."""
         rules = {"kind": "words", "case": self.case, "punctuation": self.punctuation}
         return self._vocabulary.to_json(rules)
 
@@ -133,14 +218,14 @@ class WordTokenizer(Tokenizer):
 
     def _piece(self, previous: int | None, id_: int, /) -> bytes:
         word = self._vocabulary.text(id_)
-        before = "" if previous is None else gap(self._vocabulary.text(previous), word)
+        before = "" if previous is None else separator(self._vocabulary.text(previous), word)
         return (before + word).encode()
 
 
 def _count_words(
     texts: Iterable[str], case: Case, punctuation: Punctuation
 ) -> tuple[dict[str, str], dict[str, int]]:
-    """The spelling to keep of each word, and how often it occurs, in order of appearance."""
+    """The spelling to keep of each word, and its count, in order of first occurrence."""
     key = _key(case)
     first: dict[str, str] = {}
     counts: dict[str, int] = {}
@@ -153,21 +238,20 @@ def _count_words(
 
 
 def _key(case: Case) -> Callable[[str], str]:
-    """What two spellings of one word have in common."""
+    """What all spellings of one word map to."""
     if case not in get_args(Case):
         raise ConfigError(f"unknown case rule {case!r}{did_you_mean(str(case), get_args(Case))}")
     return _KEYS[case]
 
 
 # --- characters ---
-# Single characters as tokens: the smallest vocabulary, and an exact way back.
-#
-# A character is a Unicode code point; nothing is normalised. The vocabulary comes from the texts
-# given to `build` and from nothing else.
 
 
 class CharacterTokenizer(Tokenizer):
-    """One id for each character. `decode(encode(text))` is the text if all of it is known."""
+    """One id per character (Unicode code point, not normalised).
+
+    `decode(encode(text))` is the text if all of its characters are in the vocabulary.
+    """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         super().__init__(vocabulary)
@@ -181,17 +265,16 @@ class CharacterTokenizer(Tokenizer):
     ) -> CharacterTokenizer:
         """A vocabulary of the characters of training texts.
 
-        Ids: special tokens from 0, then the characters in the order of their code points.
+        Ids: special tokens from 0, then the characters by code point.
         """
         characters: set[str] = set()
         for text in as_texts(texts):
             characters.update(text)
         if not characters:
-            raise InputError("no vocabulary: the texts hold no character")
+            raise InputError("cannot build a vocabulary: the texts are empty")
         return cls(Vocabulary.numbered(sorted(characters), special))
 
     def to_json(self) -> str:
-        """Our own format: each token with its id."""
         return self._vocabulary.to_json({"kind": "characters"})
 
     @classmethod
@@ -209,17 +292,13 @@ class CharacterTokenizer(Tokenizer):
         return self._vocabulary.text(id_).encode()
 
 
-# --- measures ---
-# How finely a tokenizer cuts a text, whichever kind of tokenizer it is.
-
-
 def tokens_per_word(tokenizer: Tokenizer, texts: Iterable[str]) -> float:
-    """How many tokens a tokenizer spends on a word; 4/3 is "one token is 0.75 words".
+    """The average number of tokens per word; 4/3 is "one token is 0.75 words".
 
     Tokens of punctuation and spaces count as tokens, not as words. A Han character is a word.
     """
     texts = list(as_texts(texts))
     words = sum(len(split_words(text, "drop")) for text in texts)
     if not words:
-        raise InputError("cannot count tokens per word: the texts hold no word")
+        raise InputError("cannot count tokens per word: the texts contain no words")
     return sum(map(len, tokenizer.encode_batch(texts))) / words

@@ -1,7 +1,7 @@
 """Any number of any model, back to the arithmetic that made it.
 
     from glassformer.tracing import trace
-    t = trace(model, ids, axis_labels={"ids": ["I", "am"]})  # any nn.Module or function, on the CPU
+    t = trace(model, ids, axis_labels={"ids": ["I", "am"]})  # any module or function
     t.steps, t.parameters, t.inputs, t.constants, t.outputs, t.views, t.names, t.notes
     t.tree()                                             # Branch(name, path, steps, branches)
     step = t["blocks.0.attention.scores"]                # name, op, rule, role, module, shape,
@@ -28,7 +28,7 @@ under which they keep their parameters.
 """
 
 # (`explanation` is imported by `Cell.explain`; loaded here, it does not delay the first one.)
-from glassformer.cancelling import cancelled_by
+from glassformer.errors import cancelled_by
 from glassformer.tracing import explanation as _explanation  # noqa: F401
 from glassformer.tracing.arithmetic.float64_values import Precisions
 from glassformer.tracing.capture.record import trace

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Any, TypeGuard, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
-import numpy.typing as npt
 
 from glassformer.errors import TraceError, expect_whole
 from glassformer.tracing.arithmetic.expressions import (
@@ -32,7 +32,7 @@ from glassformer.tracing.arithmetic.float64_values import (
 )
 from glassformer.tracing.capture.memory import Index, View
 from glassformer.tracing.formula import MOST_TERMS, number
-from glassformer.tracing.notebooks import Explanation, notebook_markdown
+from glassformer.tracing.notes import Explanation, notebook_markdown
 
 if TYPE_CHECKING:
     from glassformer.tracing.arithmetic.float64_values import Precisions
@@ -76,7 +76,12 @@ class Terms(Sequence[Term]):
     ) -> None:
         """The summands of an expression; `named` as of `Evaluation`."""
         self._sums = [] if expression is None else list(summands_of(expression))
-        values = [_values(part, named) for part in self._sums]
+        values = [
+            gathered(part, named)
+            if isinstance(part, Reduce) and part.kind == "sum"
+            else np.array([Evaluation(part, named=named).value])
+            for part in self._sums
+        ]
         self.values = np.concatenate([np.empty(0), *values])
         self._ends = np.cumsum([len(part) for part in values], dtype=np.int64)
 
@@ -96,7 +101,7 @@ class Terms(Sequence[Term]):
         which = int(np.searchsorted(self._ends, at, side="right"))
         part, before = self._sums[which], int(self._ends[which - 1]) if which else 0
         value = float(self.values[at])
-        if _is_sum(part):
+        if isinstance(part, Reduce) and part.kind == "sum":
             return Term(value, part.body, part.places(at - before))
         return Term(value, part, {})
 
@@ -267,52 +272,46 @@ def _fixed(entry: Entry) -> Index:
 
 def leaves(expression: Expression) -> Iterator[Cell]:
     """The cells that an expression reads, in order; of a choice, the chosen side."""
+    for view, places in reads(expression):
+        for index in product(*places):
+            yield Cell(*view.owner(index))
+
+
+def reads(expression: Expression) -> Iterator[tuple[View, list[range]]]:
+    """The blocks that an expression reads: a window, and places on each of its axes.
+
+    Of a choice, the condition and the branch that was taken. A sum in which cells decide what is
+    read is read term by term.
+    """
     match expression:
         case Entry(view=view, index=index):
-            yield from _entry_cells(view, index)
-        case Lookup():
-            yield from _lookup_cells(expression)
+            yield view, [_places(part) for part in index]
+        case Lookup(view=view, index=index, wrap=wrap):
+            places = zip(index, view.shape, strict=True)
+            yield view, [_places(part, size if wrap else 0) for part, size in places]
+            for part in expression.parts:
+                yield from reads(part)
         case Choose(condition=condition, yes=yes, no=no):
-            yield from leaves(condition)
-            chosen = yes if evaluate(condition) else no
-            yield from leaves(chosen)
-        case Reduce(body=body, axes=axes) if _needs_unrolling(body):
-            for places in product(*(range(axis.size) for axis in axes)):
-                letters = [axis.letter for axis in axes]
-                yield from leaves(fix(body, dict(zip(letters, places, strict=True))))
+            yield from reads(condition)
+            yield from reads(yes if evaluate(condition) else no)
+        case Reduce(body=body, axes=axes) if any(
+            isinstance(part, Lookup | Choose) for part in walk(body)
+        ):
+            for place in range(math.prod(axis.size for axis in axes)):
+                yield from reads(expression.term(place))
         case _:
             for part in expression.parts:
-                yield from leaves(part)
+                yield from reads(part)
 
 
-def _needs_unrolling(body: Expression) -> bool:
-    """Whether a reduction's body reads cells that depend on other cells."""
-    return any(isinstance(part, Lookup | Choose) for part in walk(body))
-
-
-def _entry_cells(view: View, index: tuple[int | Axis, ...]) -> Iterator[Cell]:
-    ranges = [
-        [part.at(place) for place in range(part.size)] if isinstance(part, Axis) else [part]
-        for part in index
-    ]
-    for place in product(*ranges):
-        yield Cell(*view.owner(place))
-
-
-def _lookup_cells(lookup: Lookup) -> Iterator[Cell]:
-    at: list[int] = []
-    for part, size in zip(lookup.index, lookup.view.shape, strict=True):
-        assert not isinstance(part, Axis), "a lookup is unrolled before its cells are read"
-        place = part if isinstance(part, int) else int(evaluate(part))
-        at.append(place + size if lookup.wrap and place < 0 else place)
-    yield Cell(*lookup.view.owner(tuple(at)))
-    for part in lookup.index:
-        if not isinstance(part, int | Axis):
-            yield from leaves(part)
-
-
-def _is_sum(expression: Expression) -> TypeGuard[Reduce]:
-    return isinstance(expression, Reduce) and expression.kind == "sum"
+def _places(part: int | Axis | Expression, wraps_at: int = 0) -> range:
+    """The positions of one part of an index; a negative one that is computed may wrap around."""
+    if isinstance(part, Axis):
+        return range(part.start, part.start + part.step * part.size, part.step)
+    if not isinstance(part, int):
+        part = int(evaluate(part))
+    at = part + wraps_at if part < 0 else part
+    return range(at, at + 1)
 
 
 def summands_of(expression: Expression) -> Iterator[Expression]:
@@ -323,9 +322,3 @@ def summands_of(expression: Expression) -> Iterator[Expression]:
             yield from summands_of(right)
         case _:
             yield expression
-
-
-def _values(part: Expression, named: dict[int, Floats] | None) -> npt.NDArray[np.float64]:
-    if _is_sum(part):
-        return gathered(part, named)
-    return np.array([Evaluation(part, named=named).value])

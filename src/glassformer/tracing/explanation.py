@@ -22,27 +22,26 @@ from glassformer.tracing.arithmetic.float64_values import (
     Relation,
     evaluate,
     gathered,
+    largest_terms,
     relation,
 )
-from glassformer.tracing.capture.source_lines import from_package, source_parts
+from glassformer.tracing.capture.source_lines import source_parts
 from glassformer.tracing.cells import Cell, Terms, leaves, summands_of
 from glassformer.tracing.formula import (
     ENGLISH,
     MOST_TERMS,
     Formula,
     Names,
+    NumberWriter,
     Phrases,
     Symbol,
     SymbolWriter,
-    cell_text,
-    in_numbers,
     leaf_of,
     number,
     to_text,
 )
 from glassformer.tracing.formula.notation import Leaf, Value
 from glassformer.tracing.formula.places import place_of, written_places
-from glassformer.tracing.largest_terms import largest_terms
 
 _MOST_FACTORS = 4_096
 say = words(__name__)
@@ -91,11 +90,11 @@ class EquationChain(NamedTuple):
 
 
 class Card:
-    """A cell, ready to be shown: its formula in symbols and in numbers, and what these give.
+    """A cell worked out: its formula in symbols and in numbers, and what these give.
 
-    `most` terms of a long sum are written, numbers with so many `digits`; `phrases` are the words
-    inside formulas, `names` the symbols, unless they are the trace's own. Each part is worked out
-    when it is first asked for.
+    At most `most` terms of a long sum are written, numbers with so many `digits`; `phrases` are the
+    words inside formulas, `names` the symbols, unless they are the trace's own. Texts, definitions
+    and summands are made when they are first asked for.
     """
 
     def __init__(
@@ -107,55 +106,54 @@ class Card:
         names: Names | None = None,
     ) -> None:
         self.cell = cell
-        self.expression = cell.expression
-        """Its arithmetic; of a softmax the branch that was taken."""
-        if isinstance(self.expression, e.Choose) and "softmax" in cell.step.op:
-            taken = evaluate(self.expression.condition)
-            self.expression = self.expression.yes if taken else self.expression.no
-        self._most = most
         self.digits = digits
-        self._phrases = phrases
-        self.sight = (names or cell.step.trace.naming).sight(cell.step)
-        self._writer = SymbolWriter(self.sight)
-        # μ is in every term of σ², and Z in several lines: once is enough.
+        self.phrases = phrases
+        self.most = most
+        self.expression = _branch_taken(cell.expression, cell.step.op)
+        """Its arithmetic; of a softmax the branch that was taken. None where there is none."""
+        self.is_copy = isinstance(self.expression, e.Entry)
+        """Whether the cell is another cell, moved."""
+
+        # μ is in every term of σ², and Z in several lines: once is enough. The check comes first,
+        # since it alone notes the sizes of what went into them.
         self._named: dict[int, Floats] = {}
+        stored = e.Number(cell.value)
+        again = Evaluation(self.expression or stored, named=self._named)
+        self.recomputed = again.value
+        """The value in float64 from the operands shown."""
+        self.difference = 0.0
+        """|value − recomputed|, relative to max(|value|, Σ|terms|, largest |operand|)."""
+        if self.expression is not None:
+            self.difference = again.relative_difference(float(cell.value), cell.step.dtype)
+        self.relation: Relation = relation(self.difference, cell.step.dtype)
+        """Between the arithmetic and the stored number; ≠ where the rule does not reproduce it."""
+
+        self.sight = (names or cell.step.trace.naming).sight(cell.step)
+        self._symbols = SymbolWriter(self.sight)
+        self._numbers = NumberWriter(most, self._named)
+        self.name_tree = leaf_of(cell, self.sight)
+        """The cell by its symbol."""
+        self.name = str(self.name_tree)
+        """`Q[2, 1]`."""
+        self.tree: Formula = self.name_tree
+        """The formula in symbols."""
+        if self.expression is not None:
+            self.tree = self._symbols.build(self.expression)
+        self.number_tree = self._numbers.build(self.expression or stored)
+        """The formula in numbers."""
 
     # --- the formula ---
 
-    @property
-    def name_tree(self) -> Formula:
-        """The cell by its symbol."""
-        return leaf_of(self.cell, self.sight)
-
-    @cached_property
-    def tree(self) -> Formula:
-        """The formula in symbols."""
-        return self.name_tree if self.expression is None else self.in_symbols(self.expression)
-
-    @cached_property
-    def number_tree(self) -> Formula:
-        """The formula in numbers."""
-        return in_numbers(self.expression or e.Number(self.cell.value), self._most, self._named)
-
-    def in_symbols(self, expression: e.Expression) -> Formula:
-        """A part of the arithmetic in the symbols of this card."""
-        return self._writer.build(expression)
-
     def text(self, formula: Formula) -> str:
         """A formula of this card as plain text."""
-        return to_text(formula, self.digits, self._phrases)
+        return to_text(formula, self.digits, self.phrases)
 
-    @property
-    def name(self) -> str:
-        """`Q[2, 1]`."""
-        return cell_text(self.cell, self.sight)
-
-    @property
+    @cached_property
     def formula(self) -> str:
         """The formula in symbols as text; empty where there is none."""
         return "" if self.expression is None else self.text(self.tree)
 
-    @property
+    @cached_property
     def numbers(self) -> str:
         """The formula in numbers as text; empty where there is none."""
         return "" if self.expression is None else self.text(self.number_tree)
@@ -163,15 +161,13 @@ class Card:
     @cached_property
     def definitions(self) -> tuple[Definition, ...]:
         """The symbols that stand for parts, each after those it needs."""
-        found = [] if self.expression is None else e.named_parts(self.expression)
-        return tuple(map(self._definition, found))
-
-    def _definition(self, part: e.Named) -> Definition:
-        tree = self.in_symbols(part.body)
-        numbers = in_numbers(part.body, self._most, self._named)
-        value = Evaluation(part, named=self._named).value
-        shown = self.text(tree), self.text(numbers)
-        return Definition(part.symbol, *shown, value, part.body, tree, numbers)
+        found: list[Definition] = []
+        for part, tree in self._symbols.definitions.values():
+            numbers = self._numbers.build(part.body)
+            value = Evaluation(part, named=self._named).value
+            shown = self.text(tree), self.text(numbers)
+            found.append(Definition(part.symbol, *shown, value, part.body, tree, numbers))
+        return tuple(found)
 
     @property
     def equations(self) -> tuple[EquationChain, ...]:
@@ -190,38 +186,14 @@ class Card:
     @property
     def legend(self) -> dict[str, str]:
         """The symbols of the formula with the steps' names, where these tell more."""
-        _, _ = self.tree, self.definitions  # what is written is what is explained
-        seen, name = self._writer.seen, self.sight.names.name
-        named = {str(sign): name(step, self.cell.step.module) for sign, step in seen.items()}
+        name, module = self.sight.names.name, self.cell.step.module
+        named = {str(symbol): name(step, module) for symbol, step in self._symbols.steps.items()}
         return {symbol: name for symbol, name in named.items() if symbol != name}
-
-    # --- what it gives ---
 
     @property
     def value(self) -> str:
         """The stored number as text."""
         return number(self.cell.value, self.digits)
-
-    @cached_property
-    def _again(self) -> Evaluation:
-        return Evaluation(self.expression or e.Number(self.cell.value), named=self._named)
-
-    @property
-    def recomputed(self) -> float:
-        """The value in float64 from the operands shown."""
-        return self._again.value
-
-    @cached_property
-    def difference(self) -> float:
-        """|value − recomputed|, relative to max(|value|, Σ|terms|, largest |operand|)."""
-        if self.expression is None:
-            return 0.0
-        return self._again.relative_difference(float(self.cell.value), self.cell.step.dtype)
-
-    @property
-    def relation(self) -> Relation:
-        """Between the arithmetic and the stored number; ≠ where the rule does not reproduce it."""
-        return relation(self.difference, self.cell.step.dtype)
 
     # --- summands ---
 
@@ -237,7 +209,7 @@ class Card:
 
     @cached_property
     def _shown(self) -> list[int]:
-        return largest_terms(self.terms.values, self._most)
+        return largest_terms(self.terms.values, self.most)
 
     @cached_property
     def _whole(self) -> float:
@@ -248,8 +220,8 @@ class Card:
         """The summand at a place."""
         term = self.terms[place]
         expression = term.expression
-        numbers = in_numbers(expression, self._most, self._named)
-        symbols = self.text(self.in_symbols(expression))
+        numbers = self._numbers.build(expression)
+        symbols = self.text(self._symbols.build(expression))
         share = min(1.0, abs(term.value) / self._whole)
         return Part(term.value, symbols, self.text(numbers), share, expression, numbers)
 
@@ -290,20 +262,21 @@ class Card:
         return (self.expression is None or self.is_copy) and self.cell.is_unwritten
 
     @property
-    def is_copy(self) -> bool:
-        """Whether the cell is another cell, moved."""
-        return isinstance(self.expression, e.Entry)
-
-    @property
     def place(self) -> str:
         """`package/module.py:12` of the line that made it, or nothing."""
-        line = self.cell.source
-        return "" if line is None else f"{from_package(line.file)}:{line.number}"
+        return "" if self.cell.source is None else self.cell.source.place
 
     @property
     def line(self) -> str:
         """The source line that made it, or nothing."""
         return self.cell.source.text if self.cell.source is not None else ""
+
+
+def _branch_taken(expression: e.Expression | None, op: str) -> e.Expression | None:
+    """Of a softmax, whose rows may be empty, the branch that was taken; else the whole."""
+    if isinstance(expression, e.Choose) and "softmax" in op:
+        return expression.yes if evaluate(expression.condition) else expression.no
+    return expression
 
 
 def explain(cell: Cell, depth: int, terms: int, digits: int) -> str:
@@ -350,9 +323,8 @@ def _lines(card: Card, most: int, digits: int) -> list[str]:
         lines.append(f"  {part.symbol} = {part.symbols} = {part.numbers} = {value}")
     again = number(card.recomputed, 9)
     lines.append(say("difference", value=again, difference=card.difference))
-    if cell.source is not None and cell.source.text:
-        file = Path(cell.source.file).name
-        lines.append(f"  {file}:{cell.source.number}: {cell.source.text}")
+    if step.line is not None and (text := step.line.text):
+        lines.append(f"  {Path(step.line.file).name}:{step.line.number}: {text}")
     return lines
 
 

@@ -28,7 +28,7 @@ from glassformer.tracing.arithmetic.float64_values import evaluate, gathered
 from glassformer.tracing.capture.memory import Version, View, as_real
 from glassformer.tracing.capture.operator_calls import Call
 from glassformer.tracing.cells import Cell, leaves
-from glassformer.tracing.notebooks import ShownAsText
+from glassformer.tracing.notes import ShownAsText
 from glassformer.tracing.steps import Step
 from glassformer.tracing.trace import Trace
 

@@ -4,25 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import product
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from glassformer.tracing.arithmetic.expressions import (
-    Axis,
-    Choose,
-    Entry,
-    Expression,
-    Lookup,
-    Reduce,
-    fix,
-    walk,
-)
-from glassformer.tracing.arithmetic.float64_values import evaluate
+from glassformer.tracing.arithmetic.expressions import Expression
 from glassformer.tracing.capture.memory import Index, View
-from glassformer.tracing.cells import Cell, leaves
+from glassformer.tracing.cells import Cell, leaves, reads
 from glassformer.tracing.steps import Operand, Step
 
 MOST_BLOCKS = 64
@@ -30,7 +20,8 @@ MOST_BLOCKS = 64
 Range = tuple[int, int]
 
 
-class CellBlock(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Region:
     """A rectangle of cells, ends included, in a slice of a step or of an operand."""
 
     operand: int | None
@@ -64,56 +55,13 @@ def count_operands(expression: Expression) -> int:
     return sum(len(np.unique(np.concatenate(parts))) for parts in addresses.values())
 
 
-def reads(expression: Expression) -> Iterator[tuple[View, list[range]]]:
-    """The blocks that an expression reads: a window, and places on each of its axes.
-
-    Of a choice, the condition and the branch that was taken.
-    """
-    match expression:
-        case Entry(view=view, index=index):
-            yield view, [_places(part) for part in index]
-        case Lookup(view=view, index=index, wrap=wrap):
-            yield (
-                view,
-                [
-                    _places(part if isinstance(part, int | Axis) else _looked_up(part, size, wrap))
-                    for part, size in zip(index, view.shape, strict=True)
-                ],
-            )
-            for part in expression.parts:
-                yield from reads(part)
-        case Choose(condition=condition, yes=yes, no=no):
-            yield from reads(condition)
-            yield from reads(yes if evaluate(condition) else no)
-        case Reduce(body=body, axes=axes) if any(
-            isinstance(part, Lookup | Choose) for part in walk(body)
-        ):
-            for at in product(*(range(axis.size) for axis in axes)):
-                letters = (axis.letter for axis in axes)
-                yield from reads(fix(body, dict(zip(letters, at, strict=True))))
-        case _:
-            for part in expression.parts:
-                yield from reads(part)
-
-
-def _places(part: int | Axis) -> range:
-    if isinstance(part, int):
-        return range(part, part + 1)
-    return range(part.start, part.start + part.step * part.size, part.step)
-
-
-def _looked_up(part: Expression, size: int, wrap: bool) -> int:
-    place = int(evaluate(part))
-    return place + size if wrap and place < 0 else place
-
-
-def blocks_of(cell: Cell) -> list[CellBlock]:
+def blocks_of(cell: Cell) -> list[Region]:
     """The blocks that a cell's arithmetic reads, each once."""
     expression = cell.expression
     if expression is None:
         return []
     operands = cell.step.operands
-    found: dict[CellBlock, None] = {}
+    found: dict[Region, None] = {}
     for view, places in reads(expression):
         ranges = [(min(at[0], at[-1]), max(at[0], at[-1])) for at in places]
         for block in _blocks(view, ranges, operands):
@@ -123,7 +71,7 @@ def blocks_of(cell: Cell) -> list[CellBlock]:
     return list(found)
 
 
-def _blocks(view: View, ranges: list[Range], operands: Sequence[Operand]) -> Iterator[CellBlock]:
+def _blocks(view: View, ranges: list[Range], operands: Sequence[Operand]) -> Iterator[Region]:
     """One block for each slice that the ranges reach."""
     place = next((k for k, operand in enumerate(operands) if operand.view is view), None)
     if place is None:  # a window that the rule made itself: by the step that wrote it
@@ -137,9 +85,9 @@ def _blocks(view: View, ranges: list[Range], operands: Sequence[Operand]) -> Ite
         yield _block(place, number, ranges, lead)
 
 
-def _block(operand: int | None, step: int | None, ranges: list[Range], lead: Index) -> CellBlock:
+def _block(operand: int | None, step: int | None, ranges: list[Range], lead: Index) -> Region:
     lead = lead or tuple(low for low, _ in ranges[:-2])
-    return CellBlock(
+    return Region(
         operand=operand,
         step=step,
         lead=lead,
@@ -148,9 +96,9 @@ def _block(operand: int | None, step: int | None, ranges: list[Range], lead: Ind
     )
 
 
-def blocks_of_mask(step: Step, mask: npt.NDArray[np.bool_]) -> list[CellBlock]:
+def blocks_of_mask(step: Step, mask: npt.NDArray[np.bool_]) -> list[Region]:
     """The cells of a step that are marked, as blocks: whole where they fill one, else by row."""
-    found: list[CellBlock] = []
+    found: list[Region] = []
     shape = mask.shape if mask.ndim > 1 else (1, *mask.shape) if mask.ndim else (1, 1)
     flat = mask.reshape(-1, *shape[-2:])
     for number in np.flatnonzero(flat.any(axis=(1, 2))):

@@ -19,8 +19,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from glassformer.cancelling import stop_if_cancelled
-from glassformer.errors import TraceError
+from glassformer.errors import TraceError, stop_if_cancelled
 from glassformer.tracing.arithmetic import rules
 from glassformer.tracing.arithmetic.expressions import Scalar
 from glassformer.tracing.capture.memory import Version, View, as_real

@@ -15,10 +15,10 @@ from torch import Tensor
 from glassformer.errors import TraceError, UnknownNameError
 from glassformer.tracing.arithmetic import rules
 from glassformer.tracing.arithmetic.expressions import Axis, Entry, Lookup, walk
-from glassformer.tracing.arithmetic.rules.rule_operands import held
+from glassformer.tracing.arithmetic.rules.rule_registry import held
 from glassformer.tracing.capture.memory import Index, View
 from glassformer.tracing.cell_block import CellBlock, Flat, select
-from glassformer.tracing.notebooks import notebook_markdown
+from glassformer.tracing.notes import notebook_markdown
 
 if TYPE_CHECKING:
     from glassformer.tracing.arithmetic.expressions import Expression
@@ -54,14 +54,18 @@ class Step:
 
     __slots__ = (
         "call",
+        "dtype",
+        "expanded",
         "is_view",
         "line",
         "module",
         "name",
         "number",
+        "op",
         "output",
         "pinned",
         "role",
+        "shape",
         "trace",
         "view",
     )
@@ -83,9 +87,15 @@ class Step:
         self.trace = trace
         self.name = name
         self.view = view
+        self.shape: Index = view.shape
+        self.dtype: torch.dtype = view.dtype
         self.role: Role = role
         self.module = module
         self.call = call
+        self.op: str = call.operator.name if call is not None else role
+        """The operator that made it; for what no operator made, its role."""
+        self.expanded: bool = call is not None and call.expanded
+        """Whether the trace wrote it out in the place of a fused operator."""
         self.output = output
         self.line = line
         self.is_view = is_view
@@ -99,11 +109,6 @@ class Step:
     def _repr_markdown_(self) -> str:
         """How a notebook shows it: its numbers as a table, with the formula."""
         return notebook_markdown(self)
-
-    @property
-    def op(self) -> str:
-        """The operator that made it; for what no operator made, its role."""
-        return self.call.operator.name if self.call is not None else self.role
 
     @property
     def rule(self) -> str | None:
@@ -121,21 +126,6 @@ class Step:
     def is_unwritten(self) -> bool:
         """Whether it is memory that was only reserved (`torch.empty`): it holds no number yet."""
         return self.call is not None and rules.is_unwritten(self.call.operator)
-
-    @property
-    def expanded(self) -> bool:
-        """Whether the trace wrote it out in the place of a fused operator."""
-        return self.call is not None and self.call.expanded
-
-    @property
-    def shape(self) -> Index:
-        """Its sizes."""
-        return self.view.shape
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """The type of its numbers."""
-        return self.view.dtype
 
     @property
     def value(self) -> Tensor:

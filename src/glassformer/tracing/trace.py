@@ -16,7 +16,7 @@ from glassformer.tracing.capture.operator_calls import Call, Operator
 from glassformer.tracing.capture.recorder import Recording
 from glassformer.tracing.cells import Cell
 from glassformer.tracing.formula.naming import Names
-from glassformer.tracing.notebooks import notebook_markdown
+from glassformer.tracing.notes import notebook_markdown
 from glassformer.tracing.stages import Stages, find_stages
 from glassformer.tracing.steps import AxisLabels, Role, Step, check_labels, find_labels
 
@@ -212,6 +212,8 @@ class Trace:
         for steps in (self.steps, self.views):
             steps.clear()
         self._labels.clear()
+        if self._naming is not None:
+            self._naming.forget()
         self._fixed = self._stages = self._naming = None
         self.recording = self.recording.emptied()
 

@@ -3,9 +3,10 @@
     from glassformer.training import recipe, train
     result = train(recipe("shakespeare"), "runs/shakespeare")
 
-Read in this order: `loop` (the training loop on one screen), `learner` and `loss`, `optimiser`,
-`ema`, `resume`; then `run` (from config to model folder), `config` and `problems` (what can be
-set), `recipes` (what is run). `fast` holds what makes updates faster, and nothing else needs it.
+Read in this order: `training_loop` (the loop on one screen), `learner` (forward, loss, backward),
+`optimiser` (with schedule and EMA), `resume`; then `run` (from config to model folder),
+`run_config` and `problems` (what can be set), `recipes` (what is run). `fast` holds what makes
+training faster, and nothing else needs it.
 """
 
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 from glassformer.lazy import on_first_use
 
 if TYPE_CHECKING:
-    from glassformer.training.problems.problem_definitions import PROBLEMS, DataConfig
+    from glassformer.training.problems import PROBLEMS, DataConfig
     from glassformer.training.recipes import RECIPES, recipe
     from glassformer.training.run import Result, train
     from glassformer.training.run_config import (
@@ -36,5 +37,18 @@ __all__ = [
     "train",
 ]
 
+_HOMES = {
+    "DataConfig": "glassformer.training.problems.problem_definitions",
+    "LoopConfig": "glassformer.training.run_config",
+    "OptimiserConfig": "glassformer.training.run_config",
+    "PROBLEMS": "glassformer.training.problems.problem_definitions",
+    "RECIPES": "glassformer.training.recipes",
+    "Result": "glassformer.training.run",
+    "RunConfig": "glassformer.training.run_config",
+    "ScheduleConfig": "glassformer.training.run_config",
+    "recipe": "glassformer.training.recipes",
+    "train": "glassformer.training.run",
+}
+
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = on_first_use(__name__)
+    __getattr__, __dir__ = on_first_use(__name__, _HOMES)

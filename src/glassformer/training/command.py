@@ -14,8 +14,7 @@ from typing import Any
 
 from glassformer.errors import ConfigError, Fragment, GlassformerError, exit_code
 from glassformer.language import chosen_language, message_of, speak, words
-from glassformer.training.log import make_reporter
-from glassformer.training.plot import check_drawing, plot_run
+from glassformer.training.log import check_drawing, make_reporter, plot_run
 from glassformer.training.recipes import RECIPES, recipe
 from glassformer.training.run_config import RunConfig
 from glassformer.training.run_folder import RunFolder
@@ -128,9 +127,9 @@ def main(arguments: Sequence[str]) -> int:
 
 def _how_to_resume(recipe: str, folder: RunFolder) -> str:
     if folder.never_began():
-        return Fragment.of("interrupted before the first update; the same command starts again")
+        return Fragment.of("interrupted before the first step; run the same command to start again")
     return Fragment.of(
-        "interrupted; to go on: glassformer train {recipe} --out {out} --resume",
+        "interrupted; to resume: glassformer train {recipe} --out {out} --resume",
         recipe=recipe,
         out=shlex.quote(str(folder.path)),
     )

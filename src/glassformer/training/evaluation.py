@@ -85,8 +85,8 @@ class Evaluator:
         nll, n_scored, n_right = self._totals(model, held_out)
         if not n_scored:
             raise DataError(
-                "the held-out part has nothing to be scored by: hold out more "
-                "(data.validation), or hide more words (data.hidden)"
+                "nothing in the held-out part can be scored: hold out more (data.validation), "
+                "or mask more words (data.hidden)"
             )
         values = {"loss": nll / n_scored}
         if self.problem.task == "rate":
@@ -169,7 +169,7 @@ def assess(
         parts["validation"] = problem.valid
     wanted = list(problem.tests) if split == "test" and problem.tests else [split]
     if split == "test" and not problem.tests:
-        raise ConfigError("these data have no test part; ask for --split validation")
+        raise ConfigError("this data set has no test split; use --split validation")
     for name in wanted:
         if name not in parts:
             raise UnknownNameError("split", name, ["test", *parts])
@@ -192,8 +192,8 @@ def _check_same_data(model: Checkpoint, problem: PreparedProblem) -> None:
     if isinstance(known, Mapping) and dict(known) != problem.checksums:
         names = ", ".join(sorted({*known, *problem.checksums}))
         raise DataError(
-            "{names}: not the data that this model was trained on, so what is held out of "
-            "them may have been learnt from; `glassformer run` reads any text",
+            "{names}: not the files that this model was trained on, so their held-out part "
+            "may have been in its training data; `glassformer run` takes any text",
             names=names,
         )
 

@@ -1,20 +1,100 @@
-"""Forward and backward: from a batch to its gradient.
+"""Forward, loss and backward: from a batch to its gradient.
 
 Each batch adds its sum of losses times one over the number of labels of the whole update, so that
 an update is the same whether its examples come in one batch, in several (gradient accumulation),
-or in several processes. `training.fast` has learners that do the same faster.
+or in several processes. Sums and counts stay apart until the whole update is known: a mean of means
+would give the tokens of a short batch more weight. Padding has no label and counts in neither.
+`training.fast` has learners that do the same faster.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from glassformer.data import Batch, Update
-from glassformer.training.loss import Loss, Measure, model_loss
+from glassformer.data import IGNORED, Batch, Update
 from glassformer.training.processes import Processes, precision
 from glassformer.training.run_config import RunConfig
+
+
+class Loss(NamedTuple):
+    """Sums over the scored labels of a batch."""
+
+    objective: Tensor
+    """What is minimised: smoothed, if the config says so."""
+    nll: Tensor
+    """Plain negative log-likelihood, in nats: what is reported. It has no gradient."""
+
+
+Measure = Callable[[Tensor, Tensor, float], Loss]
+"""From answers, labels and a share of smoothing to a loss."""
+
+
+def model_loss(
+    model: nn.Module,
+    inputs: Sequence[Tensor | None],
+    labels: Tensor,
+    smoothing: float = 0.0,
+    measure: Measure | None = None,
+    r_drop: float = 0.0,
+) -> Loss:
+    """The loss of a model's answers: one function, so that model and loss are compiled as one.
+
+    Compiled apart, the logits would be written to memory in float32 between the two. With
+    `r_drop` α the model answers twice, with other dropout, and α/2 of the divergence between the
+    answers is added to the mean of both losses: R-Drop (Liang et al. 2021), divided by 2.
+    """
+    measured = measure or cross_entropy
+    answers = model(*inputs)
+    loss = measured(answers, labels, smoothing)
+    if not r_drop:
+        return loss
+    again = model(*inputs)
+    second = measured(again, labels, smoothing)
+    objective = (loss.objective + second.objective) / 2
+    apart = symmetric_kl(answers, again, labels)
+    return Loss(objective + r_drop / 2 * apart, (loss.nll + second.nll) / 2)
+
+
+def symmetric_kl(logits: Tensor, others: Tensor, labels: Tensor) -> Tensor:
+    """(KL(p‖q) + KL(q‖p)) / 2 of two (…, V) answers, summed over the labels that are scored.
+
+    The two divergences together are Σ (p − q) · (log p − log q).
+    """
+    log_p, log_q = logits.float().log_softmax(dim=-1), others.float().log_softmax(dim=-1)
+    both = ((log_p.exp() - log_q.exp()) * (log_p - log_q)).sum(dim=-1)
+    return torch.where(labels == IGNORED, 0.0, both).sum() / 2
+
+
+def squared_error(answers: Tensor, labels: Tensor, smoothing: float = 0.0) -> Loss:
+    """The sum of squares of (B,) answers to (B,) numbers; labels that are IGNORED do not count."""
+    assert not smoothing, "there is nothing to smooth in a number"
+    errors = torch.where(labels == IGNORED, 0.0, answers.float() - labels)
+    total = errors.square().sum()
+    return Loss(total, total.detach())
+
+
+def cross_entropy(logits: Tensor, labels: Tensor, smoothing: float = 0.0) -> Loss:
+    """Cross-entropy of (…, V) logits with (…) labels.
+
+    Smoothing ε mixes the target with the uniform distribution over all V tokens (section 5.4 of
+    the 2017 paper): (1 − ε) · nll + ε · mean over tokens of −log p.
+    """
+    flat = logits.reshape(-1, logits.size(-1)).float()
+    answers = labels.reshape(-1)
+    if not smoothing:
+        nll = F.cross_entropy(flat, answers, ignore_index=IGNORED, reduction="sum")
+        return Loss(nll, nll.detach())
+    objective = F.cross_entropy(
+        flat, answers, ignore_index=IGNORED, reduction="sum", label_smoothing=smoothing
+    )
+    with torch.no_grad():
+        nll = F.cross_entropy(flat, answers, ignore_index=IGNORED, reduction="sum")
+    return Loss(objective, nll)
+
 
 LossFunction = Callable[..., Loss]
 """Called as `model_loss` is."""
@@ -44,7 +124,7 @@ class Learner:
         self.precision = precision(config.loop.precision, device)
         self._loss = loss or model_loss
         self._kernels = kernels
-        self._how = (config.optimiser.label_smoothing, measure, config.optimiser.agreement)
+        self._how = (config.optimiser.label_smoothing, measure, config.optimiser.r_drop)
 
     def count_labels(self, update: Update) -> int:
         """The labels of a whole update, over all its batches and processes."""

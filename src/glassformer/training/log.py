@@ -1,19 +1,22 @@
-"""The log of a run: metrics.jsonl for programs; for people a bar or plain lines on stderr.
+"""The log of a run: metrics.jsonl and its plot; a progress bar or plain lines on stderr.
 
-The loop calls `Reporter`; it does not know which kind it has. rich draws the bar where it is
-installed.
+The loop calls `Reporter`; it does not know which kind it has. rich draws the bar and matplotlib the
+plot, where they are installed.
 """
 
 import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from glassformer.errors import TrainingError
+from glassformer.errors import ConfigError, DataError, TrainingError
 from glassformer.files import parse_object, read_bytes
 from glassformer.language import words
+
+say = words(__name__)
 
 _MOST_METRICS = 256 * 2**20  # bytes: a line takes about 200, so over a million of them
 
@@ -43,9 +46,6 @@ def records_in(metrics: bytes) -> Iterator[Record]:
             data = parse_object(line, f"line {number}", error=TrainingError)
             if type(data.get("step")) is int:
                 yield Record(line, data)
-
-
-say = words(__name__)
 
 
 class Reporter:
@@ -166,3 +166,48 @@ def _clock(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+_PANELS = {
+    "loss": ("loss", "valid_loss"),
+    "score": ("valid_accuracy", "valid_bleu", "valid_rmse"),
+    "learning rate": ("lr",),
+    "gradient's length": ("grad_norm",),
+}
+
+
+def check_drawing() -> None:
+    """Refuse, in one line, where nothing can be drawn with."""
+    if find_spec("matplotlib") is None:
+        raise ConfigError("--plot needs matplotlib: pip install matplotlib")
+
+
+def plot_run(folder: Path) -> Path:
+    """Draw a run into `plot.png` of its folder; measures that it does not have are left out."""
+    check_drawing()
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    metrics = folder / "metrics.jsonl"
+    records = [record.data for record in records_in(read_metrics(metrics))]
+    if not records:
+        raise DataError("{metrics} is empty: there is nothing to plot", metrics=metrics)
+    present = {
+        title: [name for name in names if any(name in record for record in records)]
+        for title, names in _PANELS.items()
+    }
+    panels = {title: names for title, names in present.items() if names}
+    figure = Figure(figsize=(6, 2.2 * len(panels)), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
+    for axis, (title, names) in zip(axes, panels.items(), strict=True):
+        for name in names:
+            points = [(r["step"], r[name]) for r in records if name in r]
+            axis.plot(*zip(*points, strict=True), label=name.replace("_", " "))
+        axis.set_ylabel(title)
+        axis.legend(frameon=False)
+        axis.grid(alpha=0.3)
+    axes[-1].set_xlabel("updates")
+    target = folder / "plot.png"
+    figure.savefig(target, dpi=120)
+    return target

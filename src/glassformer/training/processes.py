@@ -1,4 +1,4 @@
-"""The processes of a run, the signals that one gets, and the device that it computes on.
+"""The processes of a run, the signals that one gets, its device, and tensors cut into shards.
 
 `torchrun` starts the processes and says in variables which one this is. Without it there is one,
 and sums over processes are no-ops. gloo joins CPUs, NCCL joins GPUs.
@@ -11,18 +11,18 @@ import os
 import signal
 import threading
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from types import FrameType
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeGuard, TypeVar
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from glassformer.cpu import multiplies_bfloat16
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, TrainingError
+from glassformer.modes import multiplies_bfloat16
 
 T = TypeVar("T")
 
@@ -191,3 +191,51 @@ def precision(asked: str, device: torch.device) -> AbstractContextManager[object
     if asked == "bfloat16" or (asked == "auto" and device.type == "cuda"):
         return torch.autocast(device.type, torch.bfloat16)
     return nullcontext()
+
+
+# What torch needs for this takes long to import, and nearly all runs do without.
+if TYPE_CHECKING:
+    from torch.distributed.tensor import DTensor
+
+
+def _is_cut(tensor: Tensor) -> "TypeGuard[DTensor]":
+    return hasattr(tensor, "full_tensor")
+
+
+def whole(tensor: Tensor) -> Tensor:
+    """A tensor put together from all processes' shares; all must take part."""
+    return tensor.full_tensor() if _is_cut(tensor) else tensor
+
+
+def all_whole(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Named tensors, each put together; all processes must take part."""
+    # By name: read from a file, the order need not be the same in all processes.
+    return {name: whole(tensors[name].detach()) for name in sorted(tensors)}
+
+
+def local(tensor: Tensor) -> Tensor:
+    """This process's share, in the memory of the tensor itself."""
+    return tensor.to_local() if _is_cut(tensor) else tensor
+
+
+def cut_like(tensor: Tensor, pattern: Tensor) -> Tensor:
+    """A whole tensor cut as another one is; each process has the whole and takes its share."""
+    if not _is_cut(pattern) or _is_cut(tensor):
+        return tensor
+    from torch.distributed.tensor import distribute_tensor
+
+    return distribute_tensor(
+        tensor.to(pattern.device), pattern.device_mesh, pattern.placements, src_data_rank=None
+    )
+
+
+@torch.no_grad()
+def fill(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+    """Copy named tensors, whole or cut, into a model's parameters."""
+    parameters = dict(model.named_parameters())
+    if parameters.keys() != tensors.keys() or any(
+        parameters[name].shape != tensor.shape for name, tensor in tensors.items()
+    ):
+        raise TrainingError("the checkpoint belongs to another model; start in another folder")
+    for name, parameter in parameters.items():
+        parameter.copy_(cut_like(tensors[name], parameter))

@@ -94,8 +94,8 @@ def save_state(folder: Path, state: State, keep: int) -> None:
         write_whole(folder / f"{name}.json", json.dumps(facts, indent=1).encode())
     except OSError as error:
         raise TrainingError(
-            "cannot save the state of step {step} to {folder}: {reason}; the states saved "
-            "before are whole",
+            "cannot save the checkpoint of step {step} to {folder}: {reason}; earlier "
+            "checkpoints are intact",
             step=state.step,
             folder=folder,
             reason=error.strerror,
@@ -116,11 +116,11 @@ def newest_state(folder: Path, report: Callable[[str], None]) -> State | None:
         try:
             return _read(path)
         except (OSError, TrainingError, ValueError, TypeError, KeyError, SafetensorError) as error:
-            report(f"{path} is damaged ({error}); the state before it is used")
+            report(say("damaged", path=path, error=error))
             damaged += 1
     if damaged:
         raise TrainingError(
-            "all {damaged} states in {folder} are damaged: start the run again",
+            "all {damaged} checkpoints in {folder} are damaged; start the run again",
             damaged=damaged,
             folder=folder,
         )
@@ -191,8 +191,8 @@ def check_seed(state: State, seed: int, folder: Path) -> None:
     began = state.facts.get("config", {}).get("loop", {}).get("seed", seed)
     if began != seed:
         raise TrainingError(
-            "the states in {folder} are of the seed {began}, not of {seed}; leave "
-            "loop.seed as it was, or start in another folder",
+            "the checkpoints in {folder} were made with seed {began}, not {seed}; leave "
+            "loop.seed unchanged, or start in another folder",
             folder=folder,
             began=began,
             seed=seed,
@@ -214,5 +214,5 @@ def _read(path: Path) -> State:
     with open_regular(path.with_suffix(".safetensors")) as opened:
         data = opened.read()
     if _hash(data, facts["step"], facts["facts"]) != facts["sha256"]:
-        raise ValueError("its hash is another")
+        raise ValueError("its hash does not match")
     return State(facts["step"], load(data), facts["facts"])

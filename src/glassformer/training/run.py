@@ -8,7 +8,7 @@ import platform
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +20,16 @@ from glassformer import __version__, checkpoint
 from glassformer.decoding import Beam
 from glassformer.errors import ConfigError, GlassformerError, TrainingError, expect
 from glassformer.files import as_path, write_whole
-from glassformer.nn import count_parameters
+from glassformer.nn import count_parameters, describe
 from glassformer.nn.baselines import KINDS
 from glassformer.training.log import Reporter, say
-from glassformer.training.model_card import model_card
-from glassformer.training.pretraining import check_unchanged, start_from, with_pretraining_placed
 from glassformer.training.problems.problem_readers import prepare
 from glassformer.training.processes import Interruption, Processes, choose_device, listen
 from glassformer.training.recipes import command_of
 from glassformer.training.resume import seed_rng
 from glassformer.training.run_config import RunConfig
-from glassformer.training.run_folder import RunFolder
+from glassformer.training.run_folder import RunFolder, model_card
+from glassformer.training.settings import is_place, settings_of
 from glassformer.training.snapshots import announced
 from glassformer.training.training_loop import Trainer
 
@@ -115,8 +114,8 @@ def _explained_lack_of_memory(device: torch.device) -> Iterator[None]:
             raise
         raise TrainingError(
             "{type} has too little memory for this run: raise loop.accumulate, or lower "
-            "data.batch_size (data.max_tokens), data.max_len or the model's sizes; states "
-            "that were saved are whole",
+            "data.batch_size (data.max_tokens), data.max_len or the model's sizes; saved "
+            "checkpoints are intact",
             type=device.type,
         ) from error
 
@@ -164,7 +163,9 @@ def _make_trainer(
     seed_rng(config.loop.seed + processes.rank)  # dropout differs between processes
     if resume:
         found = trainer.resume()
-        log.line(_where_it_goes_on(trainer) if found else say("no state", folder=folder.states))
+        log.line(
+            _where_it_resumes(trainer) if found else say("no checkpoint", folder=folder.states)
+        )
     if processes.is_first and goes_on:
         # Not before: settings that the run cannot go on with must not replace its own.
         folder.begin(config)
@@ -181,7 +182,7 @@ def _pretrained(
     if inside.model.is_dir():
         check_unchanged(config.first, inside)
     else:
-        log.line(say("first", recipe=config.first.recipe, folder=inside.path))
+        log.line(say("pretraining", recipe=config.first.recipe, folder=inside.path))
         train(config.first, inside.path, resume=resume, reporter=log)
         processes.wait()
     return checkpoint.load(inside.model)
@@ -195,18 +196,18 @@ def _log_start(trainer: Trainer, about: dict[str, Any]) -> None:
             examples=len(trainer.problem.train),
             parameters=about["parameters"],
             device=trainer.device.type,
-            updates=trainer.total,
+            steps=trainer.total,
         )
     )
     if trainer.processes.is_first:
         trainer.folder.write_about(about)
 
 
-def _where_it_goes_on(trainer: Trainer) -> str:
+def _where_it_resumes(trainer: Trainer) -> str:
     step, total = trainer.progress.step, trainer.total
     if step < total:
-        return say("goes on", step=step, total=total)
-    return say("nothing left", step=step, total=total)
+        return say("resumes", step=step, total=total)
+    return say("complete", step=step, total=total)
 
 
 def _final_beam(config: RunConfig) -> Beam:
@@ -302,5 +303,63 @@ def _save(trainer: Trainer, model: nn.Module, facts: dict[str, Any]) -> None:
             labels=problem.labels,
             about=facts,
         ),
-        card=model_card(facts, model),
+        card=model_card(facts, describe(model)),
     )
+
+
+def with_pretraining_placed(config: RunConfig) -> RunConfig:
+    """Pretraining finds data, cache and device where the run does, unless it has its own."""
+    first = config.first
+    if first is None:
+        return config
+    if first.loop.device not in ("auto", config.loop.device):
+        raise ConfigError(
+            "both runs use one device: set loop.device, got {device} and first.loop.device {other}",
+            device=config.loop.device,
+            other=first.loop.device,
+        )
+    data = replace(
+        first.data,
+        folder=first.data.folder or config.data.folder,
+        cache=first.data.cache or config.data.cache,
+    )
+    loop = replace(first.loop, device=config.loop.device)
+    return replace(config, first=with_pretraining_placed(replace(first, data=data, loop=loop)))
+
+
+def check_unchanged(config: RunConfig, folder: RunFolder) -> None:
+    """Refuse other settings of a run that is done: they would be recorded, and not be true."""
+    wanted, there = (
+        {setting.name: setting.value for setting in settings_of(one) if not is_place(setting.name)}
+        for one in (config, folder.read_config())
+    )
+    for name, value in wanted.items():
+        if value != there.get(name):
+            raise ConfigError(
+                "the pretraining run {recipe} in {path} is complete, with first.{name} {value},"
+                " not {new}; leave the setting unchanged, or start in another folder",
+                recipe=config.recipe,
+                path=folder.path,
+                name=name,
+                value=there.get(name),
+                new=value,
+            )
+
+
+@torch.no_grad()
+def start_from(model: nn.Module, earlier: nn.Module) -> None:
+    """Give a model the weights of an earlier one, wherever both have a parameter of that name."""
+    known = dict(earlier.named_parameters())
+    common = {name: p for name, p in model.named_parameters() if name in known}
+    if not common:
+        raise TrainingError("the model shares no parameter with the pretrained one")
+    for name, parameter in common.items():
+        if parameter.shape != known[name].shape:
+            raise TrainingError(
+                "parameter {name} has shape {shape}, but {other} in the pretrained model; give "
+                "both the same sizes",
+                name=name,
+                shape=tuple(parameter.shape),
+                other=tuple(known[name].shape),
+            )
+        parameter.copy_(known[name])

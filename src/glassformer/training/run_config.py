@@ -10,7 +10,7 @@ from typing import Literal
 
 from glassformer.errors import ConfigError
 from glassformer.nn import ModelConfig
-from glassformer.training.problems.problem_definitions import DataConfig, Kind, check_counts
+from glassformer.training.problems import DataConfig, Kind, check_counts
 
 Switch = Literal["auto", "on", "off"]
 
@@ -41,8 +41,8 @@ class OptimiserConfig:
     """Longest gradient; 0: not clipped."""
     label_smoothing: float = 0.0
     """Share of the probability that the target gives to all tokens alike."""
-    agreement: float = 0.0
-    """Weight of the disagreement between two passes with other dropout (R-Drop); 0: one pass."""
+    r_drop: float = 0.0
+    """R-Drop: weight of the KL divergence between two passes with other dropout; 0: one pass."""
 
     def __post_init__(self) -> None:
         _check_finite(self, "optimiser")
@@ -60,7 +60,7 @@ class OptimiserConfig:
                     name=name,
                     value=getattr(self, name),
                 )
-        for name in ("weight_decay", "clip", "agreement"):
+        for name in ("weight_decay", "clip", "r_drop"):
             if getattr(self, name) < 0:
                 raise ConfigError(
                     "optimiser.{name} must not be negative, got {value}",
@@ -123,8 +123,8 @@ class LoopConfig:
     """Which weights are kept: the best by validation, or the last."""
     patience: int | None = None
     """Evaluations without a better score after which the run stops; none: never."""
-    average: float = 0.0
-    """Decay of a moving average of the weights, which is what is evaluated and kept; 0: none."""
+    ema: float = 0.0
+    """Decay of the EMA of the weights, which is then evaluated and kept; 0: no EMA."""
     save_every: int | None = None
     """Updates between states to resume from; none: as evaluate_every."""
     keep: int = 2
@@ -149,8 +149,8 @@ class LoopConfig:
             )
         if self.epochs <= 0:
             raise ConfigError("loop.epochs must be above 0, got {epochs}", epochs=self.epochs)
-        if not 0 <= self.average < 1:
-            raise ConfigError("loop.average must be in [0, 1), got {average}", average=self.average)
+        if not 0 <= self.ema < 1:
+            raise ConfigError("loop.ema must be in [0, 1), got {ema}", ema=self.ema)
         if self.length_penalty < 0:
             raise ConfigError(
                 "loop.length_penalty must not be negative, got {length_penalty}",
@@ -188,15 +188,16 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         self.data.check_model(self.kind, self.model.architecture)
-        for name in ("agreement", "label_smoothing"):
+        for name in ("r_drop", "label_smoothing"):
             if getattr(self.optimiser, name) and not self.data.predicts_probabilities:
                 raise ConfigError(
-                    "optimiser.{name} is for probabilities; ratings are numbers", name=name
+                    "optimiser.{name} needs predicted probabilities; ratings are plain numbers",
+                    name=name,
                 )
         if self.loop.sharding == "fsdp" and self.optimiser.kind == "muon":
             raise ConfigError(
-                "muon works on whole matrices, and loop.sharding = fsdp cuts them: "
-                "set optimiser.kind to adamw"
+                "muon needs whole matrices, and loop.sharding = fsdp splits them; set "
+                "optimiser.kind to adamw"
             )
 
 

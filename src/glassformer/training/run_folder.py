@@ -14,9 +14,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from glassformer.data.token_store import hold
 from glassformer.errors import ConfigError, GlassformerError, TrainingError
-from glassformer.files import read_object, remove_half_written, write_whole
+from glassformer.files import read_object, remove_half_written, try_lock, write_whole
 from glassformer.training.log import read_metrics, records_in
 from glassformer.training.run_config import RunConfig
 from glassformer.training.settings import restored, to_json
@@ -72,11 +71,11 @@ class RunFolder:
                 reason=error.strerror,
             ) from error
         with lock:
-            holder = hold(lock)
+            holder = try_lock(lock)
             if holder == "another":
                 raise ConfigError(
-                    "another process is training in {path}; wait for its end, or choose another "
-                    "folder",
+                    "another process is training in {path}; wait for it to finish, or choose "
+                    "another folder",
                     path=self.path,
                 )
             if holder == "us":
@@ -119,7 +118,7 @@ class RunFolder:
                 opened.write(json.dumps(record, ensure_ascii=False) + "\n")
         except OSError as error:
             raise TrainingError(
-                "cannot write {metrics}: {reason}; the states saved before are whole",
+                "cannot write {metrics}: {reason}; earlier checkpoints are intact",
                 metrics=self.metrics,
                 reason=error.strerror,
             ) from error
@@ -142,7 +141,8 @@ class RunFolder:
             raise TrainingError("{path} is a file; a run needs a folder", path=self.path)
         if self.path.is_dir() and any(self.path.iterdir()) and not self.never_began():
             raise TrainingError(
-                "{path} is not empty; go on with --resume, or choose another folder", path=self.path
+                "{path} is not empty; continue with --resume, or choose another folder",
+                path=self.path,
             )
 
     def check_ours(self) -> None:
@@ -153,7 +153,7 @@ class RunFolder:
         foreign = sorted(name for name in names - {"watch", _LOCK} if not name.endswith(".tmp"))
         if foreign:
             raise TrainingError(
-                "{path} holds {foreign!r} and no run to go on with; choose another folder",
+                "{path} holds {foreign!r} and no run to resume; choose another folder",
                 path=self.path,
                 foreign=foreign[0],
             )
@@ -204,3 +204,56 @@ def _put_folders_aside(folder: Path) -> None:
         if _STATE_FILE.fullmatch(path.name) and path.is_dir():
             with suppress(OSError):  # saving says what is wrong
                 path.rename(path.with_name(f"{path.name}.not-a-state"))
+
+
+_TITLES = {
+    "hardware": "Hardware",
+    "train_seconds": "Seconds in training steps",
+    "seconds": "Seconds in all",
+    "seed": "Seed",
+    "steps": "Updates",
+    "kept_step": "Weights as after update",
+    "parameters": "Parameters",
+    "training_examples": "Training examples",
+    "glassformer": "Glassformer",
+    "torch": "PyTorch",
+}
+
+
+def model_card(about: Mapping[str, Any], parts: str) -> str:
+    """The README.md of a model folder: Markdown with a YAML head, from the facts of a run.
+
+    `parts` is what `nn.describe` says of the model.
+    """
+    facts = "".join(
+        f"- {title}: {_number(about[name])}\n" for name, title in _TITLES.items() if name in about
+    )
+    return (
+        f"---\nlibrary_name: glassformer\ntags: [{about['recipe']}]\n---\n\n"
+        f"# {about['recipe']}\n\n"
+        f"## Data\n\n{_data(about)}\n"
+        f"## Scores\n\n{_scores(about)}\n"
+        f"## How it was made\n\n```\n{about['command']}\n```\n\n{facts}\n"
+        f"## Parts\n\n```\n{parts}\n```\n"
+    )
+
+
+def _data(about: Mapping[str, Any]) -> str:
+    lines = [about.get("data", "")]
+    for name, title in (("licence", "Licence"), ("cite", "Cite")):
+        if about.get(name):
+            lines.append(f"{title}: {about[name]}.")
+    return "\n\n".join(line for line in lines if line) + "\n"
+
+
+def _scores(about: Mapping[str, Any]) -> str:
+    """A table by part and measure, then the signatures without which BLEU says little."""
+    rows = ["| data | measure | score |", "| --- | --- | --- |"]
+    for part, values in about.get("scores", {}).items():
+        rows += [f"| {part} | {name} | {value:.4f} |" for name, value in values.items()]
+    signatures = [f"{name}: `{text}`" for name, text in about.get("signatures", {}).items()]
+    return "\n".join(rows) + "\n" + "".join(f"\n{line}\n" for line in signatures)
+
+
+def _number(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal, TypeVar, cast, get_args, get_origin, 
 
 from glassformer.errors import ConfigError, UnknownNameError
 from glassformer.files import read_bytes
-from glassformer.training.problems.problem_definitions import (
+from glassformer.training.problems import (
     DataConfig,
     foreign_default,
     problem_class,
@@ -26,6 +26,7 @@ from glassformer.training.problems.problem_definitions import (
 
 T = TypeVar("T")
 
+_RENAMED = {"average": "ema", "agreement": "r_drop"}  # fields of earlier versions
 # Where things are on this machine changes no result.
 _PLACES = ("data.folder", "data.cache", "loop.device")
 
@@ -91,6 +92,7 @@ def changed(config: T, changes: Mapping[str, Any], source: str = "") -> T:
     for key, value in changes.items():
         name = key.replace("-", "_")
         *sections, last = name.split(".")
+        last = _RENAMED.get(last, last)
         place = tree
         for section in sections:
             place = place.setdefault(section, {})
@@ -149,7 +151,8 @@ def restored(cls: type[T], data: Mapping[str, Any], where: str = "config") -> T:
         data = {key: value for key, value in data.items() if not _is_foreign(cls, key)}
     hints = get_type_hints(cls)
     values: dict[str, Any] = {}
-    for key, value in data.items():
+    for name, value in data.items():
+        key = _RENAMED.get(name, name)
         if key not in hints or get_origin(hints[key]) is ClassVar:
             raise UnknownNameError("setting", f"{where}.{key}", [f"{where}.{h}" for h in hints])
         nested = next((h for h in _options(hints[key]) if is_dataclass(h)), None)
@@ -161,7 +164,7 @@ def restored(cls: type[T], data: Mapping[str, Any], where: str = "config") -> T:
     missing = [one.name for one in fields(cast(Any, cls)) if _is_required(one, data)]
     if missing:
         raise ConfigError(
-            "{where} lacks {missing!r}, which every config has", where=where, missing=missing[0]
+            "{where} lacks {missing!r}, which every config needs", where=where, missing=missing[0]
         )
     return cls(**values)
 
@@ -291,7 +294,7 @@ def _converted(value: Any, hint: Any, where: str) -> Any:
             continue
     wanted = " or ".join(_in_words(option) for option in _options(hint))
     raise ConfigError(
-        "{where} must be {wanted}, got {value!r}", where=where, wanted=wanted, value=value
+        "{where} must be {wanted}, got {value!r:.60}", where=where, wanted=wanted, value=value
     )
 
 
@@ -340,7 +343,10 @@ def _as_bool(value: Any) -> bool:
 def _as_int(value: Any) -> int:
     if isinstance(value, bool) or (isinstance(value, float) and not value.is_integer()):
         raise ValueError
-    return int(value)
+    number = int(value)
+    if abs(number) >= 10**40:  # Python does not even print an int of over 4,300 digits
+        raise ValueError
+    return number
 
 
 def _in_words(option: Any) -> str:

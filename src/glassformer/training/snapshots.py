@@ -24,7 +24,7 @@ from safetensors.numpy import load_file
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from glassformer.data import Chance
+from glassformer.data import EpochRNG
 from glassformer.errors import TrainingError
 from glassformer.files import read_object, write_whole
 from glassformer.modes import evaluating
@@ -156,7 +156,7 @@ def read_attention(folder: Path, update: int, kind: str) -> NDArray[np.float32]:
     path = _picture(folder / "watch", update)
     if not path.is_file():
         raise TrainingError(
-            "{folder} has no attention of update {update}", folder=folder, update=update
+            "{folder} has no attention snapshot of step {step}", folder=folder, step=update
         )
     kinds = load_file(path)
     if kind not in kinds:
@@ -171,7 +171,7 @@ def _sample_of(problem: PreparedProblem) -> tuple[Tensor, ...]:
     """What a model is given of one held-out example, whose length fits a picture or is cut."""
     examples = problem.train if problem.valid is None else problem.valid.examples
     nearest = int(np.abs(examples.lengths - _LIKED).argmin())
-    batch = examples.batch(np.array([nearest]), Chance(seed=0, epoch=0))
+    batch = examples.batch(np.array([nearest]), EpochRNG(seed=0, epoch=0))
     # Positions of hidden words (one axis) are not wanted: attention is the same without.
     wide = [x for x in batch.inputs if x is not None and x.dim() > 1]
     return tuple(x[:, :_LONGEST] if x.dim() == 2 else x for x in wide)
@@ -246,5 +246,5 @@ def _read_state(path: Path) -> RunState:
         return "running"
     said = read_object(path, error=TrainingError, what="the state of a run").get("state")
     if said not in get_args(RunState):
-        raise TrainingError("{path} is not the state of a run: {said!r:.40}", path=path, said=said)
+        raise TrainingError("{path} is not the status of a run: {said!r:.40}", path=path, said=said)
     return cast(RunState, said)

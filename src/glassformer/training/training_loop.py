@@ -16,14 +16,12 @@ from torch import Tensor, nn
 
 from glassformer.data import Loader, Update
 from glassformer.errors import Fragment, TrainingError
-from glassformer.training.ema import EMA
 from glassformer.training.evaluation import Evaluator, Scores, is_better
 from glassformer.training.fast.acceleration import choose_acceleration, make_learner
-from glassformer.training.fast.sharding import all_whole, cut_like, fill
 from glassformer.training.log import Reporter, say
-from glassformer.training.optimiser import Optimiser, learning_rate_share
+from glassformer.training.optimiser import EMA, Optimiser, learning_rate_share
 from glassformer.training.problems.prepared_problem import PreparedProblem
-from glassformer.training.processes import Interruption, Processes
+from glassformer.training.processes import Interruption, Processes, all_whole, cut_like, fill
 from glassformer.training.resume import (
     Progress,
     State,
@@ -88,7 +86,7 @@ class Trainer:
         self.optimiser = Optimiser(
             model, config.optimiser, keeps_gradients=self.learner.keeps_gradients
         )
-        self.ema = EMA(model, config.loop.average) if config.loop.average else None
+        self.ema = EMA(model, config.loop.ema) if config.loop.ema else None
         self.loader = Loader(
             problem.train,
             order,
@@ -250,9 +248,9 @@ class Trainer:
     def _diverged(self, what: str) -> TrainingError:
         states = self.folder.states
         kept = (
-            Fragment.of("the last good state is kept in {states}", states=states)
+            Fragment.of("the last good checkpoint is in {states}", states=states)
             if states.is_dir()
-            else Fragment.of("no state is kept")
+            else Fragment.of("no checkpoint was saved")
         )
         return TrainingError(
             "{what} is not a number at step {step}; {kept}. Try a lower optimiser.lr, a longer "

@@ -903,7 +903,7 @@ export interface components {
              * @enum {string}
              */
             role: "parameter" | "input" | "activation" | "constant";
-            scale: components["schemas"]["ScaleInfo"] | null;
+            scale: components["schemas"]["Scale"] | null;
         };
         /**
          * Piece
@@ -949,7 +949,7 @@ export interface components {
         };
         /**
          * Region
-         * @description A block of cells to outline in a panel, ends included.
+         * @description A rectangle of cells, ends included, in a slice of a step or of an operand.
          */
         Region: {
             /** Operand */
@@ -970,16 +970,19 @@ export interface components {
             ];
         };
         /**
-         * ScaleInfo
-         * @description How numbers become colours: diverging about 0, or 0 to 1.
+         * Scale
+         * @description How a step's numbers become colours.
          */
-        ScaleInfo: {
+        Scale: {
             /**
              * Kind
              * @enum {string}
              */
             kind: "signed" | "probability";
-            /** Limit */
+            /**
+             * Limit
+             * @default 1
+             */
             limit: number;
         };
         /**
@@ -1047,7 +1050,7 @@ export interface components {
             dtype: string;
             /** Labels */
             labels: (number | null)[];
-            scale: components["schemas"]["ScaleInfo"] | null;
+            scale: components["schemas"]["Scale"] | null;
             /** Operands */
             operands: components["schemas"]["OperandInfo"][];
             /** Readers */
@@ -1270,7 +1273,7 @@ export type Piece = components['schemas']['Piece'];
 export type PrecisionInfo = components['schemas']['PrecisionInfo'];
 export type Problem = components['schemas']['Problem'];
 export type Region = components['schemas']['Region'];
-export type ScaleInfo = components['schemas']['ScaleInfo'];
+export type Scale = components['schemas']['Scale'];
 export type SourceInfo = components['schemas']['SourceInfo'];
 export type StepChange = components['schemas']['StepChange'];
 export type StepInfo = components['schemas']['StepInfo'];

@@ -6,7 +6,7 @@
  * on a dark page the middle of the diverging scale is the page's own background.
  */
 
-import type { ScaleInfo } from '../lib/api';
+import type { Scale } from '../lib/api';
 
 export type Rgb = readonly [number, number, number];
 
@@ -51,14 +51,14 @@ export interface ColourTable {
 const tables = new Map<string, ColourTable>();
 
 /** The table of a scale, whatever its limit; each is made once. */
-export function colourTable(scale: ScaleInfo | null, dark: boolean): ColourTable {
+export function colourTable(scale: Scale | null, dark: boolean): ColourTable {
   const key = `${scale?.kind ?? 'plain'} ${dark}`;
   const table = tables.get(key) ?? makeTable(scale, dark);
   tables.set(key, table);
   return table;
 }
 
-function makeTable(scale: ScaleInfo | null, dark: boolean): ColourTable {
+function makeTable(scale: Scale | null, dark: boolean): ColourTable {
   const stops = scale?.kind === 'probability' ? CIVIDIS : dark ? SIGNED_DARK : SIGNED;
   const colours: Rgb[] = Array.from({ length: N_COLOURS }, (_, place) =>
     between(stops, place / (N_COLOURS - 1)),
@@ -68,7 +68,7 @@ function makeTable(scale: ScaleInfo | null, dark: boolean): ColourTable {
 }
 
 /** The table's entry for a number. */
-export function entryOf(value: number, scale: ScaleInfo | null): number {
+export function entryOf(value: number, scale: Scale | null): number {
   if (value !== value) return NOT_A_NUMBER;
   if (scale === null) return PLAIN;
   if (value === -Infinity || value === Infinity) return INFINITE;
@@ -80,7 +80,7 @@ export function entryOf(value: number, scale: ScaleInfo | null): number {
 /** Colour numbers in one go; `pixels` has one entry per number. */
 export function colour(
   values: Float32Array | Float64Array,
-  scale: ScaleInfo | null,
+  scale: Scale | null,
   table: ColourTable,
   pixels: Uint32Array,
 ): void {

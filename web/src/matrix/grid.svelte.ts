@@ -4,7 +4,7 @@
  * Nothing here touches the DOM; `Matrix.svelte` tells it how large its box is and draws it.
  */
 
-import type { ScaleInfo } from '../lib/api';
+import type { Scale } from '../lib/api';
 import { describe } from '../lib/source';
 import { areUpright, columnHeaderHeight, exactWidth, rowHeaderWidth } from './headers';
 import { EXACT, formatNumber, SHORT } from './numbers';
@@ -53,7 +53,7 @@ export interface MatrixProps {
   columns: number;
   rowLabels: readonly string[] | null;
   columnLabels: readonly string[] | null;
-  scale: ScaleInfo | null;
+  scale: Scale | null;
   /** The room that the matrix may take with its headers. */
   room: Box;
 }

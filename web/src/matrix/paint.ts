@@ -1,6 +1,6 @@
 /** Drawing on a canvas: tiles as pictures of one pixel per number, scaled to where they stand. */
 
-import type { ScaleInfo } from '../lib/api';
+import type { Scale } from '../lib/api';
 import { colour, type ColourTable } from './colours';
 import type { View } from './grid.svelte';
 import type { Tile } from './tiles';
@@ -21,7 +21,7 @@ const pictures = new WeakMap<Tile, Picture>();
 /** The picture of a tile, made once for each colour table. */
 export function pictureOf(
   tile: Tile,
-  scale: ScaleInfo | null,
+  scale: Scale | null,
   table: ColourTable,
 ): HTMLCanvasElement {
   const known = pictures.get(tile);
@@ -38,7 +38,7 @@ export function pictureOf(
 }
 
 export interface Scene extends View {
-  scale: ScaleInfo | null;
+  scale: Scale | null;
   table: ColourTable;
   /** CSS colours of the panel. */
   background: string;

@@ -1,6 +1,6 @@
 /** The parts of a lesson as TypeScript knows them; the server sends what `Lesson.to_dict()` says. */
 
-import type { LessonPart, ScaleInfo } from '../lib/api';
+import type { LessonPart, Scale } from '../lib/api';
 import { formatNumber, typeset } from '../matrix/numbers';
 
 export interface Prose {
@@ -45,7 +45,7 @@ export interface MatrixPart {
   rows: string[];
   columns: string[];
   values: (number | 'NaN' | 'inf' | '-inf')[][];
-  scale: ScaleInfo | null;
+  scale: Scale | null;
 }
 
 export interface TablePart {

@@ -3,15 +3,14 @@
     tree = parse("softmax(scores / sqrt(columns(keys))) @ values")
     evaluate(tree, {"scores": exactly([[2, 4]]), …}).mid
 
-Read `grammar` (what can be written) and `terms` (what becomes of it), `bounds` and `affine` (what
-is known of a number), `library` and `operations` (what can be called), `evaluator`. Python parses
-a formula and never runs it. This package knows neither examples nor
-audits.
+Read `grammar` (the syntax), `terms` (the graph it is parsed into), `bounds` and `affine` (what is
+known about a number), `formula_functions` (what can be called) and `evaluator`. Python parses a
+formula and never runs it. This package knows neither examples nor audits.
 """
 
 from glassformer.audit.formulas.bounds import Mask, Numbers, Value, Words, exactly
 from glassformer.audit.formulas.evaluator import evaluate
-from glassformer.audit.formulas.formula_library import FUNCTIONS
+from glassformer.audit.formulas.formula_functions import FUNCTIONS
 from glassformer.audit.formulas.grammar import parse
 from glassformer.audit.formulas.terms import FormulaError, Node, names_of, show
 

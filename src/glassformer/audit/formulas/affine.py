@@ -1,14 +1,14 @@
-"""Bounds that remember where doubt comes from: affine arithmetic.
+"""Affine arithmetic: bounds that remember where the uncertainty comes from.
 
-Plain bounds take every operand for independent. In `x - mean(x)` both sides move together, and in a
-layer norm over unprinted steps the bounds soon say nothing. Here a number is
+Interval bounds treat all operands as independent. In `x - mean(x)` both sides move together, and
+through a layer norm over unprinted steps the bounds soon say nothing. Here a number is
 
-    mid + Σ parts[k] · εₖ ± rest,      each εₖ somewhere from −1 to 1,
+    mid + Σ parts[k] · εₖ ± rest,      with each εₖ between −1 and 1,
 
-with one εₖ for each input in doubt. Sums, means and products with known matrices keep the parts
-exactly; a product or a curve is replaced by a straight line near it, and how far the two are apart
-goes into `rest`, or, for a curve, into an ε of its own, which later steps can cancel. The result is
-sound, as plain bounds are, and each number takes the closer one.
+with one εₖ for each uncertain input. Sums, means and products with known matrices keep the parts
+exactly; a product or a curve is replaced by a straight line near it, and the distance between the
+two goes into `rest` or, for a curve, into an ε of its own, which later steps can cancel. The result
+is as sound as interval bounds, and each number takes the tighter of the two.
 
 After J. Stolfi and L. H. de Figueiredo, "Self-validated numerical methods" (1997).
 """
@@ -37,17 +37,17 @@ from glassformer.audit.formulas.terms import (
     upwards,
 )
 
-_EACH = 1000  # work for a node, which takes several times that of plain bounds
+_EACH = 1000  # work per node, several times that of interval bounds
 _MOST_DOUBTS = 600
-_ROUNDING = 1e-14  # of float64 itself, in one operation, relative to what is added up
-_MOST_NUMBERS = 300_000  # of one value: its cells times the doubts
-_AT_ONCE = 20  # of those for the work of one
+_ROUNDING = 1e-14  # float64 rounding of one operation, relative to its operands
+_MOST_NUMBERS = 300_000  # of one value: cells times uncertainties
+_AT_ONCE = 20  # of those cost as much work as one number
 _BENT = ("softmax", "relu", "abs", "exp", "log", "sqrt", "tanh", "sigmoid", "sin", "cos")
 
 
 @dataclass(frozen=True, eq=False)
 class Affine:
-    """Numbers as sums of doubts. `low` and `high` are the closest bounds known."""
+    """Numbers as sums of uncertainties. `low` and `high` are the tightest bounds known."""
 
     mid: Array
     parts: Array
@@ -57,30 +57,30 @@ class Affine:
 
     @property
     def radius(self) -> Array:
-        """How far a number may be from `mid` at most."""
+        """The largest possible distance from `mid`."""
         return np.asarray(np.abs(self.parts).sum(axis=0) + self.rest)
 
 
 Follows = Callable[[str, tuple[int, ...]], NDArray[np.bool_]]
-"""Which cells of a step, of a shape, are not printed and follow its formula."""
+"""Which cells of a step with this shape are not printed and follow its formula."""
 
 
 class _TooLargeError(Exception):
-    """More doubts than are worth following."""
+    """More uncertainties than are worth following."""
 
 
 def closer(
     root: Node, bounds: Callable[[Node], Value], follows: Follows, work: Work
 ) -> Numbers | None:
-    """Closer bounds of a formula; None where they cannot be had, or not with the work given.
+    """Tighter bounds of a formula; None if there are none, or not within the budget.
 
-    `bounds` gives the plain bounds of a node of the formula.
+    `bounds` gives the interval bounds of a node of the formula.
     """
     value = bounds(root)
     if not isinstance(value, Numbers):
         return None
     try:
-        with np.errstate(all="ignore"):  # ∞ − ∞: nothing is known by this way, and that is allowed
+        with np.errstate(all="ignore"):  # ∞ − ∞ is NaN: nothing learnt
             found = _Form(upwards(root), bounds, follows).run(root, work)
     except (_TooLargeError, WorkSpentError):
         return None
@@ -110,7 +110,7 @@ class _Form:
         return value.mid.size if isinstance(value, Numbers) and not value.exact else 0
 
     def _own(self, node: Node) -> NDArray[np.bool_]:
-        """The cells of a node that are in doubt by themselves, not by what they are made from."""
+        """The cells of a node that are uncertain themselves, not through their operands."""
         value = self._bounds(node) if isinstance(node, Name | Partly) else None
         if not isinstance(value, Numbers):
             return np.zeros((), dtype=bool)
@@ -140,7 +140,7 @@ class _Form:
         rest = found.rest + _ROUNDING * (np.abs(found.mid) + found.radius)
         radius = np.abs(found.parts).sum(axis=0) + rest
         low, high = found.mid - radius, found.mid + radius
-        # NaN: nothing is known by this way, but the plain bounds hold. fmax and fmin leave NaN out.
+        # NaN: nothing learnt here, but the interval bounds hold. fmax and fmin ignore NaN.
         low, high = np.fmax(low, value.low), np.fmin(high, value.high)
         return Affine(found.mid, found.parts, rest, low, high)
 
@@ -148,14 +148,14 @@ class _Form:
         return Affine(mid, np.zeros((self._count, *mid.shape)), np.zeros(mid.shape), mid, mid)
 
     def _independent(self, value: Numbers) -> Affine:
-        """Bounds of which nothing else is known."""
+        """Interval bounds about which nothing else is known."""
         mid = np.where(value.low == value.high, value.low, (value.low + value.high) / 2)
         rest = np.where(value.low == value.high, 0.0, (value.high - value.low) / 2)
         none = np.zeros((self._count, *mid.shape))
         return Affine(mid, none, rest, value.low, value.high)
 
     def _doubts(self, node: Node, value: Numbers) -> Affine:
-        """Numbers in doubt of their own: each gets an ε."""
+        """Uncertain numbers: each gets an ε."""
         form, own = self._independent(value), self._own(node)
         for at in map(tuple, np.argwhere(own)):
             form.parts[(self._fresh, *at)] = form.rest[at]
@@ -164,9 +164,9 @@ class _Form:
         return Affine(form.mid, form.parts, rest, value.low, value.high)
 
     def _remembered(self, form: Affine) -> Affine:
-        """What a curve adds to the doubts gets an ε of its own, as long as there are any left.
+        """What a curve adds to the uncertainty gets an ε of its own, while any are left.
 
-        Later steps can then cancel it, as a mean does or weights that sum to one.
+        Later steps can then cancel it, like a mean or weights that sum to one.
         """
         if form.rest.size > self._spare or not np.all(np.isfinite(form.rest)):
             return form
@@ -214,7 +214,7 @@ class _Form:
             return None
 
     def _partly(self, node: Partly, value: Numbers) -> Affine | None:
-        """Printed cells are in doubt of their own; the others follow the formula."""
+        """Printed cells have their own uncertainty; the others follow the formula."""
         inside, own = self._known[node.body.digest], self._doubts(node, value)
         if inside is None or inside.mid.shape != value.shape:
             return own
@@ -308,14 +308,14 @@ class _Form:
 
 
 def _is_bent(node: Node) -> bool:
-    """Whether a straight line can only come near: what it misses is worth remembering."""
+    """Whether the function is curved, so that the error of its line is worth an ε."""
     if isinstance(node, Call):
         return node.function in _BENT
     return isinstance(node, Binary) and node.operator == "/"
 
 
 class _UnknownError(Exception):
-    """An operand that is no number, or of which nothing is known."""
+    """An operand that is not numeric, or about which nothing is known."""
 
 
 def _whole(node: Node | None, default: int) -> int | None:
@@ -330,7 +330,7 @@ def _form(mid: Array, parts: Array, rest: Array) -> Affine:
 
 
 def _moved(x: Affine, one: Callable[[Array], Array], all_: Callable[[Array], Array]) -> Affine:
-    """The same rearrangement of everything; `all_` is the one for parts, one axis on."""
+    """Rearrange everything alike; `all_` does so for `parts`, which have one more axis."""
     return Affine(one(x.mid), all_(x.parts), one(x.rest), one(x.low), one(x.high))
 
 
@@ -412,10 +412,10 @@ def _line(x: Affine, slope: Array, least: Array, most: Array) -> Affine:
 def _curve(
     x: Affine, function: Callable[[Array], Array], touching: Callable[[Array], Array]
 ) -> Affine:
-    """A function that bends one way only, replaced by its secant between the bounds of x.
+    """A convex or concave function, replaced by its secant between the bounds of x.
 
-    It is farthest from the secant where it is parallel to it: `touching` gives that place for a
-    slope, and lies between the bounds up to rounding.
+    It is farthest from the secant where its slope is the secant's: `touching` gives that point for
+    a slope.
     """
     low, high = x.low, x.high
     flat = ~(high > low)
@@ -428,7 +428,7 @@ def _curve(
 def _inverse(y: Affine) -> Affine | None:
     if np.any((y.low <= 0) & (y.high >= 0)):
         return None
-    sign = np.sign(y.low)  # not of `mid`, which may lie outside the bounds
+    sign = np.sign(y.low)  # `mid` may lie outside the bounds
     return _curve(y, lambda at: 1 / at, lambda slope: sign * np.sqrt(-1 / slope))
 
 
@@ -446,7 +446,7 @@ def _logarithm(x: Affine) -> Affine | None:
 
 
 def _exponential(x: Affine) -> Affine:
-    hidden = np.isneginf(x.high)  # e^−∞ is 0, and no line leads there
+    hidden = np.isneginf(x.high)  # e^−∞ is 0, and no secant leads there
     if not hidden.any():
         return _curve(x, np.exp, np.log)
     cells = {at: np.where(hidden, 0.0, getattr(x, at)) for at in _CELLS}
@@ -467,7 +467,7 @@ def _hinge(x: Affine, below: float) -> Affine:
 def _gentle(
     function: Callable[[Array], Array], slope: Callable[[Array], Array], bend: float
 ) -> Callable[[Affine], Affine]:
-    """A function whose second derivative is at most `bend`: its tangent, and ½ bend r² about it."""
+    """A function with second derivative at most `bend`: its tangent, ± ½ bend r²."""
 
     def form(x: Affine) -> Affine:
         at, steep = x.mid, slope(x.mid)
@@ -479,9 +479,9 @@ def _gentle(
 
 
 def _softmax(x: Affine, axis: int) -> Affine | None:
-    """Each weight by its tangent at `mid`, and how far the softmax bends away from it.
+    """Each weight by its tangent at `mid`, and how far the softmax curves away from it.
 
-    Only differences of scores matter, and doubts that two scores share cancel in them. With spread
+    Only differences of scores matter, in which shared uncertainties cancel. With spread
     Dᵢⱼ of xᵢ − xⱼ and the largest weights s⁺, the second-order term ½ sᵢ((δᵢ − δ̄)² − Var δ) lies
     between −½ s⁺ᵢ V and ½ s⁺ᵢ Aᵢ², where Aᵢ = Σⱼ s⁺ⱼ Dᵢⱼ and V = ½ Σⱼₖ s⁺ⱼ s⁺ₖ D²ⱼₖ.
     """
@@ -512,7 +512,7 @@ def _softmax(x: Affine, axis: int) -> Affine | None:
         np.einsum("...ij,k...j->k...i", slope, parts),
         (np.abs(slope) * rest[..., None, :]).sum(axis=-1) + (above + below) / 2,
     )
-    narrow = made.radius <= (most - least) / 2  # else two far-off bounds say more than a tangent
+    narrow = made.radius <= (most - least) / 2  # otherwise the interval says more than the tangent
     made = Affine(
         np.where(narrow, made.mid, (least + most) / 2),
         np.where(narrow, made.parts, 0.0),

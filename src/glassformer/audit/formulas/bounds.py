@@ -1,11 +1,11 @@
-"""What a formula computes with: numbers between bounds, words, masks; the arithmetic of bounds.
+"""The values of formulas (numbers with bounds, words, masks) and interval arithmetic on them.
 
-A printed 0.27 stands for anything from 0.265 to 0.275, so every number carries the lowest and the
-highest value it may have, beside `mid`, its value when all printed digits are taken as they stand.
+A printed 0.27 stands for anything from 0.265 to 0.275, so every number carries the least and the
+greatest value it may have, besides `mid`, its value with all printed digits taken at face value.
 Bounds are sound: if each operand may be anything between its bounds, the result lies between the
-bounds returned. Functions that rise or fall throughout are bounded at the ends, products at the
-corners, sine and cosine at the turning points between. A number that is not printed at all lies
-between −∞ and ∞, and its `mid` is NaN.
+bounds returned. Monotonic functions are bounded at the ends, products at the corners, sine and
+cosine at the turning points between. An unprinted number lies between −∞ and ∞, and its `mid` is
+NaN.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from glassformer.audit.formulas.terms import FormulaError
 
 Array: TypeAlias = NDArray[np.float64]
 
-# What one value may hold. An example comes from a stranger: the size of a result is checked before
-# it is computed, so that a short formula cannot fill the memory.
+# Limits for one value. An example may come from anyone: the size of a result is checked before it
+# is computed, so that a short formula cannot exhaust the memory.
 MOST_NUMBERS = 100_000
 MOST_AXES = 4
 MOST_CHARACTERS = 1_000_000
@@ -39,7 +39,7 @@ class Numbers:
 
     @property
     def exact(self) -> bool:
-        """Whether the bounds are the number itself; arithmetic then need not look at them."""
+        """Whether the bounds are the number itself, so that arithmetic can skip them."""
         return self.low is self.mid and self.high is self.mid
 
     @property
@@ -48,20 +48,20 @@ class Numbers:
         return self.mid.shape
 
     def faces(self) -> Numbers:
-        """The same numbers taken as they stand, without bounds."""
+        """The same numbers at face value, without bounds."""
         return exactly(self.mid)
 
 
 @dataclass(frozen=True)
 class Words:
-    """A list of words; `None` where it is not known which."""
+    """A list of words; `None` for an unknown one."""
 
     items: tuple[str | None, ...]
     single: bool = False
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """How many, or () for one word that is no list."""
+        """(count,), or () for a single word."""
         return () if self.single else (len(self.items),)
 
 
@@ -73,7 +73,6 @@ class Mask:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Rows and columns."""
         return self.allowed.shape
 
 
@@ -81,13 +80,13 @@ Value: TypeAlias = Numbers | Words | Mask
 
 
 def exactly(values: ArrayLike) -> Numbers:
-    """Numbers without any doubt."""
+    """Numbers without uncertainty."""
     array = np.asarray(values, dtype=np.float64)
     return Numbers(array, array, array)
 
 
 def check_size(shape: tuple[int, ...]) -> None:
-    """Refuse a shape that no value may have; to be called before anything of it is made."""
+    """Refuse a shape that is too large; call it before allocating anything."""
     if len(shape) > MOST_AXES:
         raise FormulaError(f"expected at most {MOST_AXES} axes, got {len(shape)}")
     if math.prod(shape) > MOST_NUMBERS:
@@ -95,7 +94,7 @@ def check_size(shape: tuple[int, ...]) -> None:
 
 
 def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape of what is computed number by number from values of these shapes."""
+    """The shape of an elementwise result of values of these shapes."""
     try:
         shape = np.broadcast_shapes(*shapes)
     except ValueError as error:
@@ -113,7 +112,7 @@ def shape_of(shape: tuple[int, ...]) -> str:
 
 
 def describe(value: Value) -> str:
-    """What a value is, for error messages."""
+    """A value in an error message: `6 × 4`, `3 words`, `a mask of 3 × 3`."""
     match value:
         case Numbers():
             return shape_of(value.shape)
@@ -127,14 +126,14 @@ _AT_ONCE = 100_000  # products held in memory at a time
 
 
 def rising(function: Callable[[Array], Array], x: Numbers) -> Numbers:
-    """A function that never falls: its bounds are its values at the bounds."""
+    """A non-decreasing function: its bounds are its values at the bounds."""
     mid = function(x.mid)
     return exactly(mid) if x.exact else Numbers(mid, function(x.low), function(x.high))
 
 
 def rising_from_zero(function: Callable[[Array], Array], x: Numbers) -> Numbers:
-    """One that has no value below zero: a number there gives NaN, a lower bound counts as zero."""
-    noise = (x.mid < 0) & (x.mid > -1e-12)  # a zero that float64 computed: mean(x^2) - mean(x)^2
+    """The same, undefined below zero: a number there gives NaN, a lower bound counts as zero."""
+    noise = (x.mid < 0) & (x.mid > -1e-12)  # a zero with float64 noise: mean(x^2) - mean(x)^2
     mid = function(np.where(noise, 0.0, x.mid))
     if x.exact:
         return exactly(mid)
@@ -143,7 +142,7 @@ def rising_from_zero(function: Callable[[Array], Array], x: Numbers) -> Numbers:
 
 
 def dipping(function: Callable[[Array], Array], lowest: float, x: Numbers) -> Numbers:
-    """A function that falls from 0 until `lowest` and rises from there on, as GELU and SiLU do."""
+    """A function that falls from 0 until `lowest` and rises from there, like GELU and SiLU."""
 
     def at(part: Array) -> Array:
         return np.where(np.isneginf(part), 0.0, function(part))
@@ -158,30 +157,26 @@ def dipping(function: Callable[[Array], Array], lowest: float, x: Numbers) -> Nu
 
 
 def negative(x: Numbers) -> Numbers:
-    """−x."""
     return exactly(-x.mid) if x.exact else Numbers(-x.mid, -x.high, -x.low)
 
 
 def add(x: Numbers, y: Numbers) -> Numbers:
-    """x + y."""
     mid = x.mid + y.mid
     return exactly(mid) if x.exact and y.exact else Numbers(mid, x.low + y.low, x.high + y.high)
 
 
 def subtract(x: Numbers, y: Numbers) -> Numbers:
-    """x − y."""
     mid = x.mid - y.mid
     return exactly(mid) if x.exact and y.exact else Numbers(mid, x.low - y.high, x.high - y.low)
 
 
 def multiply(x: Numbers, y: Numbers) -> Numbers:
-    """x · y, number by number."""
     mid = x.mid * y.mid
     return exactly(mid) if x.exact and y.exact else Numbers(mid, *_products(x, y))
 
 
 def divide(x: Numbers, y: Numbers) -> Numbers:
-    """x / y. Where y may be zero, the quotient may be anything."""
+    """x / y; anything if y may be zero."""
     mid = x.mid / y.mid
     if x.exact and y.exact:
         return exactly(mid)
@@ -192,7 +187,7 @@ def divide(x: Numbers, y: Numbers) -> Numbers:
 
 
 def power(x: Numbers, y: Numbers) -> Numbers:
-    """x ^ y. The corners bound it where the base is not negative; a square is bounded anywhere."""
+    """x ^ y, bounded at the corners if the base is not negative; a square is bounded anywhere."""
     mid = x.mid**y.mid
     if x.exact and y.exact:
         return exactly(mid)
@@ -206,7 +201,6 @@ def power(x: Numbers, y: Numbers) -> Numbers:
 
 
 def absolute(x: Numbers) -> Numbers:
-    """|x|."""
     mid = np.abs(x.mid)
     if x.exact:
         return exactly(mid)
@@ -215,7 +209,7 @@ def absolute(x: Numbers) -> Numbers:
 
 
 def sine(x: Numbers) -> Numbers:
-    """sin x: 1 or −1 where a turning point lies between the bounds, the ends elsewhere."""
+    """sin x: ±1 if a turning point lies between the bounds, otherwise bounded at the ends."""
     mid = np.sin(x.mid)
     if x.exact:
         return exactly(mid)
@@ -246,7 +240,7 @@ def matmul(x: Numbers, y: Numbers) -> Numbers:
     ]
     low = np.zeros((left[0].shape[0], right[0].shape[2]))
     high = np.zeros_like(low)
-    # As many columns of x and rows of y at a time as make no large array of products.
+    # In blocks of columns of x and rows of y, so that the array of products stays small.
     some = max(1, _AT_ONCE // low.size)
     for k in range(0, left[0].shape[1], some):
         a = Numbers(*(part[:, k : k + some] for part in left))
@@ -262,7 +256,7 @@ def _ends(x: Numbers) -> tuple[Array, Array]:
 
 
 def _products(x: Numbers, y: Numbers) -> tuple[Array, Array]:
-    """The least and the greatest product. Zero times an unknown finite number is zero."""
+    """The least and greatest product; zero times an unknown finite number is zero."""
     low = high = _product(x.low, y.low)
     for corner in (_product(x.low, y.high), _product(x.high, y.low), _product(x.high, y.high)):
         low, high = np.minimum(low, corner), np.maximum(high, corner)

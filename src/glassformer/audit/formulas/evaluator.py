@@ -1,4 +1,4 @@
-"""The value of a formula, in float64 with bounds; mistakes are reported at their column."""
+"""The value of a formula, in float64 with bounds; errors name the column."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ from glassformer.audit.formulas.bounds import (
     exactly,
     shape_of,
 )
-from glassformer.audit.formulas.formula_library import (
+from glassformer.audit.formulas.formula_functions import (
     FUNCTIONS,
     NAMES,
     Function,
     Parameter,
+    move,
+    stacked,
     written_out,
 )
-from glassformer.audit.formulas.formula_operations import move, stacked
 from glassformer.audit.formulas.terms import (
     Binary,
     Call,
@@ -48,7 +49,7 @@ from glassformer.audit.formulas.terms import (
 from glassformer.errors import did_you_mean
 
 LayOver = Callable[[str, Value], Value]
-"""Puts what is printed of a step over what its formula gives."""
+"""Overrides what a step's formula gives by what is printed of the step."""
 
 _ELEMENTWISE = {
     "+": bounds.add,
@@ -58,27 +59,27 @@ _ELEMENTWISE = {
     "^": bounds.power,
 }
 
-_EACH = 300  # work for a node, whatever its size: about the time of so many numbers
+_EACH = 300  # work per node, whatever its size: about the time of so many numbers
 _MOST_WORK = 10_000_000
-_MOST_HELD = 1_000_000  # numbers that a branch holds on to from one formula to the next
+_MOST_HELD = 1_000_000  # numbers that a branch caches from one formula to the next
 
 
 class WorkSpentError(Exception):
-    """The work allowed is done, and the value is not found."""
+    """The budget is spent before the value is found."""
 
 
 @dataclass
 class Work:
-    """How much may still be computed, in numbers; counted, not timed: the same on any machine.
+    """A budget of numbers to compute; counted, not timed, so it is the same on any machine.
 
-    What is done counts for the `whole` as well, of which this is a part.
+    What is spent counts against `whole` as well, of which this is a part.
     """
 
     left: int = _MOST_WORK
     whole: Work | None = None
 
     def take(self, numbers: int) -> None:
-        """Count so many numbers; raises `WorkSpentError` where they are too many."""
+        """Spend so many numbers; raises `WorkSpentError` if that is too many."""
         self.left -= numbers
         if self.left < 0:
             raise WorkSpentError
@@ -92,9 +93,9 @@ def evaluate(node: Node, values: Mapping[str, Value], lay_over: LayOver | None =
 
 
 class Evaluator:
-    """Values of formulas over one set of steps; what two formulas share is computed once.
+    """Evaluates formulas over one set of steps; what two formulas share is computed once.
 
-    `values` may grow while formulas are evaluated, but a step keeps the value it has.
+    `values` may grow between formulas, but a step must keep its value.
     """
 
     def __init__(
@@ -111,7 +112,7 @@ class Evaluator:
         self._held = 0
 
     def branch(self, work: Work) -> Evaluator:
-        """One that knows what this one knows, has its own work to spend, and adds nothing here."""
+        """An evaluator that shares this one's cache read-only and has its own budget."""
         made = Evaluator(self._values, self._lay_over, work)
         made._shared = self._known
         return made
@@ -119,14 +120,12 @@ class Evaluator:
     def value(self, root: Node) -> Value:
         """The value of a formula.
 
-        Raises `FormulaError` where it has none, and `WorkSpentError` when the work given is done.
+        Raises `FormulaError` if it has none, and `WorkSpentError` when the budget is spent.
         """
         if self._shared and self._held > _MOST_HELD:
             self._known.clear()
             self._held = 0
-        with np.errstate(
-            all="ignore"
-        ):  # 1/0 and log 0 are ∞, and the audit says so where it matters
+        with np.errstate(all="ignore"):  # 1/0 and log 0 are ∞; the audit reports it if it matters
             if self._work is not None:
                 return self._value(root, self._work)
             try:
@@ -135,7 +134,7 @@ class Evaluator:
                 raise FormulaError(f"expected at most {_MOST_WORK} numbers to compute") from None
 
     def _value(self, root: Node, work: Work) -> Value:
-        """From the leaves up, without recursion: a long example is as deep as it is long."""
+        """From the leaves up, without recursion, because a long example is a deep graph."""
         known, shared = self._known, self._shared
         waiting = [root]
         while waiting:
@@ -165,7 +164,7 @@ class Evaluator:
         return self._at(root)
 
     def _at(self, node: Node) -> Value:
-        """The value of a node that is computed already."""
+        """The cached value of a node."""
         found = self._known.get(node.digest)
         return self._shared[node.digest] if found is None else found
 
@@ -347,14 +346,14 @@ class Evaluator:
 
 
 def _size(value: Value) -> int:
-    """How much a value takes, in numbers; bounds take more to compute and to hold."""
+    """The size of a value in numbers; bounds cost more to compute and to keep."""
     if isinstance(value, Numbers):
         return value.mid.size if value.exact else 4 * value.mid.size
     return len(value.items) if isinstance(value, Words) else value.allowed.size
 
 
 def _one_whole(value: Numbers) -> int | None:
-    """The only whole number that a value may be: a printed 60 is from 59.5 to 60.5, hence 60."""
+    """The only whole number in a range, if there is one: a printed 60 is 59.5 to 60.5, hence 60."""
     if value.shape or not np.isfinite(value.low) or not np.isfinite(value.high):
         return None
     first, last = math.ceil(value.low), math.floor(value.high)

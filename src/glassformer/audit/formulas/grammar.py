@@ -1,10 +1,10 @@
-"""A formula read by Python's own parser: text → graph, or one line that says where it went wrong.
+"""A formula read by Python's own parser: text → graph, or an error with the column.
 
-The language is Python's arithmetic, with `^` for powers, `new` for a new axis, and any word but
-those two as a name. So a formula is cut into words and signs, every word is replaced by a
-placeholder that Python takes for a name, and `ast.parse` finds out how they belong together:
-precedence, brackets, arguments, slices. What comes back is converted node by node through a white
-list. Nothing of a formula is ever run as Python.
+The language is Python's arithmetic, with `^` for powers, `new` for a new axis, and any other word
+as a name. A formula is split into tokens, every word is replaced by a placeholder that Python
+accepts as a name, and `ast.parse` works out the structure: precedence, brackets, arguments, slices.
+Its tree is converted node by node through an allow list. Nothing of a formula is ever run as
+Python.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from glassformer.audit.formulas.terms import (
     Text,
 )
 
-# Signs as people paste them from articles, and what they mean to Python.
+# Signs as pasted from articles, and what they are in Python.
 _SIGNS = {
     "−": "-", "×": "*", "·": "*", "ᵀ": ".T", "÷": "/", "（": "(", "）": ")", "，": ",", "^": "**",
 }  # fmt: skip
@@ -47,8 +47,8 @@ _OPERATORS: dict[type[ast.operator], str] = {
 _CLOSING = {"(": ")", "[": "]"}
 _ENDS_VALUE = (")", "]", ".T")
 
-# A formula may come from a stranger: its length, its numbers, its brackets and its operators are
-# counted before Python sees it, so that no stack of its parser can overflow on any version.
+# A formula may come from anyone: its length, numbers, brackets and operators are limited before
+# Python sees it, so that its parser cannot overflow the stack in any version.
 _MOST_CHARACTERS = 10_000
 _MOST_DIGITS = 100  # of one number; float64 holds 17
 _MOST_OPERATORS = 1_000
@@ -67,7 +67,7 @@ def parse(formula: str) -> Node:
     """The graph of a formula; raises `FormulaError` with the column of the first mistake."""
     tokens, end = list(_tokens(formula)), len(formula) + 1
     made: Node | None = None
-    # A sum is put together here, term by term: to Python, one of n terms is n levels deep.
+    # A sum is built here, term by term: for Python, one of n terms is n levels deep.
     for sign, term in _check(tokens, end):
         node = _Reader(term, end).read()
         made = (
@@ -107,7 +107,7 @@ def _tokens(formula: str) -> Iterator[_Token]:
 def _check(tokens: list[_Token], end: int) -> list[tuple[_Token | None, list[_Token]]]:
     """The terms of the formula, each with the sign before it.
 
-    Brackets fit together, an operator stands between values, and nothing is too deep for Python.
+    Checks that brackets match, that an operator stands between values, and the depth.
     """
     terms: list[tuple[_Token | None, list[_Token]]] = [(None, [])]
     open_: list[str] = []
@@ -157,7 +157,6 @@ class _Reader:
             length += len(token.python) + 1
 
     def read(self) -> Node:
-        """The whole formula."""
         source = " ".join(token.python for token in self._tokens)
         try:
             return self._node(ast.parse(source, mode="eval").body)
@@ -167,7 +166,7 @@ class _Reader:
             raise FormulaError("nested too deeply") from None
 
     def _unexpected(self, offset: int) -> FormulaError:
-        """In our own words: Python's messages speak of Python."""
+        """Our own message, because Python's speak of Python."""
         place = self._place(offset - 1) if offset else len(self._tokens)
         before = self._tokens[place - 1] if place else None
         if before is None or (before.kind == "sign" and before.python not in _ENDS_VALUE):
@@ -177,7 +176,7 @@ class _Reader:
         if place == len(self._tokens):
             return FormulaError(f"expected {expected}, got the end of the formula", self._end)
         token = self._tokens[place]
-        if token.kind != "sign":  # Python points at the beginning of what it cannot read
+        if token.kind != "sign":  # Python points at the start of what it cannot parse
             return FormulaError(
                 f"expected a formula, got none from {token.text!r} on", token.column
             )
@@ -191,7 +190,7 @@ class _Reader:
         return self._tokens[self._place(node.col_offset)]
 
     def _after(self, node: ast.expr, signs: tuple[str, ...]) -> _Token:
-        """The first of some signs after a node; only brackets that close stand between."""
+        """The first of some signs after a node; only closing brackets may stand between."""
         assert node.end_col_offset is not None
         place = self._place(node.end_col_offset - 1) + 1
         return next(token for token in self._tokens[place:] if token.python in signs)
@@ -225,7 +224,7 @@ class _Reader:
         raise self._refused(node)
 
     def _binary(self, node: ast.BinOp) -> Node:
-        """A chain of operators from its first operand on: a long sum is deep to Python."""
+        """A chain of operators, from its first operand on: Python nests a long chain deeply."""
         chain: list[ast.BinOp] = []
         left: ast.expr = node
         while isinstance(left, ast.BinOp):

@@ -1,13 +1,13 @@
-"""The syntax graph of a formula: what the parser builds, the evaluator computes, slips rewrite.
+"""The syntax graph of a formula, which the evaluator computes and slips rewrite.
 
 Nodes are frozen and compare by content: two occurrences of `add_1` are equal, so a rewriting can
-change all of them at once. The column where a node stands in its formula takes no part in that.
+change all of them at once. The column of a node in its formula does not count.
 
 A part may be used many times: `layer_norm(x)` needs x three times, and a step that is not printed
-stands in full wherever it is named. Written out as a tree, a chain of fourteen residual sums would
-have thousands of nodes. So parts are shared, every node carries a digest of its content, and
-everything here and in the evaluator visits a part once, by that digest. Nothing here recurses, so
-the depth of a graph is limited by nothing but the size of the example.
+is written out wherever it is used. As a tree, a chain of fourteen residual sums would have
+thousands of nodes. So parts are shared, every node carries a digest of its content, and everything
+here and in the evaluator visits a part once, by that digest. Nothing here recurses, so only the
+size of the example limits the depth of a graph.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from glassformer.errors import ConfigError
 
 
 class FormulaError(ConfigError):
-    """A formula that cannot be read or computed; says at which column, if it is known."""
+    """A formula that cannot be parsed or computed; with the column, if known."""
 
     def __init__(self, message: str, column: int = 0) -> None:
         message = message if len(message) <= 300 else f"{message[:300]}…"
@@ -34,19 +34,19 @@ class FormulaError(ConfigError):
 
 
 def _column() -> int:
-    """Where a node stands in its formula; two nodes are equal wherever they stand."""
+    """The column of a node in its formula, which does not count for equality."""
     return field(default=0, repr=False)
 
 
 class _Content:
-    """Equality by content, in constant time: a digest of what the node is and of those below it."""
+    """Equality by content in constant time, by a digest of the node and its children."""
 
     digest: bytes
     below: tuple[Node, ...]
-    shown: tuple[str, int] | None = None  # its text and how tightly that binds, once it was shown
+    shown: tuple[str, int] | None = None  # its text and binding strength, once computed
 
     def _sign(self, content: str | bytes, *below: Node) -> None:
-        """Called once the fields are set."""
+        """Compute the digest; call once the fields are set."""
         raw = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
         parts = b"".join(node.digest for node in below)
         whole = b"%s %d %s%s" % (type(self).__name__.encode(), len(raw), raw, parts)
@@ -174,10 +174,10 @@ class Listing(_Content):
 
 @dataclass(frozen=True, eq=False)
 class Partly(_Content):
-    """A step that is printed in part or not at all: its formula, with what is printed laid over it.
+    """A step that is printed in part or not at all: its formula, overridden by what is printed.
 
-    No formula of a user has this node. The audit puts it where a name stands for such a step, so
-    that a slip made inside it can be found from what comes after it.
+    Parsing never gives this node. The audit puts it in place of the name of such a step, so that a
+    slip inside the step can be found from later ones.
     """
 
     name: str
@@ -193,7 +193,7 @@ _COUNTER = count()
 
 @dataclass(frozen=True, eq=False)
 class Known(_Content):
-    """Numbers worked out by a slip, which no formula could write down. Equals only itself."""
+    """Numbers computed by a slip, which no formula could express. Equals only itself."""
 
     values: np.ndarray
     column: int = _column()
@@ -206,22 +206,17 @@ Node: TypeAlias = Number | Text | Name | Negative | Binary | Call | Index | List
 
 
 def call(function: str, *arguments: Node | float, **keywords: float) -> Call:
-    """A call written in code: numbers become nodes."""
+    """A call built in code; plain numbers become nodes."""
     lifted = tuple(
         Number(float(part)) if isinstance(part, int | float) else part for part in arguments
     )
     return Call(function, lifted, tuple((key, Number(at)) for key, at in keywords.items()))
 
 
-def children(node: Node) -> tuple[Node, ...]:
-    """The nodes directly below one."""
-    return node.below
-
-
 def walk(node: Node, enter: Callable[[Node], bool] = lambda _: True) -> Iterator[Node]:
     """The node and everything below it, from the outside in, equal parts once.
 
-    What is below a node is left out if `enter` says no to it, unless another node leads there too.
+    Parts below a node for which `enter` is false are skipped, unless they are reached otherwise.
     """
     seen: set[bytes] = set()
     waiting = [node]
@@ -235,7 +230,7 @@ def walk(node: Node, enter: Callable[[Node], bool] = lambda _: True) -> Iterator
 
 
 def upwards(root: Node) -> list[Node]:
-    """The same, from the leaves up: each after those below it."""
+    """The same from the leaves up: each node after those below it."""
     done: dict[bytes, Node] = {}
     waiting = [root]
     while waiting:
@@ -250,7 +245,7 @@ def upwards(root: Node) -> list[Node]:
 
 
 def names_of(node: Node) -> list[str]:
-    """The steps that a formula names, in order, each once."""
+    """The steps that a formula refers to, in order, each once."""
     return [part.name for part in walk(node) if isinstance(part, Name)]
 
 
@@ -259,9 +254,9 @@ def rebuild(
     after: Callable[[Node], Node] = lambda node: node,
     known: Mapping[bytes, Node] | None = None,
 ) -> Node:
-    """The graph made anew from the leaves up; `after` may exchange each node once it is made.
+    """The graph rebuilt from the leaves up; `after` may replace each node once it is built.
 
-    `known` names the nodes that are exchanged as they stand, without a look below them.
+    `known` maps nodes that are replaced as they are, without descending into them.
     """
     made: dict[bytes, Node] = dict(known or {})
     waiting = [root]
@@ -307,7 +302,7 @@ def replace_all(node: Node, old: Node, new: Node) -> Node:
 
 
 def replace_each(node: Node, exchanged: Mapping[Node, Node]) -> Node:
-    """The same for several at once: what takes the place of one is not searched for another."""
+    """The same for several nodes at once; replacements are not searched again."""
     return rebuild(node, known={old.digest: new for old, new in exchanged.items()})
 
 
@@ -316,13 +311,13 @@ _NEGATIVE_BINDS = 3
 _ATOM = 5
 
 
-_LONGEST = 1000  # characters of a shown formula: nested ones, written out, have no end
+_LONGEST = 1000  # characters of a formula as text; nested ones would have no end
 
 
 def show(node: Node) -> str:
-    """The formula as one would write it; parsing the result gives it back.
+    """The formula as text that parses back to it.
 
-    A formula that would fill a page is shortened, with "…" for its longest parts.
+    A very long formula is shortened, with "…" for its longest parts.
     """
     waiting: list[Node] = [node]
     while waiting:
@@ -346,7 +341,7 @@ def _shown(node: Node) -> tuple[str, int]:
 
 
 def _show(node: Node) -> tuple[str, int]:
-    """The text of a node and how tightly it holds together, from those of the nodes below it."""
+    """The text of a node and its binding strength, from those of its children."""
     within = _LONGEST
     if not isinstance(node, Partly) and sum(len(_shown(part)[0]) for part in node.below) > within:
         within //= max(len(node.below), 4)

@@ -3,19 +3,19 @@
 | here | replaces |
 | --- | --- |
 | `shared_cache`: the beams of a sequence share one cache row, side by side | `ModelStepper` |
-| `graphs`: the same steps as CUDA graphs, in a `workspace` that stays | `ModelStepper` |
-| `product_attention`: few queries on a GPU by two products | `MultiHeadAttention.attend` |
+| `graph_stepper`: the same steps as CUDA graphs, in a workspace that stays | `ModelStepper` |
+| `graph_stepper.ProductAttention`: few queries on a GPU, two products | `MultiHeadAttention` |
 | `top_k`: the best of a large vocabulary by chunks | `beam.best_continuations` |
 | `workers`: one batch per core | one batch after the other |
 """
 
 from collections.abc import Sequence
 
+from glassformer.decoding.fast.cuda_graphs import release
 from glassformer.decoding.fast.graph_stepper import GraphStepper, can_be_recorded
 from glassformer.decoding.fast.shared_cache import SharedCacheStepper
 from glassformer.decoding.fast.top_k import best_continuations
 from glassformer.decoding.fast.workers import in_batches, paused_between
-from glassformer.decoding.fast.workspace import release
 from glassformer.nn import LanguageModel, Seq2Seq
 
 __all__ = ["best_continuations", "in_batches", "paused_between", "release", "stepper_for"]

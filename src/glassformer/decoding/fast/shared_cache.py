@@ -20,7 +20,7 @@ from glassformer.decoding.stepper import ModelStepper
 from glassformer.nn import Block, DecodingCache, LanguageModel, MultiHeadAttention, Seq2Seq, Stack
 from glassformer.nn.attention import padding_mask
 from glassformer.nn.cache import KeyValueCache, enlarged
-from glassformer.nn.shapes import Bool, Float, Int, Tensor
+from glassformer.nn.tensors import Bool, Float, Int, Tensor
 
 # PyTorch's kernel for the CPU takes keys in sixteens, and what remains one by one: 15 keys cost
 # two and a half times as much as 16, and 22 or more cost less when masked ones fill them up to 32.
@@ -34,9 +34,7 @@ M = TypeVar("M", bound=nn.Module)
 class SlotCache(KeyValueCache):
     """A cache whose next positions may go anywhere: where `reserve` says."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._slots: Tensor | None = None
+    _slots: Tensor | None = None
 
     @classmethod
     def over(cls, keys: Float[Tensor, "B G K E"], values: Float[Tensor, "B G K W"]) -> "SlotCache":
@@ -158,6 +156,7 @@ class SharedCacheStepper(ModelStepper):
         sources: Sequence[Sequence[int]] | None = None,
     ) -> None:
         super().__init__(model, prefixes, sources)
+        self.cache.self_attention = [SlotCache() for _ in self.cache.self_attention]
         if self.memory is not None:
             self.memory, self.memory_is_token = _filled_up(self.memory, self.memory_is_token)
         self._branched: BranchedStack | None = None
@@ -180,7 +179,11 @@ class SharedCacheStepper(ModelStepper):
         else:
             self._branched = self._branched or BranchedStack.over(self.model.decoder)
             vectors = self._branched(
-                tokens, branches=self._branch(tokens, parents), cache=self.cache, **self._source()
+                tokens,
+                branches=self._branch(tokens, parents),
+                cache=self.cache,
+                memory=self.memory,
+                memory_is_token=self.memory_is_token,
             )
         self._lengths = self._lengths + 1
         self._longest += 1
@@ -192,10 +195,6 @@ class SharedCacheStepper(ModelStepper):
         super().keep(sequences)  # whose beams share one row
         if self._visible is not None:
             self._visible = self._visible[sequences]
-
-    def _start_cache(self) -> DecodingCache:
-        plain = super()._start_cache()
-        return DecodingCache([SlotCache() for _ in plain.self_attention], plain.cross_attention)
 
     def _branch(self, tokens: Tensor, parents: Tensor | None) -> Branches:
         """Give each new token a cache position of its own, and the past of its parent."""

@@ -10,7 +10,7 @@ import torch
 
 from glassformer.decoding.beam import Candidates
 from glassformer.decoding.beam import best_continuations as plainly
-from glassformer.nn.shapes import Float, Int, Tensor
+from glassformer.nn.tensors import Float, Int, Tensor
 
 _CHUNK = 64
 _WORTH_CHUNKING = 2048
@@ -26,7 +26,9 @@ def best_continuations(
     """The n best of all R·V ways to continue each sequence (fewer where there are fewer)."""
     n_beams, vocab_size = logits.shape[1:]
     n = min(n, n_beams * vocab_size)
-    if not _chunks_pay(logits, n):
+    # Passes over memory take the time; on a GPU, starting more kernels does if there is little.
+    is_large = logits.is_cpu or logits.numel() >= _WORTH_MORE_KERNELS
+    if not is_large or vocab_size < max(_WORTH_CHUNKING, 4 * n * _CHUNK):
         return plainly(logits, totals, n)
     chunked = (_some_rows_at_a_time if logits.is_cpu else _all_at_once)(logits, totals.dtype)
     best, chosen, places = _best_by_chunks(chunked, totals, n)
@@ -42,13 +44,6 @@ class _Chunked(NamedTuple):
     normalisers: Float[Tensor, "B R"]
 
 
-def _chunks_pay(logits: Float[Tensor, "B R V"], n: int) -> bool:
-    """Passes over memory take the time; on a GPU, starting more kernels if there is little."""
-    if not logits.is_cpu and logits.numel() < _WORTH_MORE_KERNELS:
-        return False
-    return logits.size(-1) >= max(_WORTH_CHUNKING, 4 * n * _CHUNK)
-
-
 def _chunks(x: Float[Tensor, "B R V"]) -> Float[Tensor, "B R C W"]:
     """As much of each row as fills whole chunks."""
     n_chunks = x.size(-1) // _CHUNK
@@ -57,9 +52,21 @@ def _chunks(x: Float[Tensor, "B R V"]) -> Float[Tensor, "B R C W"]:
 
 
 def _some_rows_at_a_time(logits: Float[Tensor, "B R V"], precision: torch.dtype) -> _Chunked:
-    """For a CPU: nothing but maxima and normalisers is written to memory."""
+    """For a CPU: a few rows are read from memory once, and their exponentials never written."""
     logits = logits.to(precision)
-    return _Chunked(logits, *_maxima_and_normalisers(logits, _CHUNK))
+    n_chunks = logits.size(-1) // _CHUNK
+    whole = n_chunks * _CHUNK
+    maxima, normalisers = [], []
+    for rows in logits.flatten(0, 1).split(_ROWS_AT_ONCE):
+        of_chunks = rows[:, :whole].unflatten(-1, (n_chunks, _CHUNK)).amax(dim=-1)
+        largest = torch.cat([of_chunks, rows[:, whole:]], dim=-1).amax(dim=-1, keepdim=True)
+        sums = (rows - largest).exp_().sum(dim=-1, keepdim=True)
+        maxima.append(of_chunks)
+        normalisers.append(largest + sums.log())  # log Σ exp of the row
+    shape = logits.shape[:2]
+    return _Chunked(
+        logits, torch.cat(maxima).view(*shape, n_chunks), torch.cat(normalisers).view(shape)
+    )
 
 
 def _all_at_once(logits: Float[Tensor, "B R V"], precision: torch.dtype) -> _Chunked:
@@ -102,24 +109,3 @@ def _best_by_chunks(
     parents = places // vocab_size
     log_probabilities = logits.flatten(1).gather(1, places) - normalisers.gather(1, parents)
     return best.values, log_probabilities, places
-
-
-def _maxima_and_normalisers(
-    logits: Float[Tensor, "B R V"], width: int
-) -> tuple[Float[Tensor, "B R C"], Float[Tensor, "B R"]]:
-    """The maximum of each whole chunk of a row, `width` numbers each, and the log Σ exp of the row.
-
-    A few rows at a time: they are then read from memory once, and their exponentials never written.
-    """
-    rows = logits.flatten(0, 1)
-    n_chunks = rows.size(-1) // width
-    whole = n_chunks * width
-    maxima, normalisers = [], []
-    for piece in rows.split(_ROWS_AT_ONCE):
-        of_chunks = piece[:, :whole].unflatten(-1, (n_chunks, width)).amax(dim=-1)
-        largest = torch.cat([of_chunks, piece[:, whole:]], dim=-1).amax(dim=-1, keepdim=True)
-        sums = (piece - largest).exp_().sum(dim=-1, keepdim=True)
-        maxima.append(of_chunks)
-        normalisers.append(largest + sums.log())
-    shape = logits.shape[:2]
-    return torch.cat(maxima).view(*shape, n_chunks), torch.cat(normalisers).view(shape)

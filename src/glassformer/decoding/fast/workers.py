@@ -121,11 +121,9 @@ def is_watched(parts: Iterable[nn.Module]) -> bool:
 def side_by_side(function: Callable[[T], R], batches: Sequence[T], n_cores: int) -> list[R]:
     """What the function returns for each batch, in their order; no gradients are tracked."""
     callers = copy_context()  # with it, a thread knows who may cancel its work
-
-    def without_gradients(batch: T) -> R:
-        with torch.inference_mode():  # a thread begins with gradients on
-            return function(batch)
-
+    without_gradients = torch.inference_mode()(
+        function
+    )  # in each thread: each has a mode of its own
     with single_threaded(n_cores) as is_ours:
         if not is_ours or _needs_this_thread():
             return [without_gradients(batch) for batch in batches]

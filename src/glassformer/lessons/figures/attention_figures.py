@@ -32,7 +32,7 @@ from glassformer.lessons.figures.sheet import (
     numbers_of,
     speaker,
 )
-from glassformer.lessons.textbook import lesson_card
+from glassformer.lessons.lesson import lesson_card
 from glassformer.tracing import Step, Trace
 
 Kind = Literal["queries", "keys", "values"]

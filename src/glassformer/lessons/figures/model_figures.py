@@ -27,7 +27,7 @@ from glassformer.lessons.figures.sheet import (
     numbers_of,
     speaker,
 )
-from glassformer.lessons.phrases import Speaker
+from glassformer.lessons.lesson import Speaker
 from glassformer.tracing import Trace
 
 _CELL = (42.0, 26.0)

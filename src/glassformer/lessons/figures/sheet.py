@@ -21,10 +21,9 @@ import numpy as np
 import numpy.typing as npt
 
 from glassformer.documents.heat_maps import Scale, hex_colour, ink_on, matrix, scale_of
-from glassformer.language import Language
+from glassformer.language import Language, words
 from glassformer.lessons.figures.canvas import Anchor, Box, Canvas, Drawing, Role, text_width
-from glassformer.lessons.figures.figure_words import FIGURE_WORDS
-from glassformer.lessons.phrases import Speaker
+from glassformer.lessons.lesson import Speaker
 from glassformer.tracing import Step
 from glassformer.tracing.formula import number as number_text
 
@@ -34,9 +33,12 @@ _GAP, _MARGIN, _NEAR = 2.0, 18.0, 5.0
 _LABEL, _TITLE = 13.0, 14.0
 
 
+_WORDS = words(__name__)
+
+
 def speaker(language: Language) -> Speaker:
-    """What the figures say in a language."""
-    return Speaker(language, FIGURE_WORDS)
+    """The words of the figures."""
+    return Speaker(language, _WORDS)
 
 
 @dataclass(frozen=True, slots=True)

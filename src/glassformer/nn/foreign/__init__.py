@@ -1,9 +1,9 @@
-"""Weights from elsewhere: state dicts of torch.nn, Hugging Face, nanoGPT, Llama into our modules.
+"""Foreign weights: state dicts of torch.nn, Hugging Face, nanoGPT and Llama for our modules.
 
-One function each. All of them rename, split, transpose or reorder tensors; none changes a number. A
-tensor that has no place here, or a parameter that gets none, is an error in one line.
+One function each. They rename, split, transpose or reorder tensors; none changes a number. A tensor
+without a place in our module, or a parameter without a tensor, is a one-line error.
 
-A model that has no function here loads by a table of its own, from its names to ours:
+Any other model can be loaded with a table from its names to ours:
 
     table = {
         "tokens.weight": "decoder.embedding.weight",
@@ -20,21 +20,19 @@ A model that has no function here loads by a table of its own, from its names to
     }
     fill(model, rename(state, table))
 
-`#` stands for a number and `*` for weight or bias; several names on our side mean that their tensor
-holds those parts one above the other. `model.named_parameters()` lists our names; `without` leaves
-out what has no place, and matrices that are stored transposed are turned before.
+`#` stands for a number and `*` for weight or bias; several of our names mean that their tensor
+stacks those parts along its first axis. `model.named_parameters()` lists our names; `without` drops
+tensors that have no place; matrices stored transposed must be transposed first.
 """
 
-from glassformer.nn.foreign.hugging_face_weights import (
+from glassformer.nn.foreign.model_families import (
     config_from_hugging_face,
+    config_from_nanogpt,
     load_gpt2,
     load_hugging_face,
     load_hugging_face_bert,
     load_hugging_face_gpt2,
     load_hugging_face_llama,
-)
-from glassformer.nn.foreign.nanogpt import (
-    config_from_nanogpt,
     load_meta_llama,
     load_nanogpt_weights,
 )

@@ -1,4 +1,4 @@
-"""From torch.nn's own Transformer classes."""
+"""Renaming the tensors of a state dict, and loading torch.nn's own Transformer classes."""
 
 from __future__ import annotations
 
@@ -12,15 +12,12 @@ from glassformer.errors import CheckpointError
 from glassformer.nn.attention import MultiHeadAttention
 from glassformer.nn.blocks import Stack
 from glassformer.nn.models import Seq2Seq
-from glassformer.nn.shapes import Tensor
+from glassformer.nn.tensors import Tensor
 
 # --- renaming ---
-# How tensors get their new names, and how they are put into a module.
-#
 # A table maps their names to ours. In their names `#` stands for a number and `*` for weight or
-# bias; both reappear in ours. Several names on our side mean that their tensor holds those parts
-# one above the other.
-
+# bias; both reappear in ours. Several of our names mean that their tensor stacks those parts along
+# its first axis.
 
 State = Mapping[str, Tensor]
 Shapes = Mapping[str, Sequence[int]]
@@ -28,7 +25,7 @@ Table = Mapping[str, str | tuple[str, ...]]
 
 
 def three_maps(prefix: str) -> tuple[str, ...]:
-    """Where a joint query-key-value tensor goes."""
+    """Our three names for one joint query-key-value tensor."""
     return tuple(f"{prefix}.to_{part}.*" for part in ("queries", "keys", "values"))
 
 
@@ -49,7 +46,9 @@ def rename(state: State, table: Table) -> dict[str, Tensor]:
     for name, tensor in state.items():
         match, targets = next(((m, t) for p, t in patterns if (m := p.fullmatch(name))), (None, ()))
         if match is None:
-            raise CheckpointError(f"the weights hold {name!r}, which our module has no place for")
+            raise CheckpointError(
+                f"the weights contain {name!r}, which our module has no place for"
+            )
         if len(targets) > 1 and (tensor.dim() == 0 or tensor.size(0) % len(targets)):
             raise CheckpointError(
                 f"the weights do not fit the module: {name} must hold {len(targets)} equal parts, "
@@ -62,17 +61,17 @@ def rename(state: State, table: Table) -> dict[str, Tensor]:
 
 
 def below(state: State, prefix: str) -> dict[str, Tensor]:
-    """The tensors whose names begin so, without that beginning."""
+    """The tensors whose names start with a prefix, without that prefix."""
     return {n.removeprefix(prefix): t for n, t in state.items() if n.startswith(prefix)}
 
 
 def without(state: State, prefixes: Iterable[str]) -> dict[str, Tensor]:
-    """The tensors whose names begin with none of these."""
+    """The tensors whose names start with none of these prefixes."""
     return {n: t for n, t in state.items() if not n.startswith(tuple(prefixes))}
 
 
 def check_fit(module: nn.Module, renamed: State, keep: tuple[str, ...] = ()) -> None:
-    """Each parameter must get a tensor of its shape, but for those in `keep`."""
+    """Check that each parameter, except those in `keep`, gets a tensor of its shape."""
     # A shared parameter is listed once, by its first name.
     ours = {name: parameter.shape for name, parameter in module.named_parameters()}
     check_shapes(ours, {name: tensor.shape for name, tensor in renamed.items()}, keep)
@@ -85,11 +84,11 @@ def check_fit(module: nn.Module, renamed: State, keep: tuple[str, ...] = ()) -> 
 
 
 def check_shapes(ours: Shapes, renamed: Shapes, keep: tuple[str, ...] = ()) -> None:
-    """Each of our names must be among theirs with the same shape, but for those in `keep`."""
+    """Check that each of our names, except those in `keep`, is among theirs with its shape."""
     missing = [n for n in ours if n not in renamed and not any(map(n.startswith, keep))]
     unknown = [n for n in renamed if n not in ours]
     if missing or unknown:
-        what = f"lack {missing[0]!r}" if missing else f"hold {unknown[0]!r}"
+        what = f"lack {missing[0]!r}" if missing else f"contain {unknown[0]!r}"
         others = len(missing) + len(unknown) - 1
         raise CheckpointError(
             f"the weights do not fit the module: they {what}" + f" and {others} more" * (others > 0)
@@ -104,7 +103,7 @@ def check_shapes(ours: Shapes, renamed: Shapes, keep: tuple[str, ...] = ()) -> N
 
 @torch.no_grad()
 def fill(module: nn.Module, renamed: State, keep: tuple[str, ...] = ()) -> None:
-    """Copy tensors into parameters, once all of them fit: nothing is ever half loaded."""
+    """Copy tensors into parameters after checking that all fit: a module is never half loaded."""
     check_fit(module, renamed, keep)
     ours = dict(module.named_parameters())
     for name, tensor in renamed.items():
@@ -123,6 +122,8 @@ def _put_in(target: str, found: tuple[str, ...]) -> str:
     parts = iter(found)
     return re.sub(r"[#*]", lambda _: next(parts), target)
 
+
+# --- torch.nn ---
 
 _KEPT = ("embedding.", "positions.")  # torch.nn's stacks have neither
 _SHARED_BY_LAYERS: Table = {
@@ -155,14 +156,14 @@ def load_torch_multihead_attention(attention: MultiHeadAttention, state: State) 
 
 
 def load_torch_encoder(stack: Stack, state: State) -> None:
-    """From `nn.TransformerEncoder(...).state_dict()`; embeddings stay as they are."""
+    """From `nn.TransformerEncoder(...).state_dict()`; embeddings are left unchanged."""
     fill(stack, _rename_stack(state, _ENCODER_LAYER), _KEPT)
 
 
 def load_torch_transformer(model: Seq2Seq, state: State) -> None:
-    """From `nn.Transformer(...).state_dict()`; embeddings and output stay as they are."""
+    """From `nn.Transformer(...).state_dict()`; embeddings and output are left unchanged."""
     for name in without(state, ("encoder.", "decoder.")):
-        raise CheckpointError(f"the weights hold {name!r}, which nn.Transformer does not have")
+        raise CheckpointError(f"the weights contain {name!r}, which nn.Transformer does not have")
     encoder = _rename_stack(below(state, "encoder."), _ENCODER_LAYER)
     decoder = _rename_stack(below(state, "decoder."), _DECODER_LAYER)
     check_fit(model.encoder, encoder, _KEPT)

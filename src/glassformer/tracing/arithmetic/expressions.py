@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import torch
@@ -85,6 +85,36 @@ class _Node:
     def fixed(self, places: dict[str, int]) -> Expression:  # noqa: ARG002
         """The same, its own positions with letters replaced by values."""
         return cast("Expression", self)
+
+    # Rules write arithmetic as Python does: `x * w + b`. (`self` is one of the kinds below.)
+
+    def __add__(self: Any, other: Expression | Scalar) -> Expression:
+        return Operation("+", self, _lift(other))
+
+    def __radd__(self: Any, other: Scalar) -> Expression:
+        return Operation("+", Number(other), self)
+
+    def __sub__(self: Any, other: Expression | Scalar) -> Expression:
+        return Operation("-", self, _lift(other))
+
+    def __mul__(self: Any, other: Expression | Scalar) -> Expression:
+        return Operation("*", self, _lift(other))
+
+    def __rmul__(self: Any, other: Scalar) -> Expression:
+        """A leading factor of 1 is left out."""
+        return self if other == 1 else Operation("*", Number(other), self)
+
+    def __truediv__(self: Any, other: Expression | Scalar) -> Expression:
+        return Operation("/", self, _lift(other))
+
+    def __pow__(self: Any, other: Expression | Scalar) -> Expression:
+        return Operation("^", self, _lift(other))
+
+    def __rpow__(self: Any, other: Scalar) -> Expression:
+        return Operation("^", Number(other), self)
+
+    def __neg__(self: Any) -> Expression:
+        return Function("neg", (self,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,35 +277,7 @@ Expression = Number | Entry | Lookup | Operation | Function | Reduce | Choose | 
 
 
 def _lift(value: Expression | Scalar) -> Expression:
-    return Number(value) if isinstance(value, bool | int | float) else value
-
-
-def add(left: Expression | Scalar, right: Expression | Scalar) -> Expression:
-    """left + right."""
-    return Operation("+", _lift(left), _lift(right))
-
-
-def subtract(left: Expression | Scalar, right: Expression | Scalar) -> Expression:
-    """left − right."""
-    return Operation("-", _lift(left), _lift(right))
-
-
-def multiply(left: Expression | Scalar, right: Expression | Scalar) -> Expression:
-    """left · right; a factor that is the number 1 is left out."""
-    left, right = _lift(left), _lift(right)
-    if isinstance(left, Number) and left.value == 1:
-        return right
-    return Operation("*", left, right)
-
-
-def divide(left: Expression | Scalar, right: Expression | Scalar) -> Expression:
-    """left / right."""
-    return Operation("/", _lift(left), _lift(right))
-
-
-def power(left: Expression | Scalar, right: Expression | Scalar) -> Expression:
-    """left ^ right."""
-    return Operation("^", _lift(left), _lift(right))
+    return value if isinstance(value, _Node) else Number(value)
 
 
 def total(body: Expression, *axes: Axis) -> Expression:
@@ -292,7 +294,7 @@ def sum_of(terms: Sequence[Expression]) -> Expression:
     if len(terms) == 1:
         return terms[0]
     middle = len(terms) // 2
-    return add(sum_of(terms[:middle]), sum_of(terms[middle:]))
+    return sum_of(terms[:middle]) + sum_of(terms[middle:])
 
 
 def walk(expression: Expression) -> Iterator[Expression]:

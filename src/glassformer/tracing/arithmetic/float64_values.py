@@ -31,11 +31,13 @@ from glassformer.tracing.arithmetic.expressions import (
     Scalar,
 )
 from glassformer.tracing.capture.memory import as_floats
-from glassformer.tracing.notebooks import ShownAsText
+from glassformer.tracing.notes import ShownAsText
 
 if TYPE_CHECKING:
     from glassformer.tracing.cells import Cell
 
+
+from glassformer.tracing.arithmetic.expressions import ReduceKind
 
 Floats = npt.NDArray[np.float64] | np.float64
 Rounding = Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]]
@@ -263,10 +265,10 @@ class Evaluation:
         return number
 
     def _entry(self, entry: Entry, scope: tuple[Axis, ...]) -> Floats:
-        index = tuple(_positions(part) if isinstance(part, Axis) else part for part in entry.index)
         running = [part for part in entry.index if isinstance(part, Axis)]
         if not running:
-            return self._read_one(entry.view.array[index].item())
+            return self._read_one(entry.view.array[entry.index].item())
+        index = tuple([_positions(p) if isinstance(p, Axis) else p for p in entry.index])
         values = self._read(entry.view.array[index])
         return _align(values, [part.letter for part in running], scope)
 
@@ -412,20 +414,20 @@ class Precisions(ShownAsText):
 
 def at_precisions(cell: Cell, decimals: int) -> Precisions:
     """The cell's arithmetic, with its operands and its result rounded to each precision."""
+    expression, stored = cell.expression, cell.value
+
+    def at(rounding: Rounding) -> float:
+        value = float(stored) if expression is None else evaluate(expression, rounding)
+        return float(rounding(np.asarray(value)))
+
     return Precisions(
-        stored=cell.value,
-        float64=cell.recomputed,
-        float32=_at(cell, _to(torch.float32)),
-        bfloat16=_at(cell, _to(torch.bfloat16)),
-        rounded=_at(cell, _to_decimals(decimals)),
+        stored=stored,
+        float64=float(stored) if expression is None else evaluate(expression),
+        float32=at(_to(torch.float32)),
+        bfloat16=at(_to(torch.bfloat16)),
+        rounded=at(_to_decimals(decimals)),
         decimals=decimals,
     )
-
-
-def _at(cell: Cell, rounding: Rounding) -> float:
-    expression = cell.expression
-    value = float(cell.value) if expression is None else evaluate(expression, rounding)
-    return float(rounding(np.asarray(value)))
 
 
 def _to(dtype: torch.dtype) -> Rounding:
@@ -441,3 +443,46 @@ def _to_decimals(decimals: int) -> Rounding:
         return np.round(values, decimals)
 
     return rounding
+
+
+# --- the largest terms ---
+
+_UPWARDS = ("max", "argmax", "last argmax", "largest", "place largest")
+_DOWNWARDS = ("min", "argmin", "last argmin", "smallest", "place smallest")
+_BLOCK = 64
+
+
+def largest_terms(
+    values: npt.NDArray[np.float64], most: int, kind: ReduceKind = "sum"
+) -> list[int]:
+    """The places of the values that matter most, in their own order; all if they are few.
+
+    In a sum those are the largest by size, for an extreme those nearest to it.
+    """
+    if len(values) <= most:
+        return list(range(len(values)))
+    known = values if np.isfinite(values).all() else np.nan_to_num(values, nan=np.inf)
+    weights = known if kind in _UPWARDS else -known if kind in _DOWNWARDS else np.abs(known)
+    places: list[int] = np.sort(_first_largest(weights, most)).tolist()
+    return places
+
+
+def _first_largest(weights: npt.NDArray[np.float64], most: int) -> npt.NDArray[np.int64]:
+    """The places of the largest; of equal ones the first."""
+    least = _nth_largest(weights, most)
+    above = np.flatnonzero(weights > least)
+    return np.concatenate([above, np.flatnonzero(weights == least)[: most - len(above)]])
+
+
+def _nth_largest(weights: npt.NDArray[np.float64], n: int) -> float:
+    """The n-th largest of many numbers.
+
+    It lies in one of the n blocks whose own largest are the largest: to look into these alone takes
+    a tenth of the time of looking through a vocabulary of 50,000.
+    """
+    whole = len(weights) // _BLOCK * _BLOCK
+    if whole > 2 * n * _BLOCK:
+        blocks = weights[:whole].reshape(-1, _BLOCK)
+        highest = np.argpartition(blocks.max(1), -n)[-n:]
+        weights = np.concatenate([blocks[highest].ravel(), weights[whole:]])
+    return float(np.partition(weights, -n)[-n])

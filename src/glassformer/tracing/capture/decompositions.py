@@ -18,8 +18,8 @@ from torch.nn import functional
 from torch.utils._python_dispatch import _disable_current_modes
 
 from glassformer.tracing.arithmetic import rules
+from glassformer.tracing.capture.fused_layers import is_recurrent
 from glassformer.tracing.capture.operator_calls import Operator
-from glassformer.tracing.capture.recurrent_layers import is_recurrent
 
 Decomposition = Callable[..., Any]
 

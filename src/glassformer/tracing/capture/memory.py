@@ -7,6 +7,7 @@ written in place gets a new version; the old version keeps a copy of the old num
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -187,31 +188,34 @@ class View:
 
     def address(self, index: Index) -> int:
         """The byte at which the cell begins."""
-        place = self.offset
-        for position, stride in zip(index, self.strides, strict=True):
-            place += position * stride
-        return place * self.dtype.itemsize
+        return (self.offset + sum(map(operator.mul, index, self.strides))) * self.dtype.itemsize
 
     def find(self, address: int, dtype: torch.dtype) -> Index | None:
-        """The index of the cell at that address, or None where this window does not hold it."""
-        if dtype.itemsize != self.dtype.itemsize or address % dtype.itemsize:
+        """The index of the cell at that address, or None if this window does not hold it."""
+        width = self.dtype.itemsize
+        if dtype is not self.dtype and dtype.itemsize != width:
             return None
-        rest = address // dtype.itemsize - self.offset
-        if rest < 0 or 0 in self.shape:
+        place, odd = divmod(address, width)
+        rest = place - self.offset
+        if odd or rest < 0:
             return None
-        if self._digits is None:
-            # The axes as the digits of a number, the most significant first.
-            walked = [axis for axis in range(self.ndim) if self.shape[axis] > 1]
-            walked = [axis for axis in walked if self.strides[axis] > 0]
-            walked.sort(key=lambda axis: -self.strides[axis])
-            self._digits = [(axis, self.strides[axis], self.shape[axis]) for axis in walked]
-        index = [0] * self.ndim
-        for axis, stride, size in self._digits:
+        index = [0] * len(self.shape)
+        for axis, stride, size in self._digits or self._find_digits():
             place, rest = divmod(rest, stride)
             if place >= size:
                 return None
             index[axis] = place
         return None if rest else tuple(index)
+
+    def _find_digits(self) -> list[tuple[int, int, int]]:
+        """The axes as the digits of a number, most significant first: axis, stride, size."""
+        walked = [axis for axis, size in enumerate(self.shape) if size > 1]
+        walked = [axis for axis in walked if self.strides[axis] > 0]
+        walked.sort(key=lambda axis: -self.strides[axis])
+        self._digits = [(axis, self.strides[axis], self.shape[axis]) for axis in walked]
+        if 0 in self.shape:
+            self._digits = [(0, 1, 0)]  # a digit that no number has: nothing is found
+        return self._digits
 
     def owner(self, index: Index) -> tuple[Step, Index]:
         """The step that wrote the cell, and the cell's index there."""

@@ -23,14 +23,13 @@ from torch._ops import HigherOrderOperator
 from torch.nested._internal.nested_tensor import NestedTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from glassformer.cancelling import stop_if_cancelled
-from glassformer.errors import TraceError
-from glassformer.tracing.capture import fused_attention
+from glassformer.errors import TraceError, stop_if_cancelled
+from glassformer.tracing.capture import fused_layers
 from glassformer.tracing.capture.decompositions import LAYOUT_ALONE, Way, decompose, is_idle, way_of
+from glassformer.tracing.capture.fused_layers import recurrent
 from glassformer.tracing.capture.memory import Budget, Version, View
 from glassformer.tracing.capture.module_stack import ModulePaths, join
 from glassformer.tracing.capture.operator_calls import Call, Operator, operator_of
-from glassformer.tracing.capture.recurrent_layers import recurrent
 from glassformer.tracing.capture.source_lines import Line, Origin, find_origin
 from glassformer.tracing.cell_block import Places
 from glassformer.tracing.steps import Role
@@ -305,7 +304,7 @@ class Recorder(TorchDispatchMode):
                 "call the functions in Python"
             )
         with self:
-            return fused_attention.flexible_attention(self.named, *args, **kwargs)
+            return fused_layers.flexible_attention(self.named, *args, **kwargs)
 
     def _run_apart(
         self, way: Way, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -315,7 +314,7 @@ class Recorder(TorchDispatchMode):
             return operator.func(*args, **kwargs)
         if way == "attention":
             with self:
-                return fused_attention.attention(self.named, *args, **kwargs)
+                return fused_layers.attention(self.named, *args, **kwargs)
         if is_idle(operator, args, kwargs):  # in place, it would be recorded as a write
             return args[0] if operator.in_place else NotImplemented
         if way == "recurrent":
@@ -323,7 +322,7 @@ class Recorder(TorchDispatchMode):
                 return recurrent(self.named_inside, operator, args, kwargs)
         if way == "dropout":
             with self:
-                return fused_attention.dropout(*args, **kwargs, in_place=operator.in_place)
+                return fused_layers.dropout(*args, **kwargs, in_place=operator.in_place)
         with self, without_onednn():
             return decompose(operator.func, args, kwargs)
 

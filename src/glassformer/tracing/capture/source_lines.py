@@ -224,7 +224,7 @@ def _computes(node: ast.AST) -> bool:
 
 
 _TORCH = str(Path(torch.__file__).parent)
-_HERE = str(Path(__file__).parent)
+_HERE = str(Path(__file__).parents[1])
 _CALL = torch.nn.Module._call_impl.__code__
 
 # Inside torch only these read like a model's own source; everywhere else in torch the caller's
@@ -263,6 +263,11 @@ class Line:
         """The source itself, an expression of several lines on one; empty where there is none."""
         lines = range(self.number, min(max(self.end, self.number), self.number + 5) + 1)
         return " ".join(linecache.getline(self.file, line).strip() for line in lines).strip()
+
+    @property
+    def place(self) -> str:
+        """`package/module.py:12`: the file from its outermost package down."""
+        return f"{from_package(self.file)}:{self.number}"
 
 
 def source_parts(line: Line | None) -> dict[str, Any] | None:

@@ -8,7 +8,7 @@ from glassformer.tracing.arithmetic.expressions import Scalar
 from glassformer.tracing.formula import notation as n
 from glassformer.tracing.formula.naming import Symbol
 from glassformer.tracing.formula.places import Place
-from glassformer.tracing.formula.text import ENGLISH, Phrases, number
+from glassformer.tracing.formula.text import number
 
 
 def _sign(sign: str) -> str:
@@ -51,23 +51,17 @@ def symbol_to_mathml(symbol: Symbol, places: str = "") -> str:
     return lead + whole
 
 
-class _MathmlPrinter(n.Printer):
+class _MathmlPrinter(n.Printer[str]):
     laid_out = (n.Fraction, n.Cases, n.Power)
 
-    def __init__(self, digits: int, phrases: Phrases) -> None:
-        self._digits = digits
-        self._phrases = phrases
+    def bracketed(self, formula: n.Formula) -> str:
+        return _bracketed(self.inside(formula))
 
-    def write(self, formula: n.Formula, outer: int = 0) -> str:
-        """The mathematics, in brackets where it needs them."""
-        inside = self._inside(formula)
-        return _bracketed(inside) if self.needs_brackets(formula, outer) else inside
-
-    def _inside(self, formula: n.Formula) -> str:
+    def inside(self, formula: n.Formula) -> str:
         write = self.write
         match formula:
             case n.Value(number=value):
-                return number_to_mathml(value, self._digits)
+                return number_to_mathml(value, self.digits)
             case n.Leaf(symbol=symbol, places=places):
                 return symbol_to_mathml(symbol, self._places(places))
             case n.Infix(sign=sign):
@@ -95,7 +89,7 @@ class _MathmlPrinter(n.Printer):
                 rows = (
                     f"<mtr><mtd>{write(yes)}</mtd><mtd>{write(condition)}</mtd></mtr>"
                     f"<mtr><mtd>{write(no)}</mtd><mtd>"
-                    f"<mtext>{escape(self._phrases.otherwise)}</mtext></mtd></mtr>"
+                    f"<mtext>{escape(self.phrases.otherwise)}</mtext></mtd></mtr>"
                 )
                 return _row(f"{_sign('{')}<mtable>{rows}</mtable>")
 
@@ -125,11 +119,11 @@ class _MathmlPrinter(n.Printer):
         return _sign("+" if listed.sign == "Σ" else "×").join(parts)
 
     def _left_out(self, listed: n.TermList) -> str:
-        note = f"<mtext>{escape(self._phrases.others.format(count=listed.others))}</mtext>"
-        shown = _sign("…") if listed.rest is None else number_to_mathml(listed.rest, self._digits)
+        note = f"<mtext>{escape(self.phrases.others.format(count=listed.others))}</mtext>"
+        shown = _sign("…") if listed.rest is None else number_to_mathml(listed.rest, self.digits)
         return f"<munder>{_row(shown)}{note}</munder>"
 
 
-def to_mathml(formula: n.Formula, digits: int = 4, phrases: Phrases = ENGLISH) -> str:
+def to_mathml(formula: n.Formula, digits: int = 4, phrases: n.Phrases = n.ENGLISH) -> str:
     """The formula as MathML, to be put into a `<math>`."""
     return _MathmlPrinter(digits, phrases).write(formula)

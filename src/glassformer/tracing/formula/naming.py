@@ -144,6 +144,10 @@ class Names:
         self._sights: dict[int, Sight] = {}
         self._used: dict[str, frozenset[str]] = {}
 
+    def forget(self) -> None:
+        """Break the reference cycles, so that a closed trace is freed at once."""
+        self._sights.clear()
+
     def name(self, step: Step, seen_from: str = "") -> str:
         """A step's name, without the path of the module that it is seen from; ∂ of a gradient."""
         name = step.name.removeprefix("gradients.")
@@ -188,7 +192,11 @@ class Names:
 
         That is the step that wrote it; of a packed projection (QKV) the part that it belongs to.
         """
-        return self._in_window(view, index) or view.owner(index)
+        for part in self._windows.get(id(view.version), ()):
+            place = part.view.find(view.address(index), view.dtype)
+            if place is not None:
+                return part, place
+        return view.owner(index)
 
     def has_parts(self, step: Step) -> bool:
         """Whether cells of a step are written under the symbols of its parts."""
@@ -196,14 +204,8 @@ class Names:
 
     def seat(self, step: Step, index: Index) -> tuple[Step, Index]:
         """The same of a cell of the step that wrote it."""
-        return self._in_window(step.view, index) or (step, index)
-
-    def _in_window(self, view: View, index: Index) -> tuple[Step, Index] | None:
-        for part in self._windows.get(id(view.version), ()):
-            place = part.view.find(view.address(index), view.dtype)
-            if place is not None:
-                return part, place
-        return None
+        has_parts = id(step.view.version) in self._windows
+        return self.find(step.view, index) if has_parts else (step, index)
 
     def is_turned(self, step: Step) -> bool:
         """Whether a textbook shows a step transposed: a linear map's matrix, old, new or ∂.

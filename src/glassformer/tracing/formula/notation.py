@@ -11,16 +11,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
 from glassformer.tracing.arithmetic import expressions as e
-from glassformer.tracing.arithmetic.float64_values import Evaluation, Floats, gathered
+from glassformer.tracing.arithmetic.float64_values import (
+    Evaluation,
+    Floats,
+    gathered,
+    largest_terms,
+)
 from glassformer.tracing.formula.naming import Sight, Symbol
 from glassformer.tracing.formula.places import Place, place_of, written_places
-from glassformer.tracing.largest_terms import largest_terms
 
 if TYPE_CHECKING:
     from glassformer.tracing.cells import Cell
@@ -32,7 +36,7 @@ MOST_TERMS = 8
 ATOM = 9
 _WEAK, _COMPARISON, SUM, PRODUCT, POWER = 0, 1, 2, 3, 4
 """How strongly the kinds of formulas hold together, where no layout sets them off."""
-_STRENGTH = {
+_SIGN_STRENGTHS = {
     **dict.fromkeys(("or", "xor", "and", "|", "&"), _WEAK),
     **dict.fromkeys(("+", "−"), SUM),
     **dict.fromkeys(("·", "×", "÷", "mod"), PRODUCT),
@@ -45,11 +49,14 @@ _TIGHT = frozenset(["−", "÷", "mod"])
 class Leaf:
     """A cell, or a row of cells along letters: `W_Q[1, k]`."""
 
-    strength: ClassVar[int] = ATOM
-
     symbol: Symbol
     places: tuple[Place | Formula, ...] = ()
     operand: e.Entry | e.Lookup | None = None
+
+    def __str__(self) -> str:
+        """As text; places that are formulas themselves are for a printer to write."""
+        places = ", ".join(map(str, self.places))
+        return f"{self.symbol}[{places}]" if places else str(self.symbol)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +67,6 @@ class Value:
     operand: e.Entry | e.Lookup | None = None
     is_constant: bool = False
 
-    @property
-    def strength(self) -> int:
-        """A negative number needs brackets; that of an operand after any operator."""
-        if isinstance(self.number, bool) or not self.number < 0:
-            return ATOM
-        return SUM if self.is_constant else _COMPARISON
-
 
 @dataclass(frozen=True, slots=True)
 class Infix:
@@ -76,23 +76,10 @@ class Infix:
     left: Formula
     right: Formula
 
-    @property
-    def strength(self) -> int:
-        """By its sign."""
-        return _STRENGTH.get(self.sign, _COMPARISON)
-
-    @property
-    def strength_right(self) -> int:
-        """What the right side needs to go without brackets: more, in a − (b − c)."""
-        own = self.strength
-        return own + (self.sign in _TIGHT or own == _COMPARISON)
-
 
 @dataclass(frozen=True, slots=True)
 class Fraction:
     """One part over another."""
-
-    strength: ClassVar[int] = PRODUCT
 
     above: Formula
     below: Formula
@@ -102,8 +89,6 @@ class Fraction:
 class Power:
     """A base with an exponent."""
 
-    strength: ClassVar[int] = POWER
-
     base: Formula
     exponent: Formula
 
@@ -112,8 +97,6 @@ class Power:
 class Minus:
     """The negative."""
 
-    strength: ClassVar[int] = SUM
-
     body: Formula
 
 
@@ -121,16 +104,12 @@ class Minus:
 class Root:
     """The square root."""
 
-    strength: ClassVar[int] = ATOM
-
     body: Formula
 
 
 @dataclass(frozen=True, slots=True)
 class Bars:
     """The absolute value."""
-
-    strength: ClassVar[int] = ATOM
 
     body: Formula
 
@@ -141,8 +120,6 @@ class Applied:
 
     `rank`: which of the largest or smallest it takes, counted from 1; 0 if it takes none.
     """
-
-    strength: ClassVar[int] = ATOM
 
     name: str
     arguments: tuple[Formula, ...]
@@ -155,8 +132,6 @@ class Applied:
 @dataclass(frozen=True, slots=True)
 class BigSum:
     """Σ, or Π, over letters."""
-
-    strength: ClassVar[int] = SUM
 
     sign: str
     letters: tuple[str, ...]
@@ -172,17 +147,10 @@ class TermList:
     others: int = 0
     rest: float | None = None
 
-    @property
-    def strength(self) -> int:
-        """That of a sum, unless it has one term."""
-        return SUM if self.sign == "Σ" and len(self.terms) + bool(self.others) > 1 else PRODUCT
-
 
 @dataclass(frozen=True, slots=True)
 class Cases:
     """One of two branches, by a condition."""
-
-    strength: ClassVar[int] = _WEAK
 
     condition: Formula
     yes: Formula
@@ -205,23 +173,66 @@ Formula = (
 )
 
 
-class Printer(ABC):
-    """What the printers share: brackets. `laid_out` are the kinds that need none."""
+_STRENGTHS: dict[type, int] = {
+    Fraction: PRODUCT, Power: POWER, Minus: SUM, BigSum: SUM, Cases: _WEAK,
+}  # fmt: skip
+"""Kinds that always hold together alike; all others are atoms."""
 
-    laid_out: tuple[type, ...] = ()
 
-    def needs_brackets(self, formula: Formula, outer: int) -> bool:
-        """Whether a formula binds weaker than what stands around it."""
-        return formula.strength < outer and not isinstance(formula, self.laid_out)
+def strength(formula: Formula) -> int:
+    """How strongly a formula holds together: brackets go around one that is weaker than needed."""
+    match formula:
+        case Infix(sign=sign):
+            return _SIGN_STRENGTHS.get(sign, _COMPARISON)
+        case Value(number=value, is_constant=is_constant) if value < 0:
+            return SUM if is_constant else _COMPARISON  # an operand's, after any operator
+        case TermList(sign=sign, terms=terms, others=others):
+            return SUM if sign == "Σ" and len(terms) + bool(others) > 1 else PRODUCT
+        case _:
+            return _STRENGTHS.get(type(formula), ATOM)
+
+
+@dataclass(frozen=True, slots=True)
+class Phrases:
+    """The words inside formulas, which a language may replace."""
+
+    others: str = "{count} others"
+    choice: str = "if {condition}: {yes}, else {no}"
+    otherwise: str = "otherwise"
+
+
+ENGLISH = Phrases()
+Printed = TypeVar("Printed")
+
+
+@dataclass(frozen=True)
+class Printer(ABC, Generic[Printed]):
+    """Writes formulas in one form: `inside` a kind of formula, and `bracketed`.
+
+    `laid_out` are the kinds that the form sets apart without brackets.
+    """
+
+    digits: int
+    phrases: Phrases
+
+    laid_out: ClassVar[tuple[type, ...]] = ()
+
+    def write(self, formula: Formula, outer: int = 0) -> Printed:
+        """The formula, in brackets where it is weaker than what stands around it."""
+        weaker = strength(formula) < outer and not isinstance(formula, self.laid_out)
+        return self.bracketed(formula) if weaker else self.inside(formula)
+
+    def sides(self, formula: Infix) -> tuple[Printed, Printed]:
+        """Both sides of an operator; the right one of a − (b − c) needs brackets, the left not."""
+        own = strength(formula)
+        tight = formula.sign in _TIGHT or own == _COMPARISON
+        return self.write(formula.left, own), self.write(formula.right, own + tight)
 
     @abstractmethod
-    def write(self, formula: Formula, outer: int = 0) -> Any:
-        """The formula, in brackets where it needs them."""
+    def inside(self, formula: Formula) -> Printed: ...
 
-    def sides(self, formula: Infix) -> tuple[Any, Any]:
-        """Both sides of an operator, in brackets where they need them."""
-        left = self.write(formula.left, formula.strength)
-        return left, self.write(formula.right, formula.strength_right)
+    @abstractmethod
+    def bracketed(self, formula: Formula) -> Printed: ...
 
 
 def summands(formula: Formula) -> Iterator[Formula]:
@@ -250,7 +261,7 @@ def equals(*sides: Formula) -> Formula:
 
 
 class _Builder(ABC):
-    times = "·"
+    times: ClassVar[str] = "·"
 
     def build(self, expression: e.Expression) -> Formula:
         """The formula of an expression."""
@@ -292,52 +303,50 @@ class _Builder(ABC):
     def choose(self, choose: e.Choose) -> Formula: ...
 
 
+@dataclass
 class SymbolWriter(_Builder):
-    """Makes formulas in symbols, and notes which symbols stand for which steps."""
+    """Makes formulas in symbols, and notes what these stand for."""
 
-    def __init__(self, sight: Sight) -> None:
-        self._sight = sight
-        self.seen: dict[Symbol, Step] = {}
+    sight: Sight
+    steps: dict[Symbol, Step] = field(default_factory=dict)
+    """The symbols of operands that were written, with their steps."""
+    definitions: dict[str, tuple[e.Named, Formula]] = field(default_factory=dict)
+    """The symbols of parts that were written (μ, m, Z), each after those it needs."""
 
     def leaf(self, expression: e.Entry | e.Lookup | e.Named) -> Formula:
-        """A cell or row by its symbol and places."""
+        """A cell or row by its symbol and places; a named part by its symbol, defined beside."""
         if isinstance(expression, e.Named):
+            if expression.symbol not in self.definitions:
+                written = self.build(expression.body)
+                self.definitions[expression.symbol] = expression, written
             return Leaf(Symbol(expression.symbol))
-        names = self._sight.names
+        names = self.sight.names
+        places: Sequence[Place | Formula] | None
         if isinstance(expression, e.Lookup):
             owner, _ = expression.view.owner((0,) * expression.view.ndim)
-            parts = [
+            places = [
                 place_of(part) if isinstance(part, int | e.Axis) else self.build(part)
                 for part in expression.index
             ]
-            symbol = self._symbol(owner)
-            if len(parts) != len(owner.shape):  # looked up in another shape than was written
-                return Leaf(symbol, tuple(parts), expression)
-            return Leaf(symbol, self._written(owner, parts), expression)
-        owner, places = written_places(expression, names.find)
-        symbol = self._symbol(owner)
+        else:
+            owner, places = written_places(expression, names.find)
+        symbol = self.sight.symbol(owner)
+        self.steps[symbol] = owner
         if places is None:
+            assert isinstance(expression, e.Entry)
             window = tuple(map(place_of, expression.index))
             return Leaf(Symbol(f"view({symbol})"), window, expression)
-        if names.is_textbook and any(place.is_digit for place in places):
-            letter = next(place.letters[0] for place in places if place.is_digit)
-            return Leaf(Symbol("flattened"), (Place(0, (letter,)),), expression)
-        return Leaf(symbol, self._written(owner, places), expression)
-
-    def _symbol(self, step: Step) -> Symbol:
-        symbol = self._sight.symbol(step)
-        self.seen[symbol] = step
-        return symbol
-
-    def _written(
-        self, owner: Step, places: Sequence[Place | Formula]
-    ) -> tuple[Place | Formula, ...]:
-        """The places on the axes that are written, counted as the names count."""
-        return tuple([
-            part.counted_from(first) if first and isinstance(part := places[axis], Place)
-            else places[axis]
-            for axis, first in self._sight.names.axes(owner)
-        ])  # fmt: skip
+        if len(places) != len(owner.shape):  # looked up in another shape than was written
+            return Leaf(symbol, tuple(places), expression)
+        if names.is_textbook:
+            digits = [p for p in places if isinstance(p, Place) and p.is_digit]
+            if digits:
+                return Leaf(Symbol("flattened"), (Place(0, digits[0].letters[:1]),), expression)
+        shown: list[Place | Formula] = []
+        for axis, first in names.axes(owner):
+            place = places[axis]
+            shown.append(place.counted_from(first) if first and isinstance(place, Place) else place)
+        return Leaf(symbol, tuple(shown), expression)
 
     def reduce(self, reduce: e.Reduce) -> Formula:
         """Σ over letters, or a function of a row."""
@@ -352,14 +361,16 @@ class SymbolWriter(_Builder):
         return Cases(self.build(choose.condition), self.build(choose.yes), self.build(choose.no))
 
 
-class _Numbers(_Builder):
-    times = "×"
+@dataclass
+class NumberWriter(_Builder):
+    """Makes formulas in numbers, with `most` terms of a long sum; `named` as of `Evaluation`."""
 
-    def __init__(self, most: int, named: dict[int, Floats]) -> None:
-        self._most = most
-        self._named = named
-        self._at: dict[str, int] = {}
-        """The letters' values, inside a term."""
+    most: int = MOST_TERMS
+    named: dict[int, Floats] = field(default_factory=dict)
+    _at: dict[str, int] = field(default_factory=dict)
+    """The letters' values, inside a term."""
+
+    times: ClassVar[str] = "×"
 
     def leaf(self, expression: e.Entry | e.Lookup | e.Named) -> Formula:
         if isinstance(expression, e.Named):
@@ -372,7 +383,7 @@ class _Numbers(_Builder):
         return Value(self._evaluate(whole), whole)
 
     def _evaluate(self, expression: e.Expression) -> float:
-        return Evaluation(expression, named=self._named).value
+        return Evaluation(expression, named=self.named).value
 
     def choose(self, choose: e.Choose) -> Formula:
         taken = self._evaluate(e.fix(choose.condition, self._at))
@@ -384,8 +395,8 @@ class _Numbers(_Builder):
             fixed = e.fix(reduce, around)
             assert isinstance(fixed, e.Reduce)
             reduce = fixed
-        values = gathered(reduce, self._named)
-        shown = largest_terms(values, self._most, reduce.kind)
+        values = gathered(reduce, self.named)
+        shown = largest_terms(values, self.most, reduce.kind)
         terms: list[Formula] = []
         for place in shown:
             self._at = reduce.places(place)
@@ -406,38 +417,19 @@ def _rank(reduce: e.Reduce) -> int:
     return reduce.rank + 1 if "est" in reduce.kind else 0
 
 
-def in_symbols(expression: e.Expression, sight: Sight) -> Formula:
-    """The formula of an expression, its operands by their symbols."""
-    return SymbolWriter(sight).build(expression)
-
-
 def leaf_of(cell: Cell, sight: Sight) -> Leaf:
     """A cell by its symbol and its places: `Q[2, 1]`."""
     step, index = sight.names.seat(cell.step, cell.index)
-    places = tuple(Place(index[axis] + first) for axis, first in sight.names.axes(step))
+    places = tuple([Place(index[axis] + first) for axis, first in sight.names.axes(step)])
     return Leaf(sight.symbol(step), places)
-
-
-def cell_text(cell: Cell, sight: Sight) -> str:
-    """The same as plain text."""
-    step, index = sight.names.seat(cell.step, cell.index)
-    places = ", ".join([str(index[axis] + first) for axis, first in sight.names.axes(step)])
-    return f"{sight.symbol(step)}[{places}]" if places else str(sight.symbol(step))
-
-
-def in_numbers(
-    expression: e.Expression, most: int = MOST_TERMS, named: dict[int, Floats] | None = None
-) -> Formula:
-    """The formula with the operands' numbers in place; `named` as of `Evaluation`."""
-    return _Numbers(most, {} if named is None else named).build(expression)
 
 
 def to_json(formula: Formula) -> dict[str, Any]:
     """The tree as plain data: its kind, and its parts by their names."""
     data: dict[str, Any] = {"kind": type(formula).__name__.lower()}
-    for field in fields(formula):
-        if field.name != "operand":
-            data[field.name] = _json(getattr(formula, field.name))
+    for part in fields(formula):
+        if part.name != "operand":
+            data[part.name] = _json(getattr(formula, part.name))
     return data
 
 

@@ -12,7 +12,7 @@ from glassformer.tracing.arithmetic.expressions import Scalar
 from glassformer.tracing.formula import notation as n
 from glassformer.tracing.formula.naming import Symbol
 from glassformer.tracing.formula.places import Place
-from glassformer.tracing.formula.text import ENGLISH, Phrases, number
+from glassformer.tracing.formula.text import number
 
 _WIDEST_FRACTION = 150
 """Characters of TeX above or below a fraction's line: about half a page's width."""
@@ -80,23 +80,17 @@ def symbol_to_tex(symbol: Symbol, places: str = "") -> str:
     return rf"{lead}({whole})_{{{places}}}" if symbol.below else rf"{lead}{whole}_{{{places}}}"
 
 
-class _TexPrinter(n.Printer):
+class _TexPrinter(n.Printer[str]):
     laid_out = (n.Fraction, n.Cases)
 
-    def __init__(self, digits: int, phrases: Phrases) -> None:
-        self._digits = digits
-        self._phrases = phrases
+    def bracketed(self, formula: n.Formula) -> str:
+        return _bracketed(self.inside(formula))
 
-    def write(self, formula: n.Formula, outer: int = 0) -> str:
-        """The mathematics, in brackets where it needs them."""
-        inside = self._inside(formula)
-        return _bracketed(inside) if self.needs_brackets(formula, outer) else inside
-
-    def _inside(self, formula: n.Formula) -> str:
+    def inside(self, formula: n.Formula) -> str:
         write = self.write
         match formula:
             case n.Value(number=value):
-                return number_to_tex(value, self._digits)
+                return number_to_tex(value, self.digits)
             case n.Leaf(symbol=symbol, places=places):
                 return symbol_to_tex(symbol, ",".join(map(self._place, places)))
             case n.Infix(sign="÷", left=left, right=right):
@@ -124,7 +118,7 @@ class _TexPrinter(n.Printer):
             case n.TermList():
                 return self._terms(formula)
             case n.Cases(condition=condition, yes=yes, no=no):
-                large, otherwise = r"\displaystyle ", escaped(self._phrases.otherwise)
+                large, otherwise = r"\displaystyle ", escaped(self.phrases.otherwise)
                 rows = rf"{large}{write(yes)} & {write(condition)} \\ {large}{write(no)} & "
                 return rf"\begin{{cases}} {rows}\text{{{otherwise}}} \end{{cases}}"
 
@@ -160,9 +154,9 @@ class _TexPrinter(n.Printer):
         return (" + " if listed.sign == "Σ" else r" \times ").join(parts)
 
     def _left_out(self, count: int, rest: float | None) -> str:
-        note = rf"\text{{{escaped(self._phrases.others.format(count=count))}}}"
+        note = rf"\text{{{escaped(self.phrases.others.format(count=count))}}}"
         if rest is not None:
-            note = f"{note}: {number_to_tex(rest, self._digits)}"
+            note = f"{note}: {number_to_tex(rest, self.digits)}"
         return rf"\underbrace{{\cdots}}_{{{note}}}"
 
 
@@ -171,6 +165,6 @@ def _bracketed(inside: str) -> str:
     return rf"\left({inside}\right)" if tall else f"({inside})"
 
 
-def to_tex(formula: n.Formula, digits: int = 4, phrases: Phrases = ENGLISH) -> str:
+def to_tex(formula: n.Formula, digits: int = 4, phrases: n.Phrases = n.ENGLISH) -> str:
     """The formula as LaTeX mathematics, without dollar signs."""
     return _TexPrinter(digits, phrases).write(formula)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
 from string import Formatter
 
 from glassformer.tracing.arithmetic import expressions as e
@@ -28,148 +28,97 @@ def number(value: e.Scalar, digits: int = 4) -> str:
     return f"{value:.{digits}g}"
 
 
-@dataclass(frozen=True, slots=True)
-class Phrases:
-    """The words inside formulas, which a language may replace."""
-
-    others: str = "{count} others"
-    choice: str = "if {condition}: {yes}, else {no}"
-    otherwise: str = "otherwise"
+Pieces = list[tuple[str, Operand | None]]
+"""A text in pieces: one that is an operand comes with the expression that reads it."""
 
 
-ENGLISH = Phrases()
+class _TextPrinter(n.Printer[Pieces]):
+    def bracketed(self, formula: n.Formula) -> Pieces:
+        if isinstance(formula, n.Value):  # the brackets belong to the number
+            return [(f"({number(formula.number, self.digits)})", formula.operand)]
+        return [("(", None), *self.inside(formula), (")", None)]
 
-
-class _TextPrinter(n.Printer):
-    """Writes pieces, one after the other; a piece that is an operand knows it."""
-
-    def __init__(self, digits: int, phrases: Phrases) -> None:
-        self._digits = digits
-        self._phrases = phrases
-        self.pieces: list[tuple[str, Operand | None]] = []
-
-    def _say(self, text: str, operand: Operand | None = None) -> None:
-        self.pieces.append((text, operand))
-
-    def write(self, formula: n.Formula, outer: int = 0) -> None:
-        """The formula, in brackets where it needs them."""
-        if not self.needs_brackets(formula, outer):
-            self._inside(formula)
-        elif isinstance(formula, n.Value):  # the brackets belong to the number
-            self._say(f"({number(formula.number, self._digits)})", formula.operand)
-        else:
-            self._say("(")
-            self._inside(formula)
-            self._say(")")
-
-    def _inside(self, formula: n.Formula) -> None:
+    def inside(self, formula: n.Formula) -> Pieces:
         match formula:
             case n.Value(number=value, operand=operand):
-                self._say(number(value, self._digits), operand)
+                return [(number(value, self.digits), operand)]
             case n.Leaf(symbol=symbol, places=places, operand=operand):
-                self._leaf(str(symbol), places, operand)
+                if all(isinstance(place, Place) for place in places):
+                    return [(str(formula), operand)]
+                return self._listed(f"{symbol}[", places, "]")
             case n.Infix(sign=sign):
-                self._infix(sign, formula)
+                left, right = self.sides(formula)
+                return [*left, (sign if sign == "·" else f" {sign} ", None), *right]
             case n.Fraction(above=above, below=below):
-                self.write(above, n.PRODUCT)
-                self._say(" / ")
-                self.write(below, n.PRODUCT + 1)
+                over, under = self.write(above, n.PRODUCT), self.write(below, n.PRODUCT + 1)
+                return [*over, (" / ", None), *under]
             case n.Power(base=base, exponent=exponent):
-                self.write(base, n.POWER)
-                self._say("^")
-                self.write(exponent, n.POWER + 1)
+                raised = self.write(exponent, n.POWER + 1)
+                return [*self.write(base, n.POWER), ("^", None), *raised]
             case n.Minus(body=body):
-                self._say("−")
-                self.write(body, n.PRODUCT)
+                return [("−", None), *self.write(body, n.PRODUCT)]
             case n.Root(body=body):
-                self._say("√")
-                bare = isinstance(body, n.Value) and body.strength == n.ATOM
-                self._listed("" if bare else "(", (body,), "" if bare else ")")
+                bare = isinstance(body, n.Value) and n.strength(body) == n.ATOM
+                return self._listed("√" if bare else "√(", (body,), "" if bare else ")")
             case n.Bars(body=body):
-                self._listed("|", (body,), "|")
+                return self._listed("|", (body,), "|")
             case n.Applied():
-                self._call(formula)
+                return self._call(formula)
             case n.BigSum(sign=sign, letters=letters, body=body):
-                self._say(f"{sign}{_below(letters)} ")
-                self.write(body, n.PRODUCT)
+                return [(f"{sign}{_below(letters)} ", None), *self.write(body, n.PRODUCT)]
             case n.TermList():
-                self._terms(formula)
+                return self._terms(formula)
             case n.Cases():
-                self._cases(formula)
-
-    def _leaf(
-        self, symbol: str, places: tuple[Place | n.Formula, ...], operand: Operand | None
-    ) -> None:
-        if not places:
-            return self._say(symbol, operand)
-        if all(isinstance(place, Place) for place in places):
-            return self._say(f"{symbol}[{', '.join(map(str, places))}]", operand)
-        self._say(f"{symbol}[")
-        for number_, place in enumerate(places):
-            self._say(", " if number_ else "")
-            if isinstance(place, Place):
-                self._say(str(place))
-            else:
-                self.write(place)
-        return self._say("]")
-
-    def _infix(self, sign: str, formula: n.Infix) -> None:
-        self.write(formula.left, formula.strength)
-        self._say(sign if sign == "·" else f" {sign} ")
-        self.write(formula.right, formula.strength_right)
+                return self._cases(formula)
 
     def _listed(
-        self, opening: str, parts: tuple[n.Formula, ...], closing: str, joint: str = ", ",
+        self, opening: str, parts: Sequence[n.Formula | Place], closing: str, joint: str = ", ",
         outer: int = 0,
-    ) -> None:  # fmt: skip
-        self._say(opening)
+    ) -> Pieces:  # fmt: skip
+        pieces: Pieces = [(opening, None)]
         for place, part in enumerate(parts):
             if place:
-                self._say(joint)
-            self.write(part, outer)
-        self._say(closing)
+                pieces.append((joint, None))
+            pieces += [(str(part), None)] if isinstance(part, Place) else self.write(part, outer)
+        return [*pieces, (closing, None)]
 
-    def _call(self, call: n.Applied) -> None:
+    def _call(self, call: n.Applied) -> Pieces:
         rank = f" #{call.rank}" if call.rank else ""
-        others = f", … {self._phrases.others.format(count=call.others)}" if call.others else ""
-        self._listed(f"{call.name}{rank}{_below(call.letters)}(", call.arguments, f"{others})")
+        others = f", … {self.phrases.others.format(count=call.others)}" if call.others else ""
+        opening = f"{call.name}{rank}{_below(call.letters)}("
+        return self._listed(opening, call.arguments, f"{others})")
 
-    def _terms(self, listed: n.TermList) -> None:
+    def _terms(self, listed: n.TermList) -> Pieces:
         joint = " + " if listed.sign == "Σ" else " × "
-        self._listed("", listed.terms, "", joint, n.PRODUCT)
+        rest = ""
         if listed.others:
-            said = self._phrases.others.format(count=listed.others)
-            rest = (
-                f"({said}: {number(listed.rest, self._digits)})" if listed.rest is not None else ""
-            )
-            self._say(f"{joint if listed.terms else ''}{rest or f'… {said}'}")
+            said = self.phrases.others.format(count=listed.others)
+            sum_of_others = "" if listed.rest is None else number(listed.rest, self.digits)
+            rest = f"({said}: {sum_of_others})" if sum_of_others else f"… {said}"
+            rest = f"{joint if listed.terms else ''}{rest}"
+        return self._listed("", listed.terms, rest, joint, n.PRODUCT)
 
-    def _cases(self, cases: n.Cases) -> None:
-        for plain, field, _, _ in Formatter().parse(self._phrases.choice):
-            self._say(plain)
-            if field is not None:
-                self.write(getattr(cases, field))
+    def _cases(self, cases: n.Cases) -> Pieces:
+        pieces: Pieces = []
+        for plain, field, _, _ in Formatter().parse(self.phrases.choice):
+            pieces.append((plain, None))
+            pieces += [] if field is None else self.write(getattr(cases, field))
+        return pieces
 
 
 def _below(letters: tuple[str, ...]) -> str:
     return "".join(_SUBSCRIPTS.get(letter, f"_{letter}") for letter in letters)
 
 
-def to_text(formula: n.Formula, digits: int = 4, phrases: Phrases = ENGLISH) -> str:
+def to_text(formula: n.Formula, digits: int = 4, phrases: n.Phrases = n.ENGLISH) -> str:
     """The formula as plain text."""
-    printer = _TextPrinter(digits, phrases)
-    printer.write(formula)
-    return "".join(text for text, _ in printer.pieces)
+    return "".join([text for text, _ in _TextPrinter(digits, phrases).write(formula)])
 
 
-def to_pieces(
-    formula: n.Formula, digits: int = 4, phrases: Phrases = ENGLISH
-) -> list[tuple[str, Operand | None]]:
+def to_pieces(formula: n.Formula, digits: int = 4, phrases: n.Phrases = n.ENGLISH) -> Pieces:
     """The text in pieces: each operand with the expression that reads it, the rest without."""
-    printer = _TextPrinter(digits, phrases)
-    printer.write(formula)
-    joined: list[tuple[str, Operand | None]] = []
-    for text, operand in printer.pieces:
+    joined: Pieces = []
+    for text, operand in _TextPrinter(digits, phrases).write(formula):
         if operand is None and joined and joined[-1][1] is None:
             joined[-1] = (joined[-1][0] + text, None)
         elif text:

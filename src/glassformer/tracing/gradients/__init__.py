@@ -9,7 +9,6 @@ The files, in reading order: `step` (the whole), `backward` with `derivatives`, 
 `scribe` (names), `agreement` (the check against autograd and torch.optim), `moved`.
 """
 
-from glassformer.tracing.gradients.moved import Move, why_moved
-from glassformer.tracing.gradients.traced_step import trace_training_step
+from glassformer.tracing.gradients.traced_step import Move, trace_training_step, why_moved
 
 __all__ = ["Move", "trace_training_step", "why_moved"]

@@ -20,7 +20,7 @@ from torch.optim import SGD, Adafactor, Adagrad, Adam, AdamW, Muon, Optimizer, R
 
 from glassformer.errors import TraceError
 from glassformer.tracing.capture.recorder import Source
-from glassformer.tracing.gradients.scribe import Scribe, TrainingRecorder
+from glassformer.tracing.gradients.backward import Scribe, TrainingRecorder
 
 Note = Callable[[str, Tensor], Tensor]
 State = Mapping[str, Tensor]

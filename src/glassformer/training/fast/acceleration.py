@@ -2,25 +2,31 @@
 
 Recording takes a second per shape and saves the time of starting kernels; it pays for every run on
 a GPU. Compiling fuses kernels and takes some twenty seconds per shape; it pays for long runs of one
-shape. Both want few shapes: the loader then fills up every batch of a bucket to one.
+shape. Both want few shapes: the loader then pads every batch of a bucket to one. On a GPU, queries,
+keys and values of self-attention are computed by one product (`JoinedAttention`).
+Dims: as in `nn.attention`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
 
 import torch
+import torch.nn.functional as F
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from glassformer.decoding.fast.cuda_graphs import CudaRecorder
 from glassformer.errors import ConfigError
+from glassformer.nn import MultiHeadAttention
+from glassformer.nn.attention import split_heads
+from glassformer.nn.cache import KeyValueCache
+from glassformer.nn.positions import Rotation, rotate
+from glassformer.nn.tensors import Float, Tensor
 from glassformer.training.fast.data_parallel import DataParallelLearner
 from glassformer.training.fast.graph_learner import GraphLearner
-from glassformer.training.fast.joined_projections import join_projections
-from glassformer.training.learner import Learner
-from glassformer.training.loss import Measure, model_loss
+from glassformer.training.learner import Learner, Measure, model_loss
 from glassformer.training.processes import Processes
 from glassformer.training.run_config import AttentionKernel, RunConfig
 
@@ -167,6 +173,57 @@ def _check_graphs(device: torch.device, config: RunConfig, recordable: bool) -> 
             "loop.graphs = on needs an NVIDIA GPU, this run is on {type}", type=device.type
         )
     if not recordable:
-        raise ConfigError("loop.graphs = on is not for models of kind {kind}", kind=config.kind)
+        raise ConfigError(
+            "loop.graphs = on does not work with models of kind {kind}", kind=config.kind
+        )
     if config.loop.sharding == "fsdp":
-        raise ConfigError("loop.graphs = on does not go with loop.sharding = fsdp: set one to off")
+        raise ConfigError(
+            "loop.graphs = on cannot be combined with loop.sharding = fsdp; turn one of them off"
+        )
+
+
+class JoinedAttention(MultiHeadAttention):
+    """Multi-head attention whose three projections of one input are one product.
+
+    The matrices are joined at each call: that pays with many positions, in training, not with one.
+    """
+
+    def project(
+        self,
+        x: Tensor,
+        source: Tensor | None,
+        rotation: Rotation | None,
+        cache: KeyValueCache | None,
+    ) -> tuple[Float[Tensor, "B H Q E"], Float[Tensor, "B G K E"], Float[Tensor, "B G K W"]]:
+        """Queries, keys and values of self-attention by one product; others as before."""
+        if source is not None or cache is not None:
+            return super().project(x, source, rotation, cache)
+        projected = joined_linear(x, [self.to_queries, self.to_keys, self.to_values])
+        n_heads = (self.n_heads, self.n_kv_heads, self.n_kv_heads)
+        queries, keys, values = map(split_heads, projected, n_heads)
+        if rotation is None:
+            return queries, keys, values
+        return rotate(queries, rotation), rotate(keys, rotation), values
+
+
+def joined_linear(
+    x: Float[Tensor, "B T D"], maps: Sequence[nn.Linear]
+) -> tuple[Float[Tensor, "B T _"], ...]:
+    """Several linear maps of one input by one product."""
+    matrix = torch.cat([part.weight for part in maps])
+    biases: list[Tensor] = [part.bias for part in maps if part.bias is not None]
+    outputs = F.linear(x, matrix, torch.cat(biases) if biases else None)
+    parts: tuple[Tensor, ...] = outputs.split([part.out_features for part in maps], dim=-1)
+    return parts
+
+
+def join_projections(module: nn.Module, joined: bool = True) -> nn.Module:
+    """Replace every plain attention inside a module by a joined one, in place, or undo that.
+
+    The class changes, as torch's own parametrisations change it: parameters, their names and hooks
+    stay. The results are the same up to rounding.
+    """
+    for part in module.modules():
+        if type(part) in (MultiHeadAttention, JoinedAttention):
+            part.__class__ = JoinedAttention if joined else MultiHeadAttention
+    return module

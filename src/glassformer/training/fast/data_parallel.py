@@ -11,8 +11,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from glassformer.data import Batch
 from glassformer.nn import Block
-from glassformer.training.fast.sharding import all_whole, fill
 from glassformer.training.learner import Learner
+from glassformer.training.processes import all_whole, fill
 from glassformer.training.run_config import RunConfig
 
 

@@ -1,6 +1,380 @@
-"""The problems that can be learnt.
+"""The problems that can be learnt: each is a dataclass that owns its settings.
 
-`definitions` has their settings, `readers` finds for each the function that reads its data, and
-what comes of that is a `prepared_problem.PreparedProblem`. Nothing is imported here: the settings
-must not wait for torch.
+`data.problem` names one, and the section `data` of a config is an instance of it. A problem also
+says which models answer it, so that nothing else has to know the problems by name. This module
+imports neither torch nor numpy: a mistake in the settings is answered at once. How a problem reads
+its data is in the modules beside this one (`problem_readers.READERS`).
+
+The sentence under a field is its help text; a field that is given a new default keeps it.
 """
+
+from dataclasses import MISSING, dataclass, fields, replace
+from typing import Any, ClassVar, Literal, Self
+
+from glassformer.errors import ConfigError, UnknownNameError, shown
+from glassformer.nn.config import Architecture
+from glassformer.text.tokenizer import Cut
+
+Kind = Literal["transformer", "lstm", "rnn", "conv", "factors"]
+Task = Literal["classify", "translate", "continue", "mask", "rate"]
+
+_TOO_LARGE = 2**31  # no count is meant to be this large, and not all code takes more
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataConfig:
+    """What every problem has: where its data are, and how examples become batches."""
+
+    problem: str
+    """Which examples to read and what is asked of them."""
+    folder: str = ""
+    """Where the data sets are; empty: $GLASSFORMER_DATA, then the cache folder."""
+    cache: str = ""
+    """Where tokenised texts are kept; empty: the cache folder."""
+    max_tokens: int | None = None
+    """Tokens per update, padding included; or give batch_size."""
+    batch_size: int | None = None
+    """Examples per update."""
+    bucket_width: int = 16
+    """Texts whose lengths differ by less than this share a batch."""
+
+    task: ClassVar[Task]
+    architecture: ClassVar[Architecture]
+    """Of the Transformer that answers it."""
+    baselines: ClassVar[tuple[Kind, ...]] = ()
+    """Other kinds of model that answer it."""
+    predicts_probabilities: ClassVar[bool] = True
+    """Whether answers are probabilities, which can be smoothed and compared (R-Drop)."""
+    runs_on_text: ClassVar[bool] = False
+    """Whether `glassformer run` answers a text with the trained model."""
+
+    def __post_init__(self) -> None:
+        if PROBLEMS.get(self.problem) is not type(self):
+            if self.problem not in PROBLEMS:
+                raise UnknownNameError("problem", self.problem, PROBLEMS)
+            raise ConfigError(
+                "the problem {problem} has settings of its own: use {right}, not {kind}",
+                problem=self.problem,
+                right=PROBLEMS[self.problem].__name__,
+                kind=type(self).__name__,
+            )
+        if (self.max_tokens is None) == (self.batch_size is None):
+            raise ConfigError(
+                "set one of data.max_tokens and data.batch_size and the other to none, got "
+                "{max_tokens} and {batch_size}",
+                max_tokens=self.max_tokens,
+                batch_size=self.batch_size,
+            )
+        check_counts(self, "data", "max_tokens", "batch_size", "bucket_width")
+
+    def as_problem(self, name: str) -> "DataConfig":
+        """The same settings for another problem, as far as both have them."""
+        cls = problem_class(name)
+        ours = {field.name: getattr(self, field.name) for field in fields(self)}
+        return cls(**{key: ours[key] for key in settings_names(cls) & ours.keys() - {"problem"}})
+
+    def as_evaluated(self, max_len: int) -> "DataConfig":
+        """The settings by which a trained model of this context length is scored."""
+        return replace(self, max_len=max_len) if isinstance(self, TokenisedData) else self
+
+    def check_model(self, kind: Kind, architecture: Architecture) -> None:
+        """Raise where a model of this kind gives no answers that the problem can be scored by."""
+        if kind == "transformer" and architecture != self.architecture:
+            raise ConfigError(
+                "data.problem {problem} needs model.architecture {architecture}, got {other}",
+                problem=self.problem,
+                architecture=self.architecture,
+                other=architecture,
+            )
+        if kind != "transformer" and kind not in self.baselines:
+            possible = " or ".join(("transformer", *self.baselines))
+            raise ConfigError(
+                "data.problem {problem} needs kind {possible}, got {kind}",
+                problem=self.problem,
+                possible=possible,
+                kind=kind,
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SplitData(DataConfig):
+    """Data without an official validation part: some of the training examples are held out."""
+
+    validation: float = 0.1
+    """Share of the training examples held out to choose by."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_share(self, "validation")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenisedData(DataConfig):
+    """Texts that become ids."""
+
+    tokenizer: Literal["words", "subwords", "characters"] = "subwords"
+    """What a token is."""
+    vocab_size: int | None = 8000
+    """Tokens at most, learnt from the training texts alone; none: as many as those can teach."""
+    max_len: int = 512
+    """Tokens of a text at most; the rest is cut."""
+
+    most_tokens: ClassVar[int] = 4000
+    """The largest vocabulary that is chosen by itself (vocab_size none)."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_counts(self, "data", "vocab_size", "max_len")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaddedData(TokenisedData):
+    """Texts of different lengths, padded to share a batch."""
+
+    share: float = 1.0
+    """Share of the training examples to use."""
+    pad_multiple: int = 1
+    """Lengths are padded up to a multiple of this, or to max_len."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_share(self, "share", top=1.0)
+        if self.share == 0:
+            raise ConfigError("data.share must be above 0")
+        check_counts(self, "data", "pad_multiple")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SingleTexts(PaddedData, SplitData):
+    """Single texts, each read as a whole."""
+
+    cut: Cut = "end"
+    """What is cut from a text that is too long: its end, or its middle."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassifiedTexts(SingleTexts):
+    """Texts and their classes."""
+
+    word_dropout: float = 0.0
+    """Share of words hidden from a classifier in training."""
+
+    task = "classify"
+    architecture = "classifier"
+    baselines = ("lstm",)
+    runs_on_text = True
+    most_tokens = 8000  # the model writes none, so more of them cost it nothing
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_share(self, "word_dropout")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImdbReviews(ClassifiedTexts):
+    """Whether a film review is positive."""
+
+    problem: str = "classify-imdb"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelledTable(ClassifiedTexts):
+    """The classes of a user's own table."""
+
+    problem: str = "classify-csv"
+    file: str = ""
+    """The user's own CSV file."""
+    text_column: str = "text"
+    """Column of a CSV file that holds the text."""
+    label_column: str = "label"
+    """Column of a CSV file that holds the class."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaskedReviews(SingleTexts):
+    """Film reviews with hidden words, to be guessed: what a classifier is pretrained on."""
+
+    problem: str = "mask-imdb"
+    hidden: float = 0.15
+    """Share of words that a masked-word model has to guess."""
+
+    task = "mask"
+    architecture = "masked_language_model"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_share(self, "hidden")
+        if not self.hidden:
+            raise ConfigError("data.hidden must be above 0: without hidden words nothing is learnt")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DigitImages(DataConfig):
+    """Which digit an image shows."""
+
+    problem: str = "classify-digits"
+
+    task = "classify"
+    architecture = "image_classifier"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MovieLens(SplitData):
+    """How many stars a person gives a film."""
+
+    problem: str = "rate-movielens"
+
+    task = "rate"
+    architecture = "recommender"
+    baselines = ("factors",)
+    predicts_probabilities = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslationPairs(PaddedData):
+    """Sentences and their translations."""
+
+    tokenised_bleu: bool = False
+    """Also give BLEU lowercased and tokenised, as the Multi30k papers do (needs sacremoses)."""
+
+    task = "translate"
+    architecture = "seq2seq"
+    baselines = ("rnn", "conv")
+    runs_on_text = True
+    reports_tokenised_bleu: ClassVar[bool] = False
+    """Whether the literature does; a run does without, to need less installed."""
+
+    def as_evaluated(self, max_len: int) -> Self:
+        """The settings by which a trained model of this context length is scored."""
+        return replace(self, max_len=max_len, tokenised_bleu=self.reports_tokenised_bleu)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ThronesPair(TranslationPairs):
+    """One sentence and what follows it, learnt by heart."""
+
+    problem: str = "translate-thrones"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairsFile(TranslationPairs, SplitData):
+    """A user's own pairs: source, tab, target, one pair per line."""
+
+    problem: str = "translate-file"
+    file: str = ""
+    """The user's own file of pairs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Multi30k(TranslationPairs):
+    """English captions to German ones."""
+
+    problem: str = "translate-multi30k"
+    reports_tokenised_bleu = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnglishGerman(TranslationPairs):
+    """Everyday sentences and captions, English to German."""
+
+    problem: str = "translate-de"
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnglishChinese(TranslationPairs):
+    """Everyday sentences, English to Chinese."""
+
+    problem: str = "translate-zh"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunningText(TokenisedData):
+    """Running text, to be continued."""
+
+    task = "continue"
+    architecture = "language_model"
+    runs_on_text = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class TinyShakespeare(RunningText):
+    """Tiny Shakespeare."""
+
+    problem: str = "continue-shakespeare"
+
+
+@dataclass(frozen=True, kw_only=True)
+class WikiText2(RunningText):
+    """WikiText-2."""
+
+    problem: str = "continue-wikitext2"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextFile(RunningText, SplitData):
+    """Any text file in UTF-8."""
+
+    problem: str = "continue-file"
+    file: str = ""
+    """The user's own text file."""
+
+
+_CLASSES: tuple[type[DataConfig], ...] = (
+    *(ImdbReviews, LabelledTable, MaskedReviews, DigitImages, MovieLens),
+    *(ThronesPair, PairsFile, Multi30k, EnglishGerman, EnglishChinese),
+    *(TinyShakespeare, WikiText2, TextFile),
+)
+PROBLEMS: dict[str, type[DataConfig]] = {
+    str(cls.__dataclass_fields__["problem"].default): cls for cls in _CLASSES
+}
+"""By the name that `data.problem` gives."""
+
+
+def problem_class(name: object) -> type[DataConfig]:
+    """The class of the problem of this name."""
+    if not isinstance(name, str) or name not in PROBLEMS:
+        raise UnknownNameError("problem", name if isinstance(name, str) else shown(name), PROBLEMS)
+    return PROBLEMS[name]
+
+
+def settings_names(cls: type[DataConfig]) -> set[str]:
+    """The settings that a problem has."""
+    return {field.name for field in fields(cls)}
+
+
+def foreign_default(name: str) -> Any:
+    """The default of a setting that some problem has; MISSING where none has it."""
+    for cls in PROBLEMS.values():
+        for field in fields(cls):
+            if field.name == name:
+                return field.default
+    return MISSING
+
+
+def check_counts(config: object, section: str, *names: str) -> None:
+    """Raise where a count is below 1 or beyond reason."""
+    for name in names:
+        value = getattr(config, name)
+        if value is not None and value < 1:
+            raise ConfigError(
+                "{section}.{name} must be at least 1, got {value}",
+                section=section,
+                name=name,
+                value=value,
+            )
+        if value is not None and value >= _TOO_LARGE:
+            raise ConfigError(
+                "{section}.{name} must be below {too_large:,}, got {value:,}",
+                section=section,
+                name=name,
+                too_large=_TOO_LARGE,
+                value=value,
+            )
+
+
+def _check_share(config: object, name: str, top: float = 0.99) -> None:
+    value = getattr(config, name)
+    if not 0 <= value <= top:
+        raise ConfigError(
+            "data.{name} must be from 0 to {top}, got {value}", name=name, top=top, value=value
+        )

@@ -9,12 +9,19 @@ import numpy as np
 
 from glassformer.data import LabelledTexts, TokenStore, find, prepared_folder, write_store
 from glassformer.data.corpora import sha256
-from glassformer.data.digits import DigitExamples, read_digits, split_digits
+from glassformer.data.examples import DigitExamples
 from glassformer.data.imdb import LABELS, Review, read_reviews, split_by_film
+from glassformer.data.readers import read_digits, split_digits
 from glassformer.data.table import read_table, split_by_text
 from glassformer.errors import ConfigError
 from glassformer.nn import ModelConfig
 from glassformer.text import Tokenizer
+from glassformer.training.problems import (
+    ClassifiedTexts,
+    DigitImages,
+    ImdbReviews,
+    LabelledTable,
+)
 from glassformer.training.problems.prepared_problem import (
     HeldOut,
     PreparedProblem,
@@ -24,12 +31,6 @@ from glassformer.training.problems.prepared_problem import (
     prepared_key,
     share_of,
     store_tokenizer,
-)
-from glassformer.training.problems.problem_definitions import (
-    ClassifiedTexts,
-    DigitImages,
-    ImdbReviews,
-    LabelledTable,
 )
 
 Labelled = tuple[str, int]

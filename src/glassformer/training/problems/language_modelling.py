@@ -1,11 +1,13 @@
 """Running text, to be continued: Shakespeare, WikiText-2, a file of the user's own."""
 
+import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
-from glassformer.data import TokenStore, Windows, find, prepared_folder, write_store
+from glassformer.data import MaskedTexts, TokenStore, Windows, find, prepared_folder, write_store
 from glassformer.data.corpora import sha256
-from glassformer.data.running_text import (
+from glassformer.data.imdb import read_reviews, texts_for_pretraining
+from glassformer.data.readers import (
     TextSplits,
     read_shakespeare,
     read_text_file,
@@ -14,19 +16,23 @@ from glassformer.data.running_text import (
 from glassformer.errors import ConfigError, DataError
 from glassformer.nn import ModelConfig
 from glassformer.text import Tokenizer
-from glassformer.training.problems.prepared_problem import (
-    HeldOut,
-    PreparedProblem,
-    about_corpora,
-    learn_tokenizer,
-    prepared_key,
-    store_tokenizer,
-)
-from glassformer.training.problems.problem_definitions import (
+from glassformer.training.problems import (
+    MaskedReviews,
     RunningText,
     TextFile,
     TinyShakespeare,
     WikiText2,
+)
+from glassformer.training.problems.prepared_problem import (
+    SPECIAL,
+    HeldOut,
+    PreparedProblem,
+    about_corpora,
+    cut_texts,
+    learn_tokenizer,
+    prepared_key,
+    share_of,
+    store_tokenizer,
 )
 
 
@@ -60,7 +66,7 @@ def continue_file(
         raise ConfigError("name your text file with --text or --data.file")
     if not data.validation:
         raise ConfigError(
-            "data.validation must be above 0: the end of a text is what it is held to"
+            "data.validation must be above 0: the end of the text is held out for validation"
         )
     path = Path(data.file)
     if not path.is_file():
@@ -121,3 +127,67 @@ def _write(
     for name in ("train", "valid", "test"):
         ids = tokenizer.encode(getattr(texts, name))
         write_store(folder, name, [ids], vocab_size=tokenizer.vocab_size, key=key)
+
+
+def mask_imdb(
+    data: MaskedReviews, model: ModelConfig, tokenizer: Tokenizer | None = None
+) -> PreparedProblem:
+    """The labelled and unlabelled training reviews, without those that the test set has too."""
+    labelled, unlabelled = (find(name, data.folder) for name in ("imdb", "imdb-unsup"))
+    checksums = {**labelled.corpus.files, **unlabelled.corpus.files}
+    settings = ("tokenizer", "vocab_size", "max_len", "cut", "share", "validation")
+    key = prepared_key(data, settings, checksums, tokenizer)
+
+    def write(folder: Path) -> None:
+        texts = texts_for_pretraining(
+            read_reviews(labelled, "train"),
+            read_reviews(unlabelled, "unsup"),
+            read_reviews(labelled, "test"),
+        )
+        valid = [text for text in texts if _is_held_out(text, data.validation)]
+        rest = [text for text in texts if not _is_held_out(text, data.validation)]
+        train = share_of(rest, data.share)
+        used = tokenizer or learn_tokenizer(train, data, special=(*SPECIAL, "<mask>"))
+        store_tokenizer(folder, used)
+        for name, part in (("train", train), ("valid", valid)):
+            ids = cut_texts(used, part, data)
+            write_store(folder, name, ids, vocab_size=used.vocab_size, key=key)
+
+    folder = prepared_folder(key, write, data.cache)
+    used = store_tokenizer(folder)
+    valid = _examples(folder, "valid", key, data, used)
+    return PreparedProblem(
+        task="mask",
+        train=_examples(folder, "train", key, data, used),
+        valid=HeldOut(valid) if len(valid) else None,
+        tests={},
+        model=model.with_(
+            vocab_size=used.vocab_size, pad_id=used.special.pad, max_len=data.max_len
+        ),
+        tokenizer=used,
+        checksums=checksums,
+        about={**about_corpora(["imdb", "imdb-unsup"]), "cut": data.cut},
+    )
+
+
+def _is_held_out(text: str, share: float) -> bool:
+    """By the text alone, so that it is the same in every run."""
+    digest = hashlib.sha256(text.encode()).digest()
+    return int.from_bytes(digest[:8]) / 2**64 < share
+
+
+def _examples(
+    folder: Path, name: str, key: str, data: MaskedReviews, tokenizer: Tokenizer
+) -> MaskedTexts:
+    special = tokenizer.special
+    assert special.pad is not None
+    assert special.mask is not None, "a masked-word model needs a mask token"
+    return MaskedTexts(
+        TokenStore(folder, name, key=key),
+        pad_id=special.pad,
+        mask_id=special.mask,
+        special_ids=special.ids,
+        share=data.hidden,
+        pad_multiple=data.pad_multiple,
+        max_len=data.max_len,
+    )

@@ -22,8 +22,8 @@ from glassformer.text import (
     load_tokenizer,
 )
 from glassformer.text.tokenizer import cut_ids
-from glassformer.training.loss import Measure, cross_entropy
-from glassformer.training.problems.problem_definitions import (
+from glassformer.training.learner import Measure, cross_entropy
+from glassformer.training.problems import (
     DataConfig,
     SingleTexts,
     Task,
@@ -105,8 +105,8 @@ class PreparedProblem:
         other = sorted(name for name in {**before, **now} if before.get(name) != now.get(name))
         what = other[0] if other else "the tokenizer or the split (the settings under data.)"
         raise TrainingError(
-            "{what} is not what this run began with, so it cannot go on; put it back as it "
-            "was, or start in another folder",
+            "{what} has changed since this run began, so it cannot resume; restore it, or "
+            "start in another folder",
             what=what,
         )
 

@@ -7,10 +7,18 @@ from pathlib import Path
 
 from glassformer.data import Found, SentencePairs, TokenStore, find, prepared_folder, write_store
 from glassformer.data.corpora import sha256
-from glassformer.data.parallel import Pair, read_multi30k, read_pairs, read_tatoeba, split_by_source
+from glassformer.data.readers import Pair, read_multi30k, read_pairs, read_tatoeba, split_by_source
 from glassformer.errors import ConfigError, DataError
 from glassformer.nn import ModelConfig
 from glassformer.text import Tokenizer
+from glassformer.training.problems import (
+    EnglishChinese,
+    EnglishGerman,
+    Multi30k,
+    PairsFile,
+    ThronesPair,
+    TranslationPairs,
+)
 from glassformer.training.problems.prepared_problem import (
     HeldOut,
     PreparedProblem,
@@ -19,14 +27,6 @@ from glassformer.training.problems.prepared_problem import (
     prepared_key,
     share_of,
     store_tokenizer,
-)
-from glassformer.training.problems.problem_definitions import (
-    EnglishChinese,
-    EnglishGerman,
-    Multi30k,
-    PairsFile,
-    ThronesPair,
-    TranslationPairs,
 )
 
 THRONES = Pair("When you play the game of thrones", "you win or you die")

@@ -10,7 +10,6 @@ from glassformer.tracing.arithmetic.rules import (
     normalisation,
     products,
     rule_formulas,
-    scattering,
     shapes_and_moves,
     sums,
     windows,
@@ -45,7 +44,6 @@ FAMILIES = (
     normalisation,
     products,
     sums,
-    scattering,
     windows,
 )
 

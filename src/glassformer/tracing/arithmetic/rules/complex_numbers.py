@@ -11,15 +11,18 @@ import math
 from glassformer.tracing.arithmetic.expressions import (
     Axis,
     Expression,
-    Function,
     Number,
-    divide,
     total,
 )
 from glassformer.tracing.arithmetic.rules.products import factors
 from glassformer.tracing.arithmetic.rules.rule_notation import Formula, formula
-from glassformer.tracing.arithmetic.rules.rule_operands import broadcast, cell, row
-from glassformer.tracing.arithmetic.rules.rule_registry import Build, complex_rule
+from glassformer.tracing.arithmetic.rules.rule_registry import (
+    Build,
+    broadcast,
+    cell,
+    complex_rule,
+    row,
+)
 from glassformer.tracing.arithmetic.rules.shapes_and_moves import copy, moved, pad, reshape
 from glassformer.tracing.capture.memory import Index, View
 from glassformer.tracing.capture.operator_calls import Call
@@ -125,7 +128,7 @@ def product(call: Call, index: Index) -> Expression:
     left, right, k = factors(a, b, place)
     (real, imaginary), (c, d) = _parts(a, *left), _parts(b, *right)
     if call.operator.name == "vdot" and imaginary is not None:
-        imaginary = Function("neg", (imaginary,))
+        imaginary = -imaginary
     return total(_TIMES[part].of(a=real, b=imaginary, c=c, d=d), k)
 
 
@@ -136,4 +139,4 @@ def complex_sum(call: Call, index: Index) -> Expression:
     entry, axes = row(x, index, call.axes("dim", x.ndim - 1), call.flag("keepdim"))
     summed = total(entry, *axes)
     count = math.prod(axis.size for axis in axes)
-    return divide(summed, count) if call.operator.name == "mean" and axes else summed
+    return summed / count if call.operator.name == "mean" and axes else summed

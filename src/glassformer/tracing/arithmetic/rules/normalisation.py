@@ -13,15 +13,10 @@ from glassformer.tracing.arithmetic.expressions import (
     Function,
     Named,
     Reduce,
-    divide,
-    multiply,
-    power,
-    subtract,
     total,
 )
 from glassformer.tracing.arithmetic.rules.rule_notation import formula
-from glassformer.tracing.arithmetic.rules.rule_operands import LETTERS, cell, row, running
-from glassformer.tracing.arithmetic.rules.rule_registry import rule
+from glassformer.tracing.arithmetic.rules.rule_registry import LETTERS, cell, row, rule, running
 from glassformer.tracing.capture.memory import Index, View
 from glassformer.tracing.capture.operator_calls import Call
 
@@ -45,7 +40,7 @@ def _softmax_parts(call: Call, index: Index) -> dict[str, Expression]:
     x = call.view("self")
     body, axes = _along(x, call, index)
     largest = Named("m", Reduce("max", body, axes) if axes else body)
-    exponentials = Function("exp", (subtract(body, largest),))
+    exponentials = Function("exp", (body - largest,))
     z = Named("Z", Reduce("sum", exponentials, axes) if axes else exponentials)
     return {"x": cell(x, *index), "m": largest, "Z": z}
 
@@ -78,9 +73,9 @@ def softmax_gradient(call: Call, index: Index) -> Expression:
     """yᵢ · (gᵢ − Σⱼ gⱼ · yⱼ)."""
     g, y = call.view("grad_output"), call.view("output")
     (incoming, axes), (outputs, _) = _along(g, call, index), _along(y, call, index)
-    product = multiply(incoming, outputs)
+    product = incoming * outputs
     mean = Named("ḡ", total(product, *axes)) if axes else product
-    return multiply(cell(y, *index), subtract(cell(g, *index), mean))
+    return cell(y, *index) * (cell(g, *index) - mean)
 
 
 @rule("_log_softmax_backward_data")
@@ -89,7 +84,7 @@ def log_softmax_gradient(call: Call, index: Index) -> Expression:
     g, y = call.view("grad_output"), call.view("output")
     incoming, axes = _along(g, call, index)
     probability = Function("exp", (cell(y, *index),))
-    return subtract(cell(g, *index), multiply(probability, total(incoming, *axes)))
+    return cell(g, *index) - probability * total(incoming, *axes)
 
 
 # --- layer norm, RMS norm ---
@@ -98,8 +93,8 @@ def log_softmax_gradient(call: Call, index: Index) -> Expression:
 def _moments(cells: Entry, axes: tuple[Axis, ...]) -> tuple[Named, Named]:
     """The mean μ and the biased variance σ² of a row."""
     count = math.prod(axis.size for axis in axes)
-    mean = Named("μ", divide(total(cells, *axes), count))
-    variance = Named("σ²", divide(total(power(subtract(cells, mean), 2), *axes), count))
+    mean = Named("μ", total(cells, *axes) / count)
+    variance = Named("σ²", total((cells - mean) ** 2, *axes) / count)
     return mean, variance
 
 
@@ -149,7 +144,7 @@ def rms_norm(call: Call, index: Index) -> Expression:
     """x / √(mean of x² + ε) · γ."""
     cells, axes, start = _last_axes(call, index)
     x, weight, eps = cells.view, call.maybe_view("weight"), call.bound.get("eps")
-    mean = divide(total(power(cells, 2), *axes), math.prod(axis.size for axis in axes))
+    mean = total(cells**2, *axes) / math.prod(axis.size for axis in axes)
     return _RMS_NORMED.of(
         x=cell(x, *index), s=Named("s", mean),
         ε=torch.finfo(x.dtype).eps if eps is None else float(eps),
@@ -173,12 +168,12 @@ class _LayerNorm:
 
     def normed(self, *place: int | Axis) -> Expression:
         """x̂ = (x − μ) · r, r = 1 / √(σ² + ε)."""
-        return multiply(subtract(cell(self.x, *self.lead, *place), self.mean), self.root)
+        return (cell(self.x, *self.lead, *place) - self.mean) * self.root
 
     def incoming(self, *place: int | Axis) -> Expression:
         """ĝ = g · γ."""
         g = cell(self.g, *self.lead, *place)
-        return g if self.gain is None else multiply(g, cell(self.gain, *place))
+        return g if self.gain is None else g * cell(self.gain, *place)
 
 
 _LAYER_NORM_GRADIENT = formula("r·(g − mean − x·tilt)")
@@ -191,11 +186,11 @@ def layer_norm_gradient(call: Call, index: Index) -> Expression:
     start = x.ndim - len(call.bound["normalized_shape"])
     norm, own, axes = _LayerNorm(call, index[:start]), index[start:], running(x.shape[start:])
     size = math.prod(axis.size for axis in axes)
-    product = multiply(norm.incoming(*axes), norm.normed(*axes))
+    product = norm.incoming(*axes) * norm.normed(*axes)
     return _LAYER_NORM_GRADIENT.of(
         r=norm.root, g=norm.incoming(*own), x=norm.normed(*own),
-        mean=Named("ḡ", divide(total(norm.incoming(*axes), *axes), size)),
-        tilt=Named("t", divide(total(product, *axes), size)),
+        mean=Named("ḡ", total(norm.incoming(*axes), *axes) / size),
+        tilt=Named("t", total(product, *axes) / size),
     )  # fmt: skip
 
 
@@ -209,7 +204,7 @@ def _over_positions(call: Call, index: Index) -> tuple[_LayerNorm, tuple[Axis, .
 def layer_norm_gain_gradient(call: Call, index: Index) -> Expression:
     """Σ g · x̂ over the positions."""
     norm, axes = _over_positions(call, index)
-    product = multiply(cell(norm.g, *axes, *index), norm.normed(*index))
+    product = cell(norm.g, *axes, *index) * norm.normed(*index)
     return total(product, *axes)
 
 
@@ -272,7 +267,7 @@ def running_variance(call: Call, index: Index) -> Expression:
     """(1 − momentum) · what it was + momentum · σ² of the batch, over n − 1."""
     x, variance = call.view("input"), _moments_of_channel(call, index[0])[1]
     count = x.numel // x.shape[1]
-    return _moved(call, "running_var", index, divide(multiply(variance, count), count - 1))
+    return _moved(call, "running_var", index, variance * count / (count - 1))
 
 
 def _moved(call: Call, name: str, index: Index, new: Expression) -> Expression:
@@ -325,7 +320,7 @@ def weight_norm(call: Call, index: Index) -> Expression:
     v, g = call.view("v"), call.view("g")
     axis = call.axis("dim", v.ndim)
     own = cell(g, *(index[axis] if a == axis else 0 for a in range(g.ndim)))
-    return multiply(own, divide(cell(v, *index), _slice_length(call, index)))
+    return own * (cell(v, *index) / _slice_length(call, index))
 
 
 @rule("_weight_norm_interface", output=1)
@@ -339,4 +334,4 @@ def _slice_length(call: Call, index: Index) -> Named:
     v = call.view("v")
     axis = call.axis("dim", v.ndim)
     entry, axes = row(v, (index[axis],), tuple(a for a in range(v.ndim) if a != axis), False)
-    return Named("‖v‖", Function("sqrt", (total(power(entry, 2), *axes),)))
+    return Named("‖v‖", Function("sqrt", (total(entry**2, *axes),)))

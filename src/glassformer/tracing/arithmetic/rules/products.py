@@ -14,14 +14,9 @@ from glassformer.tracing.arithmetic.expressions import (
     Number,
     Operation,
     Reduce,
-    add,
-    multiply,
-    power,
-    subtract,
     total,
 )
-from glassformer.tracing.arithmetic.rules.rule_operands import LETTERS, broadcast, cell
-from glassformer.tracing.arithmetic.rules.rule_registry import rule
+from glassformer.tracing.arithmetic.rules.rule_registry import LETTERS, broadcast, cell, rule
 from glassformer.tracing.capture.memory import Index, View
 from glassformer.tracing.capture.operator_calls import Call
 
@@ -33,8 +28,8 @@ def linear(call: Call, index: Index) -> Expression:
     k = Axis("k", x.shape[-1])
     rows = index[: x.ndim - 1]
     out = index[x.ndim - 1 :]
-    product = total(multiply(cell(x, *rows, k), cell(parameter, *out, k)), k)
-    return product if bias is None else add(product, cell(bias, *out))
+    product = total(cell(x, *rows, k) * cell(parameter, *out, k), k)
+    return product if bias is None else product + cell(bias, *out)
 
 
 @rule("matmul", "mm", "bmm", "mv", "dot", "vdot")
@@ -60,7 +55,7 @@ def factors(a: View, b: View, index: Sequence[int]) -> tuple[_Places, _Places, A
 
 def _product(a: View, b: View, index: Index) -> Expression:
     left, right, k = factors(a, b, index)
-    return total(multiply(cell(a, *left), cell(b, *right)), k)
+    return total(cell(a, *left) * cell(b, *right), k)
 
 
 def _batch(sizes: Index, batch: list[int]) -> list[int]:
@@ -74,10 +69,10 @@ def inner(call: Call, index: Index) -> Expression:
     """Σₖ a[…, k] · b[…, k]; with a number instead of rows, their product."""
     a, b = call.view("self"), call.view("other")
     if not a.ndim or not b.ndim:
-        return multiply(broadcast(a, index), broadcast(b, index))
+        return broadcast(a, index) * broadcast(b, index)
     k = Axis("k", a.shape[-1])
     left, right = index[: a.ndim - 1], index[a.ndim - 1 :]
-    return total(multiply(cell(a, *left, k), cell(b, *right, k)), k)
+    return total(cell(a, *left, k) * cell(b, *right, k), k)
 
 
 @rule("addmm", "addmv", "baddbmm", "addbmm")
@@ -85,16 +80,16 @@ def addmm(call: Call, index: Index) -> Expression:
     """β · c + α · Σₖ A[i, k] · B[k, j]."""
     _, first, second = call.operator.parameters[:3]
     make = _summed_product if call.operator.name == "addbmm" else _product
-    product = multiply(call.number_of("alpha"), make(call.view(first), call.view(second), index))
+    product = call.number_of("alpha") * make(call.view(first), call.view(second), index)
     beta = call.number_of("beta")
     if beta == 0:  # torch then does not even read c
         return product
-    return add(product, multiply(beta, broadcast(call.operand("self"), index)))
+    return product + beta * broadcast(call.operand("self"), index)
 
 
 def _summed_product(a: View, b: View, index: Index) -> Expression:
     batch, k = Axis("b", a.shape[0]), Axis("k", a.shape[-1])
-    return total(multiply(cell(a, batch, index[0], k), cell(b, batch, k, index[1])), batch, k)
+    return total(cell(a, batch, index[0], k) * cell(b, batch, k, index[1]), batch, k)
 
 
 def _can_group(call: Call) -> bool:
@@ -118,7 +113,7 @@ def grouped(call: Call, index: Index) -> Expression | None:
         group, row, column = index
         start, end = (int(ends.array[g]) if g >= 0 else 0 for g in (group - 1, group))
         k = Axis("k", end - start, start=start)
-        return total(multiply(cell(a, row, k), cell(b, k, column)), k)
+        return total(cell(a, row, k) * cell(b, k, column), k)
     k, (row, column) = Axis("k", a.shape[-1]), index
     along = row if a.ndim == 2 else column
     if along >= int(ends.array[-1]):  # beyond the last group the kernel writes nothing
@@ -126,14 +121,14 @@ def grouped(call: Call, index: Index) -> Expression | None:
     g = Axis("g", ends.shape[0])
     own = total(Operation("≤", cell(ends, g), Number(along)), g)
     if a.ndim == 2:
-        return total(multiply(cell(a, row, k), Lookup(b, (own, k, column))), k)
-    return total(multiply(Lookup(a, (own, row, k)), cell(b, k, column)), k)
+        return total(cell(a, row, k) * Lookup(b, (own, k, column)), k)
+    return total(Lookup(a, (own, row, k)) * cell(b, k, column), k)
 
 
 @rule("outer", "ger")
 def outer(call: Call, index: Index) -> Expression:
     """a[i] · b[j]."""
-    return multiply(cell(call.view("self"), index[0]), cell(call.view("vec2"), index[1]))
+    return cell(call.view("self"), index[0]) * cell(call.view("vec2"), index[1])
 
 
 @rule("einsum")
@@ -155,7 +150,7 @@ def einsum(call: Call, index: Index) -> Expression:
     product: Expression | None = None
     for letters, view in zip(inputs, operands, strict=True):
         factor = _factor(view, letters, places)
-        product = factor if product is None else multiply(product, factor)
+        product = factor if product is None else product * factor
     assert product is not None
     return total(product, *axes)
 
@@ -205,12 +200,11 @@ def distances(call: Call, index: Index) -> Expression:
     """The distance of row i of one from row j of the other: (Σₖ |a[i, k] − b[j, k]|ᵖ)^(1/p)."""
     a, b = call.view("x1"), call.view("x2")
     k, batch, order = Axis("k", a.shape[-1]), list(index[:-2]), float(call.number_of("p"))
-    gap = subtract(
-        cell(a, *_batch(a.shape[:-2], batch), index[-2], k),
-        cell(b, *_batch(b.shape[:-2], batch), index[-1], k),
+    gap = cell(a, *_batch(a.shape[:-2], batch), index[-2], k) - cell(
+        b, *_batch(b.shape[:-2], batch), index[-1], k
     )
     if order == 2:
-        return Function("sqrt", (total(power(gap, 2), k),))
+        return Function("sqrt", (total(gap**2, k),))
     size = Function("abs", (gap,))
     if order == 1:
         return total(size, k)
@@ -218,4 +212,4 @@ def distances(call: Call, index: Index) -> Expression:
         return Reduce("max", size, (k,))
     if order == 0:
         return total(Operation("≠", gap, Number(0)), k)
-    return power(total(power(size, order), k), 1 / order)
+    return total(size**order, k) ** (1 / order)

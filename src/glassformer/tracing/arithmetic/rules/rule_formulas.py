@@ -9,15 +9,18 @@ from __future__ import annotations
 import torch
 
 from glassformer.tracing.arithmetic.expressions import (
+    Axis,
+    Choose,
     Expression,
+    Function,
+    Lookup,
+    Number,
     Operation,
     Operator,
-    divide,
     total,
 )
 from glassformer.tracing.arithmetic.rules.rule_notation import Formula, formula
-from glassformer.tracing.arithmetic.rules.rule_operands import broadcast, cell, running
-from glassformer.tracing.arithmetic.rules.rule_registry import Build, rule
+from glassformer.tracing.arithmetic.rules.rule_registry import Build, broadcast, cell, rule, running
 from glassformer.tracing.capture.memory import Index, View
 from glassformer.tracing.capture.operator_calls import Call
 
@@ -186,13 +189,75 @@ def _reduced(loss: Formula) -> Build:
             return loss(call, index)
         axes = running(x.shape)
         gathered = total(loss(call, axes), *axes)
-        return divide(gathered, x.numel) if reduction == 1 else gathered
+        return gathered / x.numel if reduction == 1 else gathered
 
     return build
 
 
 for _operators, _text in LOSSES.items():
     rule(_operators)(_reduced(formula(_text)))
+
+# --- the log-probability at the place of a target ---
+
+_NONE, _MEAN = 0, 1
+
+
+@rule("nll_loss", "nll_loss_nd", "nll_loss2d", "nll_loss_forward", "nll_loss2d_forward")
+def nll_loss(call: Call, index: Index) -> Expression:
+    """−Σ w[t] · x[…, t] / Σ w[t] over the targets t that are not ignored."""
+    if call.integer("reduction") == _NONE:
+        return -1 * _likelihood(call, index)[0]
+    axes = running(call.view("target").shape)
+    likelihood, counted = (total(part, *axes) for part in _likelihood(call, axes))
+    if call.integer("reduction") == _MEAN:
+        likelihood = likelihood / counted
+    return -likelihood
+
+
+@rule("nll_loss_forward", "nll_loss2d_forward", output=1)
+def nll_loss_weight(call: Call, _index: Index) -> Expression:
+    """Σ w[t] over the targets that count."""
+    if call.integer("reduction") == _NONE:
+        return Number(0)  # torch leaves it at 0, and does not read it
+    axes = running(call.view("target").shape)
+    return total(_likelihood(call, axes)[1], *axes)
+
+
+def _likelihood(call: Call, places: tuple[int | Axis, ...]) -> tuple[Expression, Expression]:
+    """w[t] · x[n, t, …] of one target (or of a running one), and the w[t] that counts for it."""
+    x, targets, parameter = call.view("self"), call.view("target"), call.maybe_view("weight")
+    target, ignore = cell(targets, *places), call.integer("ignore_index")
+    ignored = bool((targets.array == ignore).any())
+    # An ignored target is no class: any class stands in for it, and is then not used.
+    chosen: Expression = Function("max", (target, Number(0))) if ignored else target
+    batch = places[:1] if x.ndim > 1 else ()
+    value: Expression = Lookup(x, (*batch, chosen, *places[1:]))
+    weight: Expression = Number(1)
+    if parameter is not None:
+        weight = Lookup(parameter, (chosen,))
+        value = weight * value
+    if not ignored:
+        return value, weight
+    skip = Operation("=", target, Number(ignore))
+    return Choose(skip, Number(0), value), Choose(skip, Number(0), weight)
+
+
+@rule("nll_loss_backward", "nll_loss2d_backward")
+def nll_loss_gradient(call: Call, index: Index) -> Expression:
+    """−g · w[c] / Σw where c is the position's target and counts, else 0."""
+    x, targets, weight = call.view("self"), call.view("target"), call.maybe_view("weight")
+    g = call.view("grad_output")
+    place, own = (index[:1] + index[2:], index[1]) if x.ndim > 1 else ((), index[0])
+    target = cell(targets, *(place if targets.ndim else ()))
+    value: Expression = cell(g, *(place if g.ndim else ()))
+    if weight is not None:
+        value = value * cell(weight, own)
+    if call.integer("reduction") == _MEAN:
+        value = value / cell(call.view("total_weight"))
+    if own == call.integer("ignore_index"):
+        return Number(0)
+    return Choose(Operation("=", target, Number(own)), -value, Number(0))
+
 
 # --- what depends on a dtype or a position ---
 

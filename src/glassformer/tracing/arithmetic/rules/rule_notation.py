@@ -38,7 +38,7 @@ from glassformer.tracing.arithmetic.expressions import (
     Scalar,
 )
 from glassformer.tracing.arithmetic.float64_values import FUNCTIONS, evaluate
-from glassformer.tracing.arithmetic.rules.rule_operands import broadcast
+from glassformer.tracing.arithmetic.rules.rule_registry import broadcast
 from glassformer.tracing.capture.memory import View
 from glassformer.tracing.capture.operator_calls import Call
 

@@ -22,20 +22,16 @@ from glassformer.tracing.arithmetic.expressions import (
     Axis,
     Convert,
     Expression,
-    Function,
     Number,
     Operation,
     Scalar,
-    add,
-    multiply,
-    power,
-    subtract,
     sum_of,
     total,
 )
-from glassformer.tracing.arithmetic.rules.rule_operands import broadcast, cell
 from glassformer.tracing.arithmetic.rules.rule_registry import (
     Build,
+    broadcast,
+    cell,
     given,
     mechanism,
     rule,
@@ -103,9 +99,9 @@ def _spaced(call: Call, index: Index) -> Expression:
     """start + i / (steps − 1) · (end − start); for `logspace` a base to the power of that."""
     start, end = (broadcast(call.operand(name), ()) for name in ("start", "end"))
     share = index[0] / max(1, call.integer("steps") - 1)
-    value = add(start, multiply(Number(share), subtract(end, start)))
+    value = start + Number(share) * (end - start)
     if call.operator.name == "logspace":
-        value = power(float(call.number_of("base")), value)
+        value = float(call.number_of("base")) ** value
     made = call.outputs[0]
     assert made is not None
     return value if made.dtype.is_floating_point else Convert(made.dtype, value)
@@ -372,8 +368,8 @@ def _weighted(output: int) -> Build:
             for at in np.argwhere(np.abs(values) > _NOTHING * np.abs(values).max(initial=0)):
                 place = tuple(at.tolist())
                 weight, part = float(values[place]), cell(view, *place)
-                negated = Function("neg", (part,))
-                terms.append(negated if weight == -1 else multiply(Number(weight), part))
+                negated = -part
+                terms.append(negated if weight == -1 else Number(weight) * part)
         return sum_of(terms)
 
     return build

@@ -21,16 +21,10 @@ from glassformer.tracing.arithmetic.expressions import (
     Operation,
     Reduce,
     ReduceKind,
-    add,
-    divide,
-    multiply,
-    power,
-    subtract,
     total,
 )
 from glassformer.tracing.arithmetic.float64_values import evaluate, gathered
-from glassformer.tracing.arithmetic.rules.rule_operands import row, running
-from glassformer.tracing.arithmetic.rules.rule_registry import Build, rule
+from glassformer.tracing.arithmetic.rules.rule_registry import Build, row, rule, running
 from glassformer.tracing.capture.memory import Index, View, as_floats
 from glassformer.tracing.capture.operator_calls import Call
 
@@ -92,7 +86,7 @@ rule("min.dim", output=1)(_reduction("argmin"))
 def mean(call: Call, index: Index) -> Expression:
     """The sum over the number of cells."""
     cells, axes, count = _gathered(call, index)
-    return divide(total(cells, *axes), count) if axes else cells
+    return total(cells, *axes) / count if axes else cells
 
 
 @rule("nansum")
@@ -122,9 +116,9 @@ def _log_of_sum(cells: Expression, axes: tuple[Axis, ...]) -> Expression:
     """m + log Σ exp(x − m), m the largest; without m where that is infinite (a masked row)."""
     largest = Named("m", Reduce("max", cells, axes) if axes else cells)
     infinite = math.isinf(evaluate(largest))
-    body = cells if infinite else subtract(cells, largest)
+    body = cells if infinite else cells - largest
     log = Function("log", (total(Function("exp", (body,)), *axes),))
-    return log if infinite else add(largest, log)
+    return log if infinite else largest + log
 
 
 @rule("count_nonzero")
@@ -149,9 +143,9 @@ def histogram(call: Call, index: Index) -> Expression:
     if low == high:  # no range was asked for: that of the cells, one wider on both sides if empty
         least, most = (Reduce(k, cells, axes) if axes else cells for k in _EXTREMES)
         if evaluate(least) == evaluate(most):
-            least, most = subtract(least, 1), add(most, 1)
+            least, most = least - 1, most + 1
         ends = (Named("low", least), Named("high", most))
-    place = divide(multiply(subtract(cells, ends[0]), bins), subtract(ends[1], ends[0]))
+    place = (cells - ends[0]) * bins / (ends[1] - ends[0])
     whole = Function("min", (Function("floor", (place,)), Number(bins - 1)))
     below = Operation("≤", cells, ends[1])
     counted = Operation("and", Operation("=", whole, Number(index[0])), below)
@@ -208,10 +202,10 @@ def _variance(call: Call, index: Index) -> tuple[Expression, Expression]:
     cells, axes, count = _gathered(call, index)
     correction = call.bound.get("correction", 1 if call.bound.get("unbiased", True) else 0)
     correction = 1 if correction is None else correction
-    centre = Named("μ", divide(total(cells, *axes), count))
-    squared = power(subtract(cells, centre), 2)
+    centre = Named("μ", total(cells, *axes) / count)
+    squared = (cells - centre) ** 2
     squares = total(squared, *axes)
-    return centre.body, divide(squares, max(0, count - correction))
+    return centre.body, squares / max(0, count - correction)
 
 
 def _spread(part: int, root: bool) -> Callable[[Call, Index], Expression]:
@@ -245,8 +239,8 @@ def norm(call: Call, index: Index) -> Expression:
     if order == 1:
         return total(size, *axes)
     if order == 2:
-        return Function("sqrt", (total(power(cells, 2), *axes),))
-    return power(total(power(size, order), *axes), 1 / order)
+        return Function("sqrt", (total(cells**2, *axes),))
+    return total(size**order, *axes) ** (1 / order)
 
 
 # --- ranks: the n-th largest of a row, the median, the n-th that is not 0 ---

@@ -15,13 +15,9 @@ from glassformer.tracing.arithmetic.expressions import (
     Number,
     Operation,
     Reduce,
-    add,
-    divide,
-    multiply,
     total,
 )
-from glassformer.tracing.arithmetic.rules.rule_operands import LETTERS, cell
-from glassformer.tracing.arithmetic.rules.rule_registry import Build, rule
+from glassformer.tracing.arithmetic.rules.rule_registry import LETTERS, Build, cell, rule
 from glassformer.tracing.capture.memory import Index, View
 from glassformer.tracing.capture.operator_calls import Call
 
@@ -68,7 +64,7 @@ def either_convolution(call: Call, index: Index) -> Expression:
 
 def _with_bias(call: Call, index: Index, result: Expression) -> Expression:
     bias, space = call.maybe_view("bias"), call.view("weight").ndim - 2
-    return result if bias is None else add(result, cell(bias, index[len(index) - space - 1]))
+    return result if bias is None else result + cell(bias, index[len(index) - space - 1])
 
 
 def _gathered(call: Call, x: View, index: Index) -> Expression:
@@ -86,7 +82,7 @@ def _gathered(call: Call, x: View, index: Index) -> Expression:
         across.append(under[1])
     if any(axis.size == 0 for axis in across):
         return Number(0)
-    return total(multiply(Entry(x, (*batch, *into)), Entry(parameter, (out, *across))), *across)
+    return total(Entry(x, (*batch, *into)) * Entry(parameter, (out, *across)), *across)
 
 
 def _window(call: Call, axis: int, place: int, size: int, parameter: View) -> tuple[Axis, Axis]:
@@ -117,7 +113,7 @@ def _spread(call: Call, x: View, index: Index) -> Expression:
     if any(axis.size == 0 for axis in axes):
         return Number(0)
     kernel = Entry(parameter, (channel, into, *(own for _, own in pairs)))
-    return total(multiply(Entry(x, (*batch, *axes)), kernel), *axes)
+    return total(Entry(x, (*batch, *axes)) * kernel, *axes)
 
 
 def _reaching(call: Call, axis: int, place: int, size: int, parameter: View) -> tuple[Axis, Axis]:
@@ -170,7 +166,7 @@ def convolution_weight_gradient(call: Call, index: Index) -> Expression:
         along.append(Axis(LETTERS[axis], size, start=start))
         beneath.append(Axis(LETTERS[axis], size, start=start * stride + shift, step=stride))
     left = Entry(first, (batch, channel, *along[1:]))
-    return total(multiply(left, Entry(second, tuple(beneath))), *along)
+    return total(left * Entry(second, tuple(beneath)), *along)
 
 
 @rule("convolution_backward", output=2)
@@ -261,10 +257,10 @@ def _place_of_largest(windows: _Windows, space: int) -> Build:
             inner = math.prod(other.size for other in axes[number + 1 :])
             rest: Expression = Operation("//", found, Number(inner)) if inner > 1 else found
             digit = Operation("%", rest, Number(axis.size)) if number else rest
-            here = add(axis.start, multiply(axis.step, digit))
+            here = axis.start + axis.step * digit
             row = math.prod(x.shape[x.ndim - space + number + 1 :])
-            part = multiply(row, here)
-            place = part if place is None else add(place, part)
+            part = row * here
+            place = part if place is None else place + part
         assert place is not None
         return place
 
@@ -275,7 +271,7 @@ def _mean(space: int) -> Build:
     def build(call: Call, index: Index) -> Expression:
         axes = _sliding(call, index, space)
         cells = _pooled(call.view("self"), index, axes)
-        return divide(total(cells, *axes), _divisor(call, index, axes))
+        return total(cells, *axes) / _divisor(call, index, axes)
 
     return build
 
@@ -299,7 +295,7 @@ def _adaptive_mean(space: int) -> Build:
     def build(call: Call, index: Index) -> Expression:
         axes = _adaptive(call, index, space)
         cells = _pooled(call.view("self"), index, axes)
-        return divide(total(cells, *axes), math.prod(axis.size for axis in axes))
+        return total(cells, *axes) / math.prod(axis.size for axis in axes)
 
     return build
 

@@ -1,0 +1,605 @@
+"""The functions that a formula may call: softmax, mean, transpose, lookup and the others.
+
+`softmax`, `mean` and the like work along the last axis unless told otherwise (`axis=0`); those that
+reduce an axis drop it unless told otherwise (`keep=1`). Two functions are short for a longer
+formula and are written out before anything is computed: see `written_out`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+import numpy as np
+
+from glassformer.audit.formulas import bounds
+from glassformer.audit.formulas.bounds import (
+    MOST_NUMBERS,
+    Array,
+    Mask,
+    Numbers,
+    Value,
+    Words,
+    broadcast,
+    check_size,
+    exactly,
+    rising,
+    shape_of,
+)
+from glassformer.audit.formulas.terms import (
+    Binary,
+    Call,
+    FormulaError,
+    Index,
+    Negative,
+    Node,
+    Number,
+    Slice,
+    call,
+    rebuild,
+)
+from glassformer.errors import did_you_mean
+from glassformer.text import split_words
+
+Kind = Literal["numbers", "whole", "words", "mask", "any"]
+_KINDS: Mapping[str, Kind] = {
+    "Numbers": "numbers", "int": "whole", "Words": "words", "Mask": "mask", "Value": "any",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One argument: its name, what it must be, its default, whether it repeats, its limits."""
+
+    name: str
+    kind: Kind
+    default: int | None = None
+    many: bool = False
+    allowed: range | None = None
+
+
+@dataclass(frozen=True)
+class Function:
+    """One function of the language."""
+
+    parameters: tuple[Parameter, ...]
+    apply: Callable[..., Value]
+
+
+FUNCTIONS: dict[str, Function] = {}
+F = TypeVar("F", bound=Callable[..., Value])
+
+
+def _function(name: str, **allowed: range) -> Callable[[F], F]:
+    """Register a function; its signature says what its arguments must be."""
+
+    def register(apply: F) -> F:
+        parameters = tuple(
+            Parameter(
+                part.name,
+                _KINDS[part.annotation],
+                None if part.default is part.empty else part.default,
+                part.kind is part.VAR_POSITIONAL,
+                allowed.get(part.name),
+            )
+            for part in inspect.signature(apply).parameters.values()
+        )
+        FUNCTIONS[name] = Function(parameters, apply)
+        return apply
+
+    return register
+
+
+# --- along an axis ---------------------------------------------------------------------------
+
+
+def _geometric_mean(x: Numbers, axis: int) -> Numbers:
+    """The n-th root of the product; NaN unless all numbers are positive."""
+    return rising(lambda part: np.asarray(np.exp(np.log(part).mean(axis=axis))), x)
+
+
+def _deviation(x: Numbers, axis: int, missing: int = 0) -> Numbers:
+    """The standard deviation; with `missing=1` that of a sample, which divides by n − 1."""
+    count = x.mid.shape[axis] - missing
+    if count < 1:
+        return exactly(np.full(np.asarray(x.mid.sum(axis=axis)).shape, np.nan))
+    mid = np.asarray(x.mid.std(axis=axis, ddof=missing))
+    if x.exact:
+        return exactly(mid)
+    centre = (x.low + x.high) / 2
+    slack = np.asarray(np.sqrt((((x.high - x.low) / 2) ** 2).sum(axis=axis) / count))
+    around = np.asarray(centre.std(axis=axis, ddof=missing))
+    low, high = np.maximum(around - slack, 0), around + slack
+    unknown = np.isnan(
+        high
+    )  # with a bound at infinity, all that is known is that it is not negative
+    return Numbers(mid, np.where(unknown, 0.0, low), np.where(unknown, np.inf, high))
+
+
+def _variance(x: Numbers, axis: int, missing: int = 0) -> Numbers:
+    return rising(np.square, _deviation(x, axis, missing))
+
+
+def _pooled(reduce: Callable[[Numbers, int], Numbers], x: Numbers) -> Numbers:
+    """Each row together with the row below it, as a wrong range in a spreadsheet does.
+
+    The last row has none below it and stands alone.
+    """
+    count = x.shape[0]
+
+    def pairs(part: Array) -> Array:
+        return np.concatenate(
+            [part[:-1].reshape(count - 1, -1), part[1:].reshape(count - 1, -1)], 1
+        )
+
+    def last(part: Array) -> Array:
+        return part[-1:].reshape(1, -1)
+
+    rows = [reduce(move(last, x), -1)]
+    if count > 1:
+        rows.insert(0, reduce(move(pairs, x), -1))
+    mid, low, high = (
+        np.concatenate([getattr(row, at) for row in rows]) for at in ("mid", "low", "high")
+    )
+    return exactly(mid) if x.exact else Numbers(mid, low, high)
+
+
+def _simple(reduce: Callable[..., Array]) -> Callable[[Numbers, int], Numbers]:
+    """A reduction that never falls when a number rises."""
+    return lambda x, axis: rising(lambda part: np.asarray(reduce(part, axis=axis)), x)
+
+
+def _reduction(function: Callable[..., Numbers], *, sample: bool = False) -> Function:
+    """A function that turns an axis into one number; `rows=2` exists for a slip of the audit."""
+
+    def apply(x: Numbers, axis: int, keep: int, rows: int, missing: int = 0) -> Numbers:
+        def reduce(part: Numbers, at: int) -> Numbers:
+            return function(part, at, missing) if sample else function(part, at)
+
+        result = _pooled(reduce, x) if rows == 2 else reduce(x, axis)
+        return move(lambda part: np.expand_dims(part, axis), result) if keep else result
+
+    parameters: tuple[Parameter, ...] = (
+        Parameter("x", "numbers"),
+        Parameter("axis", "whole", -1),
+        Parameter("keep", "whole", 0, allowed=range(2)),
+        Parameter("rows", "whole", 1, allowed=range(1, 3)),
+    )
+    if sample:
+        parameters += (Parameter("sample", "whole", 0, allowed=range(2)),)
+    return Function(parameters, apply)
+
+
+REDUCTIONS: Mapping[str, Function] = {
+    "sum": _reduction(_simple(np.sum)),
+    "mean": _reduction(_simple(np.mean)),
+    "geometric_mean": _reduction(_geometric_mean),
+    "std": _reduction(_deviation, sample=True),
+    "var": _reduction(_variance, sample=True),
+    "max": _reduction(_simple(np.max)),
+    "min": _reduction(_simple(np.min)),
+}
+FUNCTIONS.update(REDUCTIONS)
+
+
+@_function("softmax")
+def softmax(x: Numbers, axis: int = -1) -> Numbers:
+    """e^x / Σ e^x; −∞ gets 0, and so does a row that is −∞ throughout."""
+    mid = _softmax_of(x.mid, axis)
+    if x.exact:
+        return exactly(mid)
+    low = np.moveaxis(x.low, axis, -1)
+    high = np.moveaxis(x.high, axis, -1)
+    least = np.moveaxis(_against(low, high), -1, axis)
+    most = np.moveaxis(_against(high, low), -1, axis)
+    return Numbers(mid, least, most)
+
+
+def _softmax_of(x: Array, axis: int) -> Array:
+    top = x.max(axis=axis, keepdims=True)
+    powers = np.exp(x - np.where(np.isfinite(top), top, 0.0))
+    below = powers.sum(axis=axis, keepdims=True)
+    return np.asarray(np.where(below == 0, 0.0, powers / np.where(below == 0, 1.0, below)))
+
+
+def _against(own: Array, others: Array) -> Array:
+    """The weight of each score when it is `own` and all others are `others`."""
+    ahead = np.logaddexp.accumulate(others, axis=-1)
+    behind = np.logaddexp.accumulate(others[..., ::-1], axis=-1)[..., ::-1]
+    rest = np.full(others.shape, -np.inf)  # log Σ e^x over all but each one
+    rest[..., 1:] = ahead[..., :-1]
+    rest[..., :-1] = np.logaddexp(rest[..., :-1], behind[..., 1:])
+    return np.where(np.isneginf(own), 0.0, 1 / (1 + np.exp(rest - own)))
+
+
+@_function("log_softmax")
+def log_softmax(x: Numbers, axis: int = -1) -> Numbers:
+    return rising(np.log, softmax(x, axis))
+
+
+@_function("proportion")
+def proportion(x: Numbers, axis: int = -1) -> Numbers:
+    """x / Σ x: a softmax without its exponential."""
+    mid = x.mid / x.mid.sum(axis=axis, keepdims=True)
+    if x.exact:
+        return exactly(mid)
+    low, high = x.low.sum(axis=axis, keepdims=True), x.high.sum(axis=axis, keepdims=True)
+    # Numerator and denominator share a term; leaving that out of account only widens the bounds.
+    corners = np.stack([x.low / low, x.low / high, x.high / low, x.high / high])
+    around_zero = (low <= 0) & (high >= 0) | np.isnan(corners).any(axis=0)
+    least = np.where(around_zero, -np.inf, corners.min(axis=0))
+    return Numbers(mid, least, np.where(around_zero, np.inf, corners.max(axis=0)))
+
+
+@_function("argmax")
+def argmax(x: Numbers, axis: int = -1) -> Numbers:
+    """Where the greatest number is, counted from 0; the bounds hold every place it may be."""
+    known = np.where(np.isnan(x.mid), -np.inf, x.mid)
+    mid = known.argmax(axis=axis).astype(np.float64)
+    if x.exact:
+        return exactly(mid)
+    floor = x.low.max(axis=axis, keepdims=True)
+    possible = x.high >= floor
+    places = np.arange(x.mid.shape[axis], dtype=np.float64)
+    places = np.moveaxis(np.broadcast_to(places, np.moveaxis(x.mid, axis, -1).shape), -1, axis)
+    first = np.where(possible, places, np.inf).min(axis=axis)
+    last = np.where(possible, places, -np.inf).max(axis=axis)
+    return Numbers(mid, first, last)
+
+
+# --- number by number ------------------------------------------------------------------------
+
+
+def round_half_up(x: Array, decimals: int) -> Array:
+    """Round to so many decimals, halves away from zero, as people do."""
+    scale = 10.0**decimals
+    # 1.005 is stored a little below itself: the nudge lets what reads as a half round as one.
+    return np.sign(x) * np.floor(np.abs(x) * scale * (1 + 1e-14) + 0.5) / scale
+
+
+def _truncate(x: Array, decimals: int) -> Array:
+    scale = 10.0**decimals
+    return np.trunc(x * scale * (1 + 1e-14)) / scale
+
+
+def _silu(x: Array) -> Array:
+    return np.asarray(x / (1 + np.exp(-x)))
+
+
+def _gelu(x: Array) -> Array:
+    """x · Φ(x), with Φ the share of a normal distribution that lies below x."""
+    below = [0.5 * math.erfc(-part / math.sqrt(2)) for part in np.ravel(x)]
+    return np.asarray(x * np.reshape(below, np.shape(x)))
+
+
+_ELEMENTWISE: Mapping[str, Callable[[Numbers], Numbers]] = {
+    "exp": lambda x: rising(np.exp, x),
+    "log": lambda x: bounds.rising_from_zero(np.log, x),
+    "sqrt": lambda x: bounds.rising_from_zero(np.sqrt, x),
+    "tanh": lambda x: rising(np.tanh, x),
+    "sigmoid": lambda x: rising(lambda part: 1 / (1 + np.exp(-part)), x),
+    "relu": lambda x: rising(lambda part: np.maximum(part, 0.0), x),
+    "silu": lambda x: bounds.dipping(_silu, -1.2784645427610738, x),
+    "gelu": lambda x: bounds.dipping(_gelu, -0.7517915246935645, x),
+    "floor": lambda x: rising(np.floor, x),
+    "abs": bounds.absolute,
+    "sin": bounds.sine,
+    "cos": bounds.cosine,
+}
+for _name, _apply in _ELEMENTWISE.items():
+    FUNCTIONS[_name] = Function((Parameter("x", "numbers"),), _apply)
+
+
+@_function("round", decimals=range(-12, 13))
+def _rounded(x: Numbers, decimals: int = 0) -> Numbers:
+    return rising(lambda part: round_half_up(part, decimals), x)
+
+
+@_function("truncate", decimals=range(-12, 13))
+def _truncated(x: Numbers, decimals: int = 0) -> Numbers:
+    return rising(lambda part: _truncate(part, decimals), x)
+
+
+# --- arrangement -----------------------------------------------------------------------------
+
+
+def move(function: Callable[[Array], Array], x: Numbers) -> Numbers:
+    """Rearrange the numbers and both bounds alike."""
+    mid = function(x.mid)
+    return exactly(mid) if x.exact else Numbers(mid, function(x.low), function(x.high))
+
+
+@_function("transpose")
+def transpose(x: Numbers) -> Numbers:
+    """Rows become columns; with more axes, the last two are swapped."""
+    if len(x.shape) < 2:
+        return x
+    return move(lambda part: np.swapaxes(part, -1, -2), x)
+
+
+@_function("flatten")
+def flatten(x: Numbers) -> Numbers:
+    return move(np.ravel, x)
+
+
+@_function("concat")
+def concat(*parts: Numbers, axis: int = -1) -> Numbers:
+    shapes = [part.shape for part in parts]
+    at = axis % len(shapes[0])
+    before, after = shapes[0][:at], shapes[0][at + 1 :]
+    if any(
+        (shape[:at], shape[at + 1 :], len(shape)) != (before, after, len(shapes[0]))
+        for shape in shapes
+    ):
+        raise _misfits(shapes)
+    check_size((*before, sum(shape[at] for shape in shapes), *after))
+    return _join(parts, lambda arrays: np.concatenate(arrays, axis=axis))
+
+
+@_function("stack")
+def stack(*parts: Numbers) -> Numbers:
+    """Vectors as columns."""
+    return stacked(parts, -1)
+
+
+def stacked(parts: Sequence[Numbers], axis: int) -> Numbers:
+    """Values of one shape along a new axis."""
+    shapes = [part.shape for part in parts]
+    if len(set(shapes)) > 1:
+        raise _misfits(shapes)
+    check_size((len(parts), *shapes[0]))
+    return _join(parts, lambda arrays: np.stack(arrays, axis=axis))
+
+
+def _misfits(shapes: list[tuple[int, ...]]) -> FormulaError:
+    listed = ", ".join(map(shape_of, shapes[:8]))
+    return FormulaError(f"expected parts that fit together, got {listed}")
+
+
+def _join(parts: Sequence[Numbers], join: Callable[[list[Array]], Array]) -> Numbers:
+    mid = join([part.mid for part in parts])
+    if all(part.exact for part in parts):
+        return exactly(mid)
+    return Numbers(mid, join([part.low for part in parts]), join([part.high for part in parts]))
+
+
+@_function("rows")
+def row_count(x: Numbers) -> Numbers:
+    return exactly(_size(x, 0))
+
+
+@_function("columns")
+def column_count(x: Numbers) -> Numbers:
+    return exactly(_size(x, -1))
+
+
+def _size(x: Numbers, axis: int) -> int:
+    if not x.shape:
+        raise FormulaError("expected a vector or a matrix, got one number")
+    return x.shape[axis]
+
+
+@_function("range")
+def whole_numbers(n: int, stop: int = -1) -> Numbers:
+    """0 … n − 1, or n … stop − 1."""
+    first, last = (0, n) if stop == -1 else (n, stop)
+    if not 1 <= last - first <= MOST_NUMBERS:
+        raise FormulaError(f"expected 1 to at most {MOST_NUMBERS} numbers, got {last - first}")
+    return exactly(np.arange(first, last, dtype=np.float64))
+
+
+@_function("identity")
+def identity(n: int) -> Numbers:
+    return exactly(np.eye(_side(n)))
+
+
+def _side(n: int) -> int:
+    if not 1 <= n <= MOST_NUMBERS**0.5:
+        raise FormulaError(f"expected a size from 1 to {int(MOST_NUMBERS**0.5)}, got {n}")
+    return n
+
+
+# --- masks -----------------------------------------------------------------------------------
+
+
+@_function("causal")
+def causal(n: int) -> Mask:
+    """True at and below the diagonal: a position sees itself and those before it."""
+    return Mask(np.tril(np.ones((_side(n), n), dtype=bool)))
+
+
+@_function("even")
+def even(x: Numbers) -> Mask:
+    """True at even numbers."""
+    if not np.array_equal(x.low, x.high):
+        raise FormulaError("expected whole numbers, got rounded ones")
+    return Mask(np.asarray(x.mid % 2 == 0))
+
+
+@_function("opposite")
+def opposite(allowed: Mask) -> Mask:
+    """The mask's triangles exchanged."""
+    return Mask(np.swapaxes(allowed.allowed, -1, -2)) if allowed.allowed.ndim > 1 else allowed
+
+
+@_function("where")
+def where(allowed: Mask, yes: Numbers, no: Numbers) -> Numbers:
+    broadcast(allowed.shape, yes.shape, no.shape)
+    mid = np.where(allowed.allowed, yes.mid, no.mid)
+    if yes.exact and no.exact:
+        return exactly(mid)
+    low = np.where(allowed.allowed, yes.low, no.low)
+    return Numbers(mid, low, np.where(allowed.allowed, yes.high, no.high))
+
+
+@_function("mask")
+def mask(scores: Numbers, allowed: Mask) -> Numbers:
+    """The scores, with −∞ where attention is not allowed."""
+    return where(allowed, scores, exactly(-np.inf))
+
+
+# --- tables and words ------------------------------------------------------------------------
+
+
+@_function("embedding")
+def embedding(ids: Numbers, table: Numbers) -> Numbers:
+    """The rows of a table that ids, counted from 0, point at."""
+    rows = ids.mid
+    if not np.all((rows == np.floor(rows)) & (rows >= 0) & (rows < _size(table, 0))):
+        raise FormulaError(f"expected whole ids from 0 to {_size(table, 0) - 1}")
+    check_size((*rows.shape, *table.shape[1:]))
+    chosen = rows.astype(int)
+    return move(lambda part: part[chosen], table)
+
+
+@_function("split")
+@_function("words")
+def words(text: Words) -> Words:
+    """The words of one text or of several, in order, without punctuation."""
+    return Words(tuple(word for line in _known(text) for word in split_words(line, "drop")))
+
+
+@_function("lower")
+def lower(items: Words) -> Words:
+    return Words(tuple(item.lower() for item in _known(items)), items.single)
+
+
+@_function("set")
+def distinct(items: Words) -> Words:
+    """Each word once, in order of appearance."""
+    return Words(tuple(dict.fromkeys(_known(items))))
+
+
+@_function("count")
+def count(items: Value) -> Numbers:
+    """How many words, or rows."""
+    if isinstance(items, Words):
+        return exactly(len(items.items))
+    if not items.shape:
+        raise FormulaError("expected a list, got one number")
+    return exactly(items.shape[0])
+
+
+@_function("lookup")
+def lookup(items: Words, keys: Words, numbers: Numbers) -> Numbers:
+    """The numbers that stand beside words in a list; capitals make no difference."""
+    known = _known(keys)
+    if not items.items:
+        raise FormulaError("expected at least one word to look up")
+    if numbers.shape[:1] != (len(known),):
+        raise FormulaError(f"expected one number for each of {len(known)} words")
+    check_size((len(items.items), *numbers.shape[1:]))
+    place = {key.lower(): at for at, key in enumerate(known)}
+    missing = [item for item in _known(items) if item.lower() not in place]
+    if missing:
+        near = did_you_mean(missing[0], known)
+        raise FormulaError(f"expected words of the list, got {missing[0]!r}{near}")
+    chosen = np.array([place[item.lower()] for item in _known(items)], dtype=int)
+    return move(lambda part: part[chosen], numbers)
+
+
+@_function("pick")
+def pick(items: Words, at: Numbers) -> Words:
+    """The word at a place, from 0; unknown if the place is not certain."""
+    if at.shape:
+        raise FormulaError("expected one place")
+    place = float(at.mid)
+    if at.low != at.high or np.isnan(place):
+        return Words((None,), single=True)
+    if not 0 <= place < len(items.items):
+        raise FormulaError(f"expected a place from 0 to {len(items.items) - 1}, got {place:g}")
+    return Words((items.items[int(place)],), single=True)
+
+
+def _known(items: Words) -> list[str]:
+    known = [item for item in items.items if item is not None]
+    if len(known) != len(items.items):
+        raise FormulaError("expected words that are all known")
+    return known
+
+
+# --- short forms -----------------------------------------------------------------------------
+
+_SHORT = {"layer_norm": ("x", "eps"), "sinusoids": ("positions", "d")}
+
+NAMES: tuple[str, ...] = (*FUNCTIONS, *_SHORT)
+"""Everything that a formula may call."""
+
+
+def written_out(node: Call) -> Node | None:
+    """What a call is short for, or None: `layer_norm(x, eps)` and `sinusoids(positions, d)`."""
+    if node.function not in _SHORT:
+        return None
+    given = _named(node, _SHORT[node.function])
+    if node.function == "layer_norm" and "x" in given:
+        x, eps = given["x"], given.get("eps", Number(1e-5))
+        centred = Binary("-", x, call("mean", x, keep=1))
+        return Binary("/", centred, call("sqrt", Binary("+", call("var", x, keep=1), eps)))
+    if node.function == "sinusoids" and len(given) == 2:
+        positions, d = given["positions"], given["d"]
+        i = call("range", d)
+        pair = call("floor", Binary("/", i, Number(2)))
+        exponent = Binary("/", Binary("*", Number(2), pair), d)
+        each = Index(positions, (Slice(), None))
+        angle = Binary("/", each, Binary("^", Number(10000), exponent))
+        return call("where", call("even", i), call("sin", angle), call("cos", angle))
+    raise _misused(node, _SHORT[node.function])
+
+
+def _named(node: Call, names: tuple[str, ...]) -> dict[str, Node]:
+    """The arguments of a call by name; too many, an unknown one or one given twice is refused."""
+    given = dict(zip(names, node.arguments, strict=False))
+    for key, value in node.keywords:
+        if key in given or key not in names:
+            raise _misused(node, names)
+        given[key] = value
+    if len(node.arguments) > len(names):
+        raise _misused(node, names)
+    return given
+
+
+def _misused(node: Call, names: tuple[str, ...]) -> FormulaError:
+    return FormulaError(f"expected {node.function}({', '.join(names)})", node.column)
+
+
+def write_out(tree: Node) -> Node:
+    """The formula as slips look at it: short calls written out, arguments in their usual places."""
+
+    def plain(node: Node) -> Node:
+        return (written_out(node) or _in_place(node)) if isinstance(node, Call) else node
+
+    return rebuild(tree, plain)
+
+
+def _in_place(node: Call) -> Call:
+    """What a function needs by position, what it may have by name: `sum(x, 0)` → `sum(x, axis=0)`.
+
+    A call that the function does not understand stays as it is; computing it says why.
+    """
+    function = FUNCTIONS.get(node.function)
+    if function is None:
+        return node
+    keywords = node.keywords
+    arguments = node.arguments
+    if not function.parameters[0].many:
+        try:
+            given = _named(node, tuple(part.name for part in function.parameters))
+        except FormulaError:
+            return node
+        needed = [part.name for part in function.parameters if part.default is None]
+        if any(name not in given for name in needed):
+            return node
+        arguments = tuple(given.pop(name) for name in needed)
+        keywords = tuple(given.items())
+    plain = tuple((name, _without_sign(value)) for name, value in keywords)
+    return Call(node.function, arguments, plain, node.column)
+
+
+def _without_sign(node: Node) -> Node:
+    """−1 as one number, not as a minus before a number."""
+    if isinstance(node, Negative) and isinstance(node.body, Number):
+        return Number(-node.body.value, node.column)
+    return node

@@ -1,0 +1,269 @@
+"""Readers of the corpora and of the user's own files: what they contain, and how it is split.
+
+Sentence pairs (Multi30k, Tatoeba, a file of pairs), running text (Shakespeare, WikiText-2, a text
+file), film ratings (MovieLens), handwritten digits (scikit-learn). Reviews are in `imdb`, CSV files
+in `table`. A split never depends on a run or a machine, and nothing held out is trained on.
+"""
+
+import csv
+import hashlib
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glassformer.data.corpora import Found
+from glassformer.data.text_files import read_lines, read_text
+from glassformer.data.token_store import Ids
+from glassformer.errors import DataError
+
+# --- sentence pairs ---
+
+Multi30kSplit = Literal["train", "val", "test_2016_flickr", "test_2017_flickr", "test_2017_mscoco"]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A sentence and its translation."""
+
+    source: str
+    target: str
+
+
+@dataclass(frozen=True)
+class PairSplits:
+    """Pairs for training, validation and test."""
+
+    train: list[Pair]
+    valid: list[Pair]
+    test: list[Pair]
+
+
+def read_multi30k(found: Found, split: Multi30kSplit) -> list[Pair]:
+    """English to German captions of one official split."""
+    english, german = (
+        [line.strip() for line in read_lines(found.file(f"multi30k/{split}.{language}.gz"))]
+        for language in ("en", "de")
+    )
+    if len(english) != len(german):
+        raise DataError(
+            "multi30k {split}: expected as many English as German lines, got {n_english} "
+            "and {n_german}",
+            split=split,
+            n_english=len(english),
+            n_german=len(german),
+        )
+    return [Pair(*pair) for pair in zip(english, german, strict=True)]
+
+
+def read_tatoeba(found: Found) -> list[Pair]:
+    """English to German or Chinese sentences, without duplicate pairs."""
+    (name,) = found.corpus.files
+    return read_pairs(found.file(name))
+
+
+def read_pairs(path: Path) -> list[Pair]:
+    """Source, tab, target on each line, without duplicate pairs; further columns are ignored."""
+    pairs: dict[Pair, None] = {}
+    for number, line in enumerate(read_lines(path), start=1):
+        if "\r" in line:
+            raise DataError(
+                "{path}, line {number}: a carriage return inside the line; the file mixes line "
+                "endings: save it with line feeds only",
+                path=path,
+                number=number,
+            )
+        columns = line.split("\t")
+        if len(columns) < 2 or not columns[0].strip() or not columns[1].strip():
+            raise DataError(
+                "{path}, line {number}: expected a text, a tab and its translation",
+                path=path,
+                number=number,
+            )
+        pairs[Pair(columns[0].strip(), columns[1].strip())] = None
+    if not pairs:
+        raise DataError("{path} contains no pairs: it is empty", path=path)
+    return list(pairs)
+
+
+def split_by_source(pairs: list[Pair], n_valid: int, n_test: int) -> PairSplits:
+    """Hold out whole source sentences: all translations of one are on the same side.
+
+    The choice depends only on the sentences (a case-insensitive hash), so it is the same in every
+    run. A held-out sentence occurs once, with its first translation.
+    """
+    sentences = sorted({pair.source.casefold() for pair in pairs}, key=_digest)
+    test = set(sentences[:n_test])
+    valid = set(sentences[n_test : n_test + n_valid])
+    held_out = test | valid
+    train = [pair for pair in pairs if pair.source.casefold() not in held_out]
+    return PairSplits(train, _first_of(pairs, valid), _first_of(pairs, test))
+
+
+def _first_of(pairs: list[Pair], sentences: set[str]) -> list[Pair]:
+    first: dict[str, Pair] = {}
+    for pair in pairs:
+        key = pair.source.casefold()
+        if key in sentences:
+            first.setdefault(key, pair)
+    return list(first.values())
+
+
+def _digest(sentence: str) -> bytes:
+    return hashlib.sha256(sentence.encode()).digest()
+
+
+# --- running text ---
+
+
+@dataclass(frozen=True)
+class TextSplits:
+    """Running text for training, validation and, where there is one, test."""
+
+    train: str
+    valid: str
+    test: str = ""
+
+
+def read_shakespeare(found: Found) -> TextSplits:
+    """The last tenth of the characters is validation, the usual split; there is no test part."""
+    text = read_text(found.file("lm/tinyshakespeare.txt"))
+    cut = int(len(text) * 0.9)
+    return TextSplits(text[:cut], text[cut:])
+
+
+def read_wikitext2(found: Found) -> TextSplits:
+    """The official split."""
+    parts = (
+        read_text(found.file(f"lm/wikitext2-{part}.txt.xz")) for part in ("train", "valid", "test")
+    )
+    return TextSplits(*parts)
+
+
+def read_text_file(path: Path, share: float) -> TextSplits:
+    """A user's own text; the last `share` of its characters is validation."""
+    if not path.is_file():
+        raise DataError("there is no text file {path}", path=path)
+    text = read_text(path)
+    if not text.strip():
+        raise DataError("{path} contains no text: it is empty or all whitespace", path=path)
+    cut = int(len(text) * (1 - share))
+    if not text[:cut].strip() or not text[cut:].strip():
+        raise DataError(
+            "{path} is too short, or all whitespace on one side of the split: expected text to "
+            "train on and, in the last {share:.0%}, to validate on; got {n_text} "
+            "characters",
+            path=path,
+            share=share,
+            n_text=len(text),
+        )
+    return TextSplits(text[:cut], text[cut:])
+
+
+# --- film ratings ---
+
+
+@dataclass(frozen=True)
+class Ratings:
+    """Indices of people and films (from 0, in the order of their ids) and the stars given."""
+
+    people: Ids
+    films: Ids
+    stars: NDArray[np.float32]
+
+    def __len__(self) -> int:
+        return len(self.stars)
+
+    def select(self, indices: Ids) -> "Ratings":
+        return Ratings(self.people[indices], self.films[indices], self.stars[indices])
+
+
+def read_ratings(found: Found) -> Ratings:
+    """All ratings, in file order."""
+    path = found.file("movielens/ratings.csv.xz")
+    rows = csv.DictReader(io.StringIO(read_text(path), newline=""))
+    try:
+        table = [(int(r["userId"]), int(r["movieId"]), float(r["rating"])) for r in rows]
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataError(
+            "{path}, line {line_num}: expected a rating, got {error!r}",
+            path=path,
+            line_num=rows.line_num,
+            error=error,
+        ) from None
+    people, films, stars = (np.array(column) for column in zip(*table, strict=True))
+    _, person_indices = np.unique(people, return_inverse=True)
+    _, film_indices = np.unique(films, return_inverse=True)
+    return Ratings(
+        person_indices.astype(np.int64), film_indices.astype(np.int64), stars.astype(np.float32)
+    )
+
+
+def read_titles(found: Found) -> tuple[str, ...]:
+    """The title of each rated film, by its index."""
+    titles = _film_column(found, "title")
+    return tuple(titles.get(film, f"film {film}") for film in _rated(found))
+
+
+def read_genres(found: Found) -> tuple[frozenset[str], ...]:
+    """The genres of each rated film, by its index."""
+    genres = _film_column(found, "genres")
+    return tuple(frozenset(genres.get(film, "").split("|")) for film in _rated(found))
+
+
+def _film_column(found: Found, column: str) -> dict[int, str]:
+    return {int(row["movieId"]): row[column] for row in _rows(found, "movies.csv.xz")}
+
+
+def _rated(found: Found) -> list[int]:
+    return sorted({int(row["movieId"]) for row in _rows(found, "ratings.csv.xz")})
+
+
+def _rows(found: Found, name: str) -> Iterator[dict[str, str]]:
+    path = found.file(f"movielens/{name}")
+    return csv.DictReader(io.StringIO(read_text(path), newline=""))
+
+
+def split_ratings(ratings: Ratings, validation: float) -> tuple[Ratings, Ratings, Ratings]:
+    """Training, validation (this share of what is not test) and test (a fifth); fixed seed."""
+    order = np.random.default_rng(2018).permutation(len(ratings))
+    n_test = len(ratings) // 5
+    n_valid = round((len(ratings) - n_test) * validation)
+    test, valid, train = np.split(order, [n_test, n_test + n_valid])
+    return ratings.select(train), ratings.select(valid), ratings.select(test)
+
+
+# --- handwritten digits ---
+
+
+@dataclass(frozen=True)
+class Digits:
+    """Images (N, 1, 8, 8) with values from 0 to 1, and the digit that each shows."""
+
+    images: NDArray[np.float32]
+    labels: Ids
+
+    def select(self, chosen: NDArray[np.bool_]) -> "Digits":
+        return Digits(self.images[chosen], self.labels[chosen])
+
+
+def read_digits() -> Digits:
+    """All 1,797 images (UCI, 1998), the only reason to need scikit-learn."""
+    try:
+        from sklearn.datasets import load_digits  # type: ignore[import-untyped]  # not annotated
+    except ImportError:
+        raise DataError("the digits come with scikit-learn: pip install scikit-learn") from None
+    pixels, labels = load_digits(return_X_y=True)
+    images = (pixels / 16).astype(np.float32).reshape(-1, 1, 8, 8)
+    return Digits(images, labels.astype(np.int64))
+
+
+def split_digits(digits: Digits) -> tuple[Digits, Digits, Digits]:
+    """Training, validation (every tenth image) and test (every fifth)."""
+    at = np.arange(len(digits.labels))
+    is_test, is_valid = at % 5 == 0, at % 10 == 1
+    return digits.select(~is_test & ~is_valid), digits.select(is_valid), digits.select(is_test)

@@ -1,0 +1,97 @@
+"""The same formula written otherwise gets the same verdict; what cannot be computed is said."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from glassformer.audit.audit_report import audit_document
+from glassformer.audit.example_file import read_example
+from glassformer.audit.judgement import audit
+from glassformer.audit.verdicts import Audit
+from glassformer.documents import render_text
+
+SCORES = np.array([[1.0, 2.0], [3.0, 5.0]])
+BY_COLUMN = np.exp(SCORES) / np.exp(SCORES).sum(axis=0)
+
+
+def check(formula: str, printed: Any, decimals: int = 4, **keys: Any) -> Audit:
+    """The audit of one step that reads a 2 × 2 matrix `m`."""
+    given = {"id": "m", "printed": SCORES.tolist()}
+    step = {"id": "y", "formula": formula, "printed": printed, "decimals": decimals, **keys}
+    return audit(
+        read_example(json.dumps({"title": "[/t]", "steps": [given, step]}), "my", "my.json")
+    )
+
+
+@pytest.mark.parametrize(
+    "formula",
+    ["softmax(m, axis=0)", "softmax(m, 0)", "softmax(m, axis=-2)", "softmax(x=m, axis=0)"],
+)
+def test_an_axis_by_position_by_name_or_from_the_end(formula: str) -> None:
+    right = np.round(BY_COLUMN, 4).tolist()
+    assert check(formula, right)["y"].verdict == "agrees"
+    by_row = np.round(np.exp(SCORES) / np.exp(SCORES).sum(axis=1, keepdims=True), 4).tolist()
+    wrong = check(formula, by_row)["y"]
+    assert wrong.verdict == "wrong"
+    assert wrong.explanations[0].kinds == ("axis",)
+
+
+@pytest.mark.parametrize("formula", ["std(m)", "std(x=m)", "std(m, -1)", "std(m, sample=0)"])
+def test_a_slip_is_found_however_the_call_is_written(formula: str) -> None:
+    found = check(formula, np.round(SCORES.std(axis=1, ddof=1), 4).tolist())["y"]
+    assert [part.kinds for part in found.explanations] == [("sample",)]
+
+
+def test_weights_of_ten_thousand_words_need_no_table_of_pairs() -> None:
+    """One weight that no softmax could give, among as many as a vocabulary has."""
+    count = 10_000
+    scores = {"id": "z", "printed": [0] * count}
+    weights = [1 / count] * count
+    weights[17], weights[18] = 3 / count, 0
+    step = {"id": "y", "formula": "softmax(z)", "printed": weights, "decimals": 4}
+    example = json.dumps({"title": "t", "steps": [scores, step]})
+    found = audit(read_example(example, "my", "my.json"), slips=())["y"]
+    assert found.verdict == "wrong"
+    said = "not a valid softmax: scores 0 and 0 get 0.0003 and 0"
+    said += ", but their ratio must be e^0 = 1"
+    assert found.slip("en") == said
+
+
+def test_one_number_printed_for_several() -> None:
+    found = check("m[0]", 1)["y"]
+    assert found.verdict == "wrong"
+    assert found.comparison is not None
+    assert not found.comparison.same_shape
+
+
+def test_a_root_of_a_negative_number_is_no_number() -> None:
+    found = check("sqrt(m - 6)", [[0, 0], [0, 0]])["y"]
+    assert found.verdict == "unchecked"
+    assert found.reason is not None
+    assert found.reason.en == "the formula gives no number that can be compared"
+
+
+def test_a_root_of_rounding_noise_is_zero() -> None:
+    assert check("sqrt(0.1 + 0.2 - 0.3 - 1e-16)", 0)["y"].verdict == "agrees"
+
+
+def test_numbers_that_could_not_be_checked_are_counted() -> None:
+    found = check("log(m - 2)", [[0, 0], [0, 1.0986]])
+    assert found["y"].verdict == "wrong"  # log 0 is −∞
+    found = check("sqrt(m - 2)", [[0, 0], [1, 1.7321]])
+    assert "| ✓ agrees | 1 could not be checked |" in render_text(audit_document(found, "en"), "md")
+
+
+def test_brackets_in_titles_are_no_commands_to_the_terminal() -> None:
+    found = check("m + 1", [[9, 3], [4, 6]], 0, title="[/x]", columns=["[bold]", "[/red]"])
+    shown = render_text(audit_document(found, "en"), width=100, colour=False)
+    assert "[/t]" in shown
+    assert "[/x]" in shown
+    assert "[bold]" in shown
+
+
+def test_a_line_break_in_a_title_does_not_break_the_table() -> None:
+    found = check("m + 1", [[2, 3], [4, 6]], 0, title="two\nlines")
+    assert "| `y` | two lines | ✓ agrees |  |" in render_text(audit_document(found, "en"), "md")

@@ -1,0 +1,214 @@
+"""Lessons in every format, and `glassformer lesson`."""
+
+import json
+import re
+import shutil
+import subprocess
+import zipfile
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from glassformer.cli import run
+from glassformer.documents import FORMATS, render, render_text
+from glassformer.documents.parts import Document, Table
+from glassformer.errors import UnknownNameError
+from glassformer.lessons import LESSONS, Lesson, make_lesson
+from tests.lessons.shared_lessons import lesson
+from tests.tracing.render.libreoffice import recalculate
+from tests.tracing.render.xlsx import read_workbook
+
+NAMES = ("illustrated", "masked", "by-hand", "roles", "training-step", "switches")
+
+
+@pytest.fixture(scope="module")
+def lessons() -> dict[str, Lesson]:
+    return {name: lesson(name, "zh" if place % 2 else "en") for place, name in enumerate(NAMES)}
+
+
+class Balanced(HTMLParser):
+    """Collects what is wrong with the nesting of a page."""
+
+    VOID = ("meta", "br", "img", "link")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.wrong: list[str] = []
+        self.loaded: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.loaded += [str(value) for name, value in attrs if name in ("src", "href")]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if not self.open or self.open.pop() != tag:
+            self.wrong.append(tag)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_page_is_whole_and_needs_nothing_else(name: str, lessons: dict[str, Lesson]) -> None:
+    page = render_text(lessons[name].document(), "html")
+    found = Balanced()
+    found.feed(page)
+    assert not found.wrong and not found.open
+    assert all(place.startswith("#") for place in found.loaded)
+    assert "<script" not in page
+    assert "url(" not in page
+    assert page.count("<section") == len(lessons[name].steps)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_latex_is_balanced(name: str, lessons: dict[str, Lesson]) -> None:
+    document = render_text(lessons[name].document(), "tex")
+    assert document.count(r"\begin{") == document.count(r"\end{")
+    unescaped = re.sub(r"\\[{}]", "", document)
+    assert unescaped.count("{") == unescaped.count("}")
+    assert re.sub(r"\\\$", "", document).count("$") % 2 == 0
+    assert ("xeCJK" in document) == (lessons[name].language == "zh")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_markdown_tables_are_even(name: str, lessons: dict[str, Lesson]) -> None:
+    text = render_text(lessons[name].document(), "md")
+    for block in re.findall(r"(?:^\|.*\|\n?)+", text, flags=re.MULTILINE):
+        widths = {len(re.findall(r"(?<!\\)\|", line)) for line in block.splitlines()}
+        assert len(widths) == 1
+    assert text.count("$$") % 2 == 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_workbook_is_live_and_links_only_to_its_own_sheets(
+    name: str, lessons: dict[str, Lesson], tmp_path: Path
+) -> None:
+    file = tmp_path / "lesson.xlsx"
+    render(lessons[name].document(), path=file)
+    with zipfile.ZipFile(file) as book:
+        sheets = set(re.findall(r'<sheet name="([^"]+)"', book.read("xl/workbook.xml").decode()))
+        reading = book.read("xl/worksheets/sheet1.xml").decode()
+    used = set(re.findall(r"<f>(?:IF\()?'([^']+)'!", reading))
+    assert used and used < sheets
+
+
+def test_a_workbook_is_the_same_every_time(lessons: dict[str, Lesson]) -> None:
+    made = lessons["masked"].document()
+    assert render(made, "xlsx") == render(made, "xlsx")
+
+
+def test_the_terminal_frames_the_chosen_number(lessons: dict[str, Lesson]) -> None:
+    text = render_text(lessons["illustrated"].document(), "terminal", width=100, colour=False)
+    assert "S[1, 2] = Σₖ Q[1, k]·K[2, k]" in text
+    assert "= 1 × 4 + 0 × 4 + 2 × 0 = 4" in text
+    assert "[4]" in text
+    assert all(len(line) <= 100 for line in text.splitlines())
+
+
+@pytest.mark.parametrize(("width", "stands"), [(200, False), (40, True)])
+def test_a_table_that_is_too_wide_stands(width: int, stands: bool) -> None:
+    table = Table("", ("word", "thrones", "storm", "drink", "enemy"), (("id", "1", "2", "3", "4"),))
+    shown = render_text(Document("", (table,)), width=width, colour=False)
+    lines = [line.split() for line in shown.splitlines()]
+    assert (["storm", "2"] in lines) == stands
+    assert (["id", "1", "2", "3", "4"] in lines) == (not stands)
+
+
+# --- the command ---
+
+
+def test_a_notebook_shows_the_lesson_and_a_prompt_its_name(lessons: dict[str, Lesson]) -> None:
+    made = lessons["illustrated"]
+    assert made._repr_markdown_() == render_text(made.document(), "md")
+    assert repr(made).startswith("<lesson illustrated (") and len(repr(made)) < 80
+
+
+def test_a_third_language_is_refused() -> None:
+    with pytest.raises(UnknownNameError, match="unknown language 'fr'; there are en, zh"):
+        make_lesson("illustrated", "fr")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_without_a_name_the_lessons_are_listed(
+    language: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["lesson", "--lang", language]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == list(LESSONS)
+
+
+@pytest.mark.parametrize("to", [to for to in FORMATS if to != "xlsx"])
+def test_the_command_writes_every_format_to_the_screen(
+    to: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["lesson", "masked", "--to", to, "--lang", "zh"]) == 0
+    out, err = capsys.readouterr()
+    assert "掩码" in out
+    assert err == ""
+
+
+@pytest.mark.parametrize("ending", ["txt", "md", "tex", "html", "json", "xlsx"])
+def test_the_files_ending_says_the_format(
+    ending: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / f"lesson.{ending}"
+    assert run(["lesson", "masked", "-o", str(file)]) == 0
+    assert file.stat().st_size > 1000
+    assert capsys.readouterr().out == ""
+    if ending == "json":
+        assert json.loads(file.read_text(encoding="utf-8"))["name"] == "masked"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["mask"], "did you mean 'masked'"),
+        (["masked", "--to", "xlsx"], "a workbook needs a file"),
+        (["masked", "-o", "lesson.doc"], "lesson.doc: expected a file that ends in .txt"),
+        (["--to", "md"], "expected the name of a lesson"),
+        (["masked", "--off", "heads"], "only the lesson switches"),
+        (["masked", "--to", "svg"], "figures need a folder"),
+        (["masked", "-o", "a.svg"], "figures need a folder"),
+        (["switches", "--off", "head"], "did you mean 'heads'"),
+    ],
+)
+def test_wrong_usage_ends_with_2_and_one_line(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["lesson", *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert message in err and err.count("\n") == 1
+
+
+# --- other programs ---
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("language", ["en", "zh"])
+@pytest.mark.parametrize("name", LESSONS)
+def test_latex_compiles(name: str, language: str, tmp_path: Path) -> None:
+    assert shutil.which("xelatex"), "make check-slow installs it"
+    made = make_lesson(name, "zh" if language == "zh" else "en")
+    render(made.document(), path=tmp_path / "a.tex")
+    done = subprocess.run(
+        ["xelatex", "-interaction=nonstopmode", "-halt-on-error", "a.tex"],
+        cwd=tmp_path, capture_output=True, text=True, errors="replace", timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert "Missing character" not in (tmp_path / "a.log").read_text(errors="replace")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LESSONS)
+def test_libreoffice_recalculates_to_the_same_numbers(name: str, tmp_path: Path) -> None:
+    """The numbers of the sheet to read, computed anew by another program, are those of the run."""
+    render(make_lesson(name, "en").document(), path=tmp_path / "a.xlsx")
+    before = read_workbook(tmp_path / "a.xlsx")["Lesson"]
+    (file,) = recalculate([tmp_path / "a.xlsx"], tmp_path)
+    after = read_workbook(file)["Lesson"]
+    formulas = {place: cell for place, cell in before.items() if cell.formula is not None}
+    assert formulas
+    for place, cell in formulas.items():
+        if isinstance(cell.value, float):
+            assert after[place].value == pytest.approx(cell.value, rel=1e-4, abs=1e-5), place

@@ -1,0 +1,105 @@
+"""Every rule: its cells recomputed from the operands it shows, and the operator's own result."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from glassformer.tracing import replay, trace
+from glassformer.tracing.arithmetic.expressions import Entry
+from glassformer.tracing.arithmetic.rules import rule_registry
+from glassformer.tracing.capture.memory import as_real
+from tests.tracing.operator_examples import EXAMPLES
+
+
+def tensors(value: Any) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from tensors(part)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_every_cell_follows_from_its_operands(name: str) -> None:
+    function = EXAMPLES[name]
+    traced = trace(function)
+    report = traced.verify()
+    assert report.opaque == []
+    assert report.ok, str(report)
+    assert report.cells > 0
+    for ours, expected in zip(traced.outputs.values(), tensors(function()), strict=True):
+        torch.testing.assert_close(ours.value, as_real(expected.detach()), equal_nan=True)
+    again = replay(traced)
+    for step, twin in zip(traced.steps, again.steps, strict=True):
+        torch.testing.assert_close(step.value, twin.value, rtol=0, atol=0, equal_nan=True)
+
+
+def test_a_nan_among_the_cells() -> None:
+    rows = torch.tensor([[3.0, torch.nan, 1.0, 2.0], [4.0, 2.0, 3.0, 1.0]])
+    for function in (
+        lambda: rows.median(1),
+        lambda: rows.median(),
+        lambda: rows.nanmedian(1),
+        lambda: rows.kthvalue(4, 1),
+        lambda: rows.angle(),
+    ):
+        report = trace(function).verify()
+        assert report.ok and not report.opaque, str(report)
+
+
+ENDS = torch.tensor([torch.nan, torch.inf, -torch.inf, 0.0, -0.0, 3e38, -3e38, 1.0, -2.5])
+BOUNDARIES = torch.tensor([-1.0, 0.0, 2.0])
+OF_ONE: dict[str, Callable[[Tensor], Tensor]] = {
+    "searchsorted": lambda x: torch.searchsorted(BOUNDARIES, x),
+    "searchsorted right": lambda x: torch.searchsorted(BOUNDARIES, x, right=True),
+    "bucketize": lambda x: torch.bucketize(x, BOUNDARIES),
+    "softshrink": F.softshrink,
+    "hardshrink": F.hardshrink,
+    "threshold": lambda x: F.threshold(x, 0.1, 2.0),
+    "pow ½": lambda x: x**0.5,
+    "pow 2": lambda x: x**2,
+    "acosh": torch.acosh,
+    "asinh": torch.asinh,
+    "atanh": torch.atanh,
+    "relu": torch.relu,
+}
+OF_TWO: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "xlogy": torch.xlogy,
+    "xlog1py": torch.special.xlog1py,
+    "fmod": torch.fmod,
+    "remainder": torch.remainder,
+    "hypot": torch.hypot,
+    "pow": torch.pow,
+    "copysign": torch.copysign,
+    "fmax": torch.fmax,
+}
+
+
+@pytest.mark.parametrize("name", [*OF_ONE, *OF_TWO])
+def test_no_number_and_infinities(name: str) -> None:
+    """At the ends of the number line a rule gives what torch gives, on every pair of numbers."""
+    if name in OF_ONE:
+        traced = trace(OF_ONE[name], ENDS)
+    else:
+        traced = trace(OF_TWO[name], ENDS[:, None], ENDS[None, :])
+    report = traced.verify()
+    assert report.ok and not report.opaque, str(report)
+    assert report.cells == traced.steps[-1].value.numel()
+
+
+def test_a_masked_scatter_reads_no_source_where_it_writes_nothing() -> None:
+    own, mask = torch.tensor([1.0, 2.0]), torch.tensor([True, False])
+    made = trace(lambda x: x.masked_scatter(mask, torch.tensor([7.0])), own).steps[-1]
+    assert made[1].value == 2
+    assert isinstance(made[1].expression, Entry)
+
+
+def test_every_rule_has_an_example() -> None:
+    seen = {
+        (step.rule, step.output) for function in EXAMPLES.values() for step in trace(function).steps
+    }
+    assert {key for key in rule_registry.rules() if key not in seen} == set()

@@ -1,0 +1,192 @@
+"""What steps are in any Transformer, held against what the models say of themselves."""
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from glassformer.nn import build, presets
+from glassformer.tracing import Trace, trace
+from tests.tracing.foreign_models import FAMILIES, torch_transformer
+
+
+def traced_family(name: str, **options: Any) -> tuple[Trace, Any]:
+    """A trace, and what the model says of itself."""
+    torch.manual_seed(0)
+    family = FAMILIES[name]
+    model, inputs = family.make().eval(), family.inputs()
+    with torch.no_grad():
+        said = model(**inputs, **options)
+    return trace(model, **inputs), said
+
+
+@pytest.mark.parametrize(
+    ("name", "block"),
+    [
+        ("llama", "model.layers"),
+        ("gpt2", "transformer.h"),
+        ("bert", "bert.encoder.layer"),
+        ("gptj", "transformer.h"),
+        ("mixtral", "model.layers"),
+        ("vit", "vit.layers"),
+    ],
+)
+def test_what_enters_a_block_is_what_the_model_calls_its_hidden_state(
+    name: str, block: str
+) -> None:
+    traced, said = traced_family(name, output_hidden_states=True)
+    first, second = (traced[f"{block}.{number}.resid_pre"] for number in (0, 1))
+    torch.testing.assert_close(second.value, said.hidden_states[1], rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(first.value, said.hidden_states[0], rtol=1e-5, atol=1e-6)
+    if name != "bert":  # where a norm follows the addition
+        assert traced[f"{block}.0.resid_post"] is second
+    if name != "gptj":  # attention and feed-forward side by side
+        assert traced[f"{block}.0.resid_mid"].stage == "resid_mid"
+
+
+def test_attention_by_its_structure() -> None:
+    """GPT-J writes its attention out, under names of its own."""
+    traced, said = traced_family("gptj", output_attentions=True)
+    place = "transformer.h.1.attn"
+    torch.testing.assert_close(traced[f"{place}.weights"].value, said.attentions[1])
+    queries, keys = traced[f"{place}.queries"], traced[f"{place}.keys"]
+    assert (queries.name, queries.stage) == (f"{place}.query.2", "queries")
+    assert keys.name == f"{place}.key.2"
+    context = traced[f"{place}.weights"].value @ traced[f"{place}.values"].value.view(
+        2, 7, 2, 8
+    ).transpose(1, 2)
+    torch.testing.assert_close(traced[f"{place}.context"].value, context)
+
+
+def test_rotary_positions_in_their_pieces() -> None:
+    traced, _ = traced_family("llama")
+    place = "model.layers.0.self_attn"
+    for side in ("queries", "keys"):
+        parts = [traced[f"{place}.{side}_{part}"].value for part in ("cosine_part", "sine_part")]
+        torch.testing.assert_close(traced[f"{place}.{side}_rotated"].value, sum(parts))
+        turned = traced[f"{place}.{side}_turned"]
+        assert turned.stage == f"{side}_turned"
+        second, first = turned.value.chunk(2, -1)
+        before = torch.cat([first, -second], -1)
+        projected = traced[f"{place}.{'query' if side == 'queries' else 'key'}_states"].value
+        torch.testing.assert_close(before, projected.view(2, 7, -1, 8).transpose(1, 2))
+
+
+def test_cross_attention_and_packed_projections() -> None:
+    torch.manual_seed(0)
+    model, inputs = torch_transformer()
+    traced = trace(model.eval(), **inputs)
+    stages = [name for name in traced.stages if name.startswith("decoder.layers.0.")]
+    block = [name.rpartition(".")[2] for name in stages if name.count(".") == 3]
+    assert block == [
+        "resid_pre", "attn_out", "resid_mid", "cross_out", "resid_cross", "mlp_out", "resid_post",
+    ]  # fmt: skip
+    assert traced["decoder.layers.0.resid_pre"] is traced["tgt"]
+    attention = "encoder.layers.0.self_attn"
+    queries, keys = traced[f"{attention}.queries"], traced[f"{attention}.keys"]
+    assert queries.shape == keys.shape == (2, 4, 9, 8)
+    scores = queries.value @ keys.value.mT
+    torch.testing.assert_close(traced[f"{attention}.scores"].value, scores)
+    assert not torch.equal(queries.value, keys.value)
+    # A part of a packed projection leads to the step that made it.
+    assert queries[0, 1, 2, 3].step is traced[f"{attention}.contiguous"]
+    assert queries.stage == "queries"
+    assert queries.labels == (None, None, None, None)
+
+
+@pytest.mark.parametrize("preset", ["gpt2", "llama", "vaswani_2017_base"])
+def test_our_own_models_have_the_same_stages(preset: str) -> None:
+    sizes = {"vocab_size": 9, "d_model": 8, "n_heads": 2, "n_layers": 2, "max_len": 6}
+    model = build(getattr(presets, preset)(**sizes))
+    ids = torch.tensor([[1, 2, 3]])
+    pair = preset == "vaswani_2017_base"
+    traced = trace(model, ids, ids) if pair else trace(model, ids)
+    found = {name.rpartition(".")[2] for name in traced.stages}
+    assert {"queries", "keys", "values", "scores", "weights", "context"} <= found
+    assert {"resid_pre", "attn_out", "resid_mid", "mlp_out", "resid_post"} <= found
+    assert ("resid_cross" in found) == pair
+    assert all(step.stage is not None for step in traced.stages.values())
+
+
+class Perceptrons(nn.Module):
+    """Residual, but no Transformer; its loop runs over layers, not over positions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(4, 4) for _ in range(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.layers:
+            x = layer(x)
+        probabilities = x.softmax(-1)
+        return F.gelu(probabilities, approximate="tanh") + x
+
+
+def test_no_attention_is_seen_where_there_is_none() -> None:
+    traced = trace(Perceptrons(), torch.randn(2, 4))
+    assert traced.stages == {}
+    assert all(step.stage is None for step in traced.steps)
+    assert traced["probabilities"][0, 0].to_dict()["stage"] is None
+    assert "resid_mid" not in traced
+
+
+class SoftHash(nn.Module):
+    """softmax(x · W₁) · W₂: a layer, no attention, however its matrices are stored."""
+
+    def __init__(self, copied: bool) -> None:
+        super().__init__()
+        self.first, self.second = nn.Parameter(torch.randn(4, 5)), nn.Parameter(torch.randn(5, 4))
+        self.copied = copied
+
+    def forward(self, x: Tensor) -> Tensor:
+        first = self.first.mT.contiguous().mT.clone() if self.copied else self.first
+        return (x @ first).softmax(-1) @ self.second
+
+
+@pytest.mark.parametrize("copied", [False, True])
+def test_a_softmax_between_two_parameters_is_no_attention(copied: bool) -> None:
+    assert trace(SoftHash(copied), torch.randn(3, 4)).stages == {}
+
+
+@pytest.mark.parametrize("preset", ["gpt2", "llama", "vaswani_2017_base"])
+def test_a_stage_and_a_step_of_one_name_are_one(preset: str) -> None:
+    sizes = {"vocab_size": 9, "d_model": 8, "n_heads": 2, "n_layers": 1, "max_len": 6}
+    model, ids = build(getattr(presets, preset)(**sizes)), torch.tensor([[1, 2, 3]])
+    traced = trace(model, ids, ids) if preset == "vaswani_2017_base" else trace(model, ids)
+    assert all(traced[name] is step for name, step in traced.stages.items())
+    values = traced[
+        f"{'encoder' if preset.startswith('v') else 'decoder'}.blocks.0.attention.values"
+    ]
+    assert (values.shape, values.stage) == ((1, 2, 3, 4), "values")
+
+
+class Scan(nn.Module):
+    """A recurrence in Python, run twice."""
+
+    def scan(self, x: Tensor) -> Tensor:
+        state = torch.zeros_like(x[:, 0])
+        for time in range(x.size(1)):
+            faded = state * 0.5
+            state = faded + x[:, time]
+        return state
+
+    def forward(self, x: Tensor) -> Tensor:
+        once = self.scan(x)
+        return once + self.scan(x * 2)
+
+
+def test_turns_of_a_loop_over_positions() -> None:
+    x = torch.arange(6.0).reshape(1, 3, 2)
+    traced = trace(Scan(), x)
+    assert traced["t2.state"].value.tolist() == [[5.0, 6.75]]
+    assert traced["t1.faded"].stage == "t1.faded"
+    assert traced["t2.state.2"].value.tolist() == [[10.0, 13.5]]
+    rwkv, said = traced_family("rwkv", output_hidden_states=True)
+    for number in (0, 1):  # RWKV's are those that leave its blocks
+        left = rwkv[f"rwkv.blocks.{number}.resid_post"].value
+        torch.testing.assert_close(left, said.hidden_states[number], rtol=1e-5, atol=1e-6)
+    place = "rwkv.blocks.1.attention.t3"
+    ratio = rwkv[f"{place}.numerator"].value / rwkv[f"{place}.denominator"].value
+    torch.testing.assert_close(rwkv[f"{place}.div"].value, ratio)
