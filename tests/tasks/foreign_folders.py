@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 import transformers
+from tests.trace.foreign_models import FAMILIES
 from tokenizers import (
     Tokenizer,
     decoders,
@@ -26,8 +27,6 @@ from tokenizers import (
     processors,
     trainers,
 )
-
-from tests.trace.foreign_models import FAMILIES
 
 SENTENCES = [
     "a wonderful film about a cat on a mat",

@@ -115,7 +115,7 @@ def _edited(trace: Trace, edits: Mapping[Any, Any]) -> Recording:
 def _pins(trace: Trace) -> list[_Edit]:
     """The cells set by earlier edits, with their values."""
     return [
-        _Edit(step, step.pinned.flat, values_at(step.view.tensor(), step.pinned.flat))
+        _Edit(step, step.pinned.flat, values_at(step.view.tensor_on_cpu(), step.pinned.flat))
         for step in trace.steps
         if isinstance(step.pinned, Places)
     ]

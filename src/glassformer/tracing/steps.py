@@ -43,7 +43,7 @@ class Operand:
     @property
     def value(self) -> Tensor:
         """The numbers, in the shape that the operator read."""
-        return self.view.tensor().clone()
+        return self.view.tensor_on_cpu().clone()
 
 
 class Step:
@@ -129,8 +129,8 @@ class Step:
 
     @property
     def value(self) -> Tensor:
-        """A copy of its numbers: writing to it does not change the trace."""
-        return self.view.tensor().clone()
+        """A copy of its numbers on the CPU: writing to it does not change the trace."""
+        return self.view.tensor_on_cpu().clone()
 
     @property
     def stage(self) -> str | None:

@@ -41,7 +41,10 @@ from glassformer.tracing.steps import Role
 
 
 # The keys that `_AutoDispatchBelowAutograd` excludes.
-_AUTOGRAD = ("AutogradCPU", "AutogradOther", "ADInplaceOrView", "AutogradFunctionality")
+_AUTOGRAD = (
+    "AutogradCPU", "AutogradCUDA", "AutogradMPS", "AutogradOther", "ADInplaceOrView",
+    "AutogradFunctionality",
+)  # fmt: skip
 
 _ONE_AT_A_TIME = threading.Lock()
 _ONEDNN = threading.RLock()
@@ -432,7 +435,7 @@ class Recorder(TorchDispatchMode):
             if storage is None:
                 return value
             size, stride = value.size(), value.stride()
-            return torch.empty(0, dtype=value.dtype).set_(
+            return torch.empty(0, dtype=value.dtype, device=value.device).set_(
                 storage, value.storage_offset(), size, stride
             )
         if isinstance(value, _SEQUENCES):
