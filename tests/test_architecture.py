@@ -3,8 +3,11 @@
 import ast
 import inspect
 import pkgutil
+import re
 import subprocess
 import sys
+from collections import defaultdict
+from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
 
@@ -195,3 +198,44 @@ def test_every_public_name_resolves(package: str) -> None:
 
 def test_there_are_no_utility_modules() -> None:
     assert not [file for file in FILES if file.stem in ("utils", "common", "helpers", "misc")]
+
+
+def test_the_table_of_contributing_is_the_one_enforced() -> None:
+    guide = (PACKAGE.parent.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)/` \| .+? \| (.+) \|$", guide, re.MULTILINE)
+    rooms = {room for room in ALLOWED if (PACKAGE / room).is_dir()}
+    assert {room for room, _ in rows} == rooms
+    for room, imports in rows:
+        if room != "cli":
+            assert sorted(ALLOWED[room]) == [word for word in imports.split(", ") if word != "–"]
+
+
+def repeated(names: Iterable[tuple[str, Path]]) -> dict[str, list[str]]:
+    places: dict[str, list[str]] = defaultdict(list)
+    for name, file in names:
+        places[name].append(str(file.relative_to(PACKAGE)))
+    return {name: files for name, files in places.items() if len(files) > 1}
+
+
+def test_a_module_name_means_one_module() -> None:
+    assert repeated((f.stem, f) for f in FILES if not f.stem.startswith("__")) == {}
+
+
+def test_a_class_name_means_one_class() -> None:
+    classes = (
+        (node.name, file)
+        for file in FILES
+        for node in ast.parse(file.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ClassDef)
+    )
+    assert repeated(classes) == {}
+
+
+def test_only_packages_declare_what_is_public() -> None:
+    declaring = {
+        file
+        for file in FILES
+        for node in ast.parse(file.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.Assign) and "__all__" in map(ast.unparse, node.targets)
+    }
+    assert {str(f.relative_to(PACKAGE)) for f in declaring if f.name != "__init__.py"} == set()
