@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import torch
 import transformers
-from tests.trace.foreign_models import FAMILIES
 from tokenizers import (
     Tokenizer,
     decoders,
@@ -27,6 +26,8 @@ from tokenizers import (
     processors,
     trainers,
 )
+
+from tests.tracing.foreign_models import FAMILIES
 
 SENTENCES = [
     "a wonderful film about a cat on a mat",

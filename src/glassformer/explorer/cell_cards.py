@@ -17,7 +17,7 @@ from glassformer.explorer.schemas import (
     CellRef,
     DefinitionInfo,
     DependentInfo,
-    Piece,
+    FormulaPiece,
     PrecisionInfo,
     SourceInfo,
     SumInfo,
@@ -28,7 +28,7 @@ from glassformer.language import Language
 from glassformer.tracing import Cell, Line
 from glassformer.tracing.capture.source_lines import from_package
 from glassformer.tracing.cells import leaves
-from glassformer.tracing.explanation import Card, Part
+from glassformer.tracing.explanation import Card, Summand
 from glassformer.tracing.formula import (
     Formula,
     Phrases,
@@ -110,10 +110,10 @@ def card_info(opened: OpenTrace, cell: Cell, language: Language = "en") -> CardI
     )
 
 
-def _pieces(card: Card, formula: Formula, phrases: Phrases) -> list[Piece]:
+def _pieces(card: Card, formula: Formula, phrases: Phrases) -> list[FormulaPiece]:
     """Arithmetic in numbers, its operands as links."""
     return [
-        Piece(
+        FormulaPiece(
             text=text, cell=None if operand is None else cell_ref(next(leaves(operand)), card.sight)
         )
         for text, operand in to_pieces(formula, phrases=phrases)
@@ -138,7 +138,7 @@ def _sum(card: Card, phrases: Phrases) -> SumInfo:
     )
 
 
-def _term(card: Card, part: Part, phrases: Phrases) -> TermInfo:
+def _term(card: Card, part: Summand, phrases: Phrases) -> TermInfo:
     return TermInfo(
         value=part.value,
         symbols=part.symbols,

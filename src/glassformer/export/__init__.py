@@ -28,7 +28,7 @@ __all__ = ["TARGETS", "Exported", "export"]
 
 TARGETS = {
     "ctranslate2": "ctranslate2",
-    "hf": "hugging_face_folder",
+    "hf": "hugging_face_export",
     "onnx": "onnx",
     "torch": "torch_program",
 }
