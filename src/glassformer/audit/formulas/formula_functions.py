@@ -46,7 +46,8 @@ from glassformer.text import split_words
 
 Kind = Literal["numbers", "whole", "words", "mask", "any"]
 _KINDS: Mapping[str, Kind] = {
-    "BoundedNumbers": "numbers", "int": "whole", "WordList": "words", "Mask": "mask", "Value": "any",
+    "BoundedNumbers": "numbers", "int": "whole", "WordList": "words", "Mask": "mask",
+    "Value": "any",
 }  # fmt: skip
 
 

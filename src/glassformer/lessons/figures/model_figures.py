@@ -203,8 +203,8 @@ def architecture_figure(
 
 
 def _tower(
-    table: TableFigure, run: Trace, stages: Sequence[_Stage], column: int, bottom: int, say: Speaker,
-    done: Sequence[bool],
+    table: TableFigure, run: Trace, stages: Sequence[_Stage], column: int, bottom: int,
+    say: Speaker, done: Sequence[bool],
 ) -> list[ModelBox]:  # fmt: skip
     """Parts stacked upwards, each with its output shape."""
     tower: list[ModelBox] = []

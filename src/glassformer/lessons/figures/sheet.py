@@ -118,9 +118,9 @@ class MatrixFigure(FigurePart):
     """
 
     def __init__(
-        self, numbers: ColouredNumbers, role: Role = "ink", *, title: str = "", rows: Sequence[str] = (),
-        columns: Sequence[str] = (), cell: tuple[float, float] = CELL, parts: Sequence[Role] = (),
-        beat: Callable[[int], int] | None = None,
+        self, numbers: ColouredNumbers, role: Role = "ink", *, title: str = "",
+        rows: Sequence[str] = (), columns: Sequence[str] = (), cell: tuple[float, float] = CELL,
+        parts: Sequence[Role] = (), beat: Callable[[int], int] | None = None,
     ) -> None:  # fmt: skip
         self.n_rows, self.n_columns = numbers.values.shape
         width, height = cell[0] + _GAP, cell[1] + _GAP
@@ -317,8 +317,8 @@ class TableFigure(FigurePart):
         self._lines.append((beat, draw))
 
     def join(
-        self, a: FigurePart, b: FigurePart, role: Role = "quiet", *, beat: int = 0, sideways: bool = False,
-        arrow: bool = True, width: float | None = None,
+        self, a: FigurePart, b: FigurePart, role: Role = "quiet", *, beat: int = 0,
+        sideways: bool = False, arrow: bool = True, width: float | None = None,
     ) -> None:  # fmt: skip
         """A straight line between two pieces, vertical or `sideways`."""
         route = _sideways if sideways else _upright
