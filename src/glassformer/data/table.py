@@ -18,19 +18,19 @@ _AFTER_CR = re.compile(r"(?<=\r)(?!\n)(?=.)", re.DOTALL)
 
 
 @dataclass(frozen=True)
-class Table:
+class LabelledTable:
     """Texts and their labels."""
 
     texts: list[str]
     labels: list[str]
 
 
-def read_table(path: Path, text_column: str, label_column: str) -> Table:
+def read_table(path: Path, text_column: str, label_column: str) -> LabelledTable:
     """Two columns of a CSV file with a header row; quoted texts may contain line breaks."""
     if not path.is_file():
         raise DataError("there is no CSV file {path}", path=path)
     rows = csv.DictReader(_lines(path), strict=True)
-    table = Table([], [])
+    table = LabelledTable([], [])
     try:
         with _long_cells():
             names = list(rows.fieldnames or ())
@@ -73,7 +73,7 @@ def read_table(path: Path, text_column: str, label_column: str) -> Table:
     return table
 
 
-def _check_classes(path: Path, label_column: str, table: Table) -> None:
+def _check_classes(path: Path, label_column: str, table: LabelledTable) -> None:
     n_classes, n_rows = len(set(table.labels)), len(table.labels)
     if n_classes < 2:
         found = f"only {table.labels[0]!r}" if table.labels else "no rows"
@@ -132,7 +132,7 @@ def _long_cells() -> Iterator[None]:
 
 
 def split_by_text(
-    table: Table, share: float
+    table: LabelledTable, share: float
 ) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
     """(text, label) pairs for training and validation; equal texts are on the same side.
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from glassformer.errors import CheckpointError, ConfigError, InputError, expect_whole
 from glassformer.files import as_path, read_object
 from glassformer.text.tokenizer import Span, TextStream, Tokenizer, as_texts, show_bytes
-from glassformer.text.tokenizer_limits import Limits, limits_of
+from glassformer.text.tokenizer_limits import TokenizerLimits, limits_of
 from glassformer.text.vocabulary import FORMAT, Vocabulary, check_spellings, is_unicode
 from glassformer.text.words import CharacterTokenizer, WordTokenizer
 
@@ -41,7 +41,7 @@ BYTE_OF_CHARACTER = {chr(byte): byte for byte in _PRINTABLE} | {
 # every core, few enough to fit in memory.
 _BATCH_SIZE = 1024
 
-_NO_LIMITS = Limits()
+_NO_LIMITS = TokenizerLimits()
 _CANNOT_ENCODE = "this tokenizer cannot encode the text"
 _CANNOT_DECODE = "this tokenizer cannot decode these ids"
 
@@ -57,7 +57,7 @@ class SubwordTokenizer(Tokenizer):
         library: tokenizers.Tokenizer,
         *,
         byte_level: bool,
-        limits: Limits = _NO_LIMITS,
+        limits: TokenizerLimits = _NO_LIMITS,
     ) -> None:
         # A foreign file may ask to pad or truncate every text; here the caller decides.
         library.no_padding()

@@ -51,7 +51,7 @@ _KINDS = {
 
 
 @dataclass(frozen=True)
-class Limits:
+class TokenizerLimits:
     """How long texts may be, given a file's steps."""
 
     growth: float = 1
@@ -71,7 +71,7 @@ class Limits:
             )
 
 
-def limits_of(data: Mapping[str, Any]) -> Limits:
+def limits_of(data: Mapping[str, Any]) -> TokenizerLimits:
     """The limits of a parsed `tokenizer.json`; anything unbounded in it is an error."""
     steps = {part: list(_steps(data.get(part), part)) for part in _KINDS}
     growth = _growth([*steps["normalizer"], *steps["pre_tokenizer"]])
@@ -96,7 +96,7 @@ def limits_of(data: Mapping[str, Any]) -> Limits:
         raise InputError(
             f"max_input_chars_per_word must be at most {_MAX_WORD:,}, got {longest_word:,}"
         )
-    return Limits(growth, is_bounded=bool(steps["normalizer"] or patterns))
+    return TokenizerLimits(growth, is_bounded=bool(steps["normalizer"] or patterns))
 
 
 def _steps(part: Any, what: str) -> Iterator[Mapping[str, Any]]:
