@@ -246,17 +246,17 @@ def split_ratings(ratings: Ratings, validation: float) -> tuple[Ratings, Ratings
 
 
 @dataclass(frozen=True)
-class DigitImages:
+class ScannedDigits:
     """Images (N, 1, 8, 8) with values from 0 to 1, and the digit that each shows."""
 
     images: NDArray[np.float32]
     labels: Ids
 
-    def select(self, chosen: NDArray[np.bool_]) -> "DigitImages":
-        return DigitImages(self.images[chosen], self.labels[chosen])
+    def select(self, chosen: NDArray[np.bool_]) -> "ScannedDigits":
+        return ScannedDigits(self.images[chosen], self.labels[chosen])
 
 
-def read_digits() -> DigitImages:
+def read_digits() -> ScannedDigits:
     """All 1,797 images (UCI, 1998), the only reason to need scikit-learn."""
     try:
         from sklearn.datasets import load_digits  # type: ignore[import-untyped]  # not annotated
@@ -264,10 +264,10 @@ def read_digits() -> DigitImages:
         raise DataError("the digits come with scikit-learn: pip install scikit-learn") from None
     pixels, labels = load_digits(return_X_y=True)
     images = (pixels / 16).astype(np.float32).reshape(-1, 1, 8, 8)
-    return DigitImages(images, labels.astype(np.int64))
+    return ScannedDigits(images, labels.astype(np.int64))
 
 
-def split_digits(digits: DigitImages) -> tuple[DigitImages, DigitImages, DigitImages]:
+def split_digits(digits: ScannedDigits) -> tuple[ScannedDigits, ScannedDigits, ScannedDigits]:
     """Training, validation (every tenth image) and test (every fifth)."""
     at = np.arange(len(digits.labels))
     is_test, is_valid = at % 5 == 0, at % 10 == 1
