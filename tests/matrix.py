@@ -25,8 +25,8 @@ NEWEST = ""
 SENSITIVE = (
     "tests/nn/test_attention.py",
     "tests/nn/test_models.py",
-    "tests/nn/test_properties_order.py",
-    "tests/nn/test_properties_scaling.py",
+    "tests/claims/test_properties_order.py",
+    "tests/claims/test_properties_scaling.py",
     "tests/nn/test_traps.py",
     "tests/nn/test_worked_examples.py",
     "tests/decoding/test_sampling.py",

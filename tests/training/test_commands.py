@@ -13,7 +13,7 @@ from glassformer.cli import run
 from glassformer.data import find
 from glassformer.data.imdb import read_reviews
 from glassformer.errors import TrainingError
-from glassformer.tasks.reading import read_texts
+from glassformer.tasks import GlassformerModel
 from glassformer.training import RunConfig, log, recipe, train
 from glassformer.training.command import configure, main
 from glassformer.training.problems import SingleTexts
@@ -153,7 +153,7 @@ def test_a_trained_model_cuts_long_texts_as_in_training(tmp_path: Path) -> None:
     texts = [review.text for review in read_reviews(find("imdb"), "test")]
     assert model.tokenizer is not None
     trained = list(cut_texts(model.tokenizer, texts, config.data))
-    assert [read.ids for read in read_texts(model, texts)] == trained
+    assert [read.ids for read in GlassformerModel(model).read(texts)] == trained
 
 
 def test_recipes_are_listed_with_what_they_are(capsys: pytest.CaptureFixture[str]) -> None:

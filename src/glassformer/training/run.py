@@ -35,7 +35,7 @@ from glassformer.training.training_loop import Trainer
 
 
 @dataclass(frozen=True)
-class Result:
+class RunResult:
     """The outcome of a run."""
 
     folder: Path
@@ -55,7 +55,7 @@ def train(
     *,
     resume: bool = False,
     reporter: Reporter | None = None,
-) -> Result:
+) -> RunResult:
     """Train a model into a run folder; `resume` continues the run in that folder."""
     expect(config, RunConfig, "a RunConfig, such as recipe(…) gives")
     run_folder = RunFolder(as_path(folder, TrainingError, "a run folder"))
@@ -75,7 +75,7 @@ def train(
             log.stop()
         scores = _finish(trainer, about, started, interruption)
         processes.wait()
-    return Result(
+    return RunResult(
         run_folder.path,
         scores,
         trainer.progress.step,
