@@ -6,8 +6,8 @@
 
 A walk is one thing that a user does. It runs in a process of its own under a profile, which counts
 the functions of ours that are entered, the files they stand in and the deepest stack of our frames,
-once what is imported on first use has been imported. `hops`: our frames between the command and the
-model, at its first forward pass.
+once what is imported on first use has been imported. `hops`: our frames from the function of the
+command to the model's first forward pass.
 """
 
 from __future__ import annotations
@@ -74,6 +74,18 @@ hops()
 with counted():
     command("train", "text", "--text", str(text), "--out", "run", "--loop.steps", "4")
 """,
+    "train imdb-small, 4 steps": """
+import os
+sys.path.insert(0, ROOT)
+from tests.training.made import make_data, registered  # small files in the layout of IMDb
+from glassformer.data import corpora
+make_data(Path("data"))
+corpora.CORPORA.update(registered(Path("data")))
+os.environ |= {"GLASSFORMER_DATA": "data", "GLASSFORMER_CACHE": "cache"}
+hops()
+with counted():
+    command("train", "imdb-small", "--out", "run", "--loop.steps", "4", "--loop.device", "cpu")
+""",
     "audit by-hand": """
 with counted(): command("audit", "by-hand")
 """,
@@ -84,6 +96,7 @@ import contextlib, inspect, io, json, sys, threading
 from pathlib import Path
 
 SOURCE = {source!r}
+ROOT = {root!r}
 entered, deepest, n_hops = {}, 0, 0  # entered: a dict for its order
 model_file = None
 
@@ -101,7 +114,9 @@ def profile(frame, event, arg):
     if model_file and not n_hops and frame.f_code.co_name == "forward":
         at, names = frame.f_back, []
         while at is not None:
-            if at.f_code.co_filename.startswith(SOURCE): names.append(at.f_code.co_qualname)
+            file = at.f_code.co_filename
+            if file.startswith(SOURCE) and not file.endswith(("__main__.py", "cli/__init__.py")):
+                names.append(at.f_code.co_qualname)
             at = at.f_back
         n_hops = len(names)
 
@@ -172,7 +187,13 @@ class Walk(NamedTuple):
 
 def walk(name: str) -> Walk:
     """One walk in a process of its own."""
-    program = _PRELUDE.replace("{source!r}", repr(str(SOURCE))) + WALKS[name] + _CODA
+    program = (
+        _PRELUDE.replace("{source!r}", repr(str(SOURCE))).replace(
+            "{root!r}", repr(str(SOURCE.parent.parent))
+        )
+        + WALKS[name]
+        + _CODA
+    )
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
             [sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, check=False

@@ -162,9 +162,9 @@ def test_bad_arguments() -> None:
 
 
 def test_another_device() -> None:
-    with pytest.raises(TraceError, match=r"input x is on meta.*to\('cpu'\)"):
+    with pytest.raises(TraceError, match=r"input x is on the device meta and has no numbers"):
         trace(lambda x: x + 1, torch.ones(2, device="meta"))
-    with pytest.raises(TraceError, match=r"parameter weight is on meta"):
+    with pytest.raises(TraceError, match=r"parameter weight is on the device meta"):
         trace(nn.Linear(2, 2, device="meta"), torch.ones(1, 2))
 
 

@@ -1,7 +1,7 @@
 """Trace any number of any model back to the arithmetic that made it.
 
     from glassformer.tracing import trace
-    t = trace(model, ids, axis_labels={"ids": ["I", "am"]})  # any nn.Module or function, on the CPU
+    t = trace(model, ids, axis_labels={"ids": ["I", "am"]})  # any module or function
     t.steps, t.parameters, t.inputs, t.constants, t.outputs, t.views, t.names, t.notes
     t.tree()                                             # Branch(name, path, steps, branches)
     step = t["blocks.0.attention.scores"]                # name, op, rule, role, module, shape,

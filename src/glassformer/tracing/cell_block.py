@@ -146,7 +146,7 @@ class CellBlock:
 
     @property
     def value(self) -> Tensor:
-        return values_at(self.step.view.tensor(), self.places)
+        return values_at(self.step.view.tensor_on_cpu(), self.places)
 
     @property
     def labels(self) -> AxisLabels:
@@ -213,6 +213,7 @@ def set_at(tensor: Tensor, places: Flat, values: Tensor) -> None:
     if tensor.ndim == 0:
         tensor.copy_(values.reshape(()))
         return
+    values = values.to(tensor.device)
     where = tuple(torch.from_numpy(part) for part in np.unravel_index(places, tensor.shape))
     tensor[where] = values
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -21,6 +22,7 @@ from glassformer.tracing.arithmetic.expressions import (
     Number,
     Operation,
     Reduce,
+    walk,
 )
 from glassformer.tracing.arithmetic.float64_values import evaluate, gathered
 from glassformer.tracing.capture.memory import Version, View, as_real
@@ -156,17 +158,47 @@ def path(cell: Cell) -> list[Cell]:
     """The cell, its largest contribution, the largest contribution to that, … down to a leaf."""
     trail = [cell]
     while (expression := trail[-1].expression) is not None:
-        below = _dominant(expression)
+        below = _dominant(expression, _varying(trail[-1]))
         if below is None:
             break
         trail.append(below)
     return trail
 
 
+def largest_contribution(cell: Cell) -> Cell | None:
+    """The one operand that a cell mostly comes from: the first step of its `path`."""
+    expression = cell.expression
+    return None if expression is None else _dominant(expression, _varying(cell))
+
+
 _RANK = {"activation": 0, "input": 0, "parameter": 1, "constant": 2}
 
 
-def _dominant(expression: Expression) -> Cell | None:
+def _varying(cell: Cell) -> set[int]:
+    """The views that the next cell along the last axis reads elsewhere, by identity.
+
+    Of a product of two computed numbers, that one is followed: of a score, the key, since the query
+    is the same for all the keys that it is weighed against.
+    """
+    size = cell.step.shape[-1] if cell.step.shape else 1
+    if size < 2 or cell.step.is_view:
+        return set()
+    last = cell.index[-1]
+    neighbour = (*cell.index[:-1], last - 1 if last else 1)
+    here, there = cell.expression, cell.step.unedited_expression(neighbour)
+    if here is None or there is None:
+        return set()
+    return {
+        id(one.view)
+        for one, other in zip(walk(here), walk(there), strict=False)
+        if isinstance(one, Entry)
+        and isinstance(other, Entry)
+        and one.view is other.view
+        and one.index != other.index
+    }
+
+
+def _dominant(expression: Expression, varying: set[int]) -> Cell | None:
     """The operand that a value mostly comes from."""
     match expression:
         case Entry() | Lookup():
@@ -177,25 +209,32 @@ def _dominant(expression: Expression) -> Cell | None:
         case Number():
             return None
         case Choose(condition=condition, yes=yes, no=no):
-            return _dominant(yes if evaluate(condition) else no) or _dominant(condition)
+            chosen = _dominant(yes if evaluate(condition) else no, varying)
+            return chosen or _dominant(condition, varying)
         case Reduce(kind=kind):
             values = gathered(expression)
             place = _extreme(values, kind)
-            return _dominant(expression.term(place))
+            return _dominant(expression.term(place), varying)
         case Operation(operator="+" | "-", left=left, right=right):
             sides = sorted((left, right), key=lambda side: -_size(side))
-            return _best([_dominant(side) for side in sides], constants_last=True)
+            return _best([_dominant(side, varying) for side in sides], constants_last=True)
         case Operation(operator="/" | "^", left=left, right=right):
-            return _dominant(left) or _dominant(right)
+            return _dominant(left, varying) or _dominant(right, varying)
         case Operation(left=left, right=right):
-            return _best([_dominant(left), _dominant(right)], constants_last=False)
+            sides = sorted((left, right), key=lambda side: not _reads(side, varying))
+            return _best([_dominant(side, varying) for side in sides], constants_last=False)
         case Function(name="max" | "min", arguments=arguments):
             value = evaluate(expression)
-            chosen = [part for part in arguments if evaluate(part) == value]
-            found = [_dominant(part) for part in (*chosen, *arguments)]
+            equal = [part for part in arguments if evaluate(part) == value]
+            found = [_dominant(part, varying) for part in (*equal, *arguments)]
             return next((below for below in found if below is not None), None)
         case _:
-            return _best([_dominant(part) for part in expression.parts], constants_last=False)
+            parts = [_dominant(part, varying) for part in expression.parts]
+            return _best(parts, constants_last=False)
+
+
+def _reads(expression: Expression, views: set[int]) -> bool:
+    return any(isinstance(part, Entry) and id(part.view) in views for part in walk(expression))
 
 
 def _extreme(values: np.ndarray[Any, np.dtype[np.float64]], kind: str) -> int:
@@ -214,18 +253,42 @@ def _best(cells: list[Cell | None], constants_last: bool) -> Cell | None:
     """The operand to follow: a computed one rather than a parameter or constant.
 
     Among summands (already sorted by size), only constants come last. A tensor computed from
-    constants alone (sinusoids) counts as a constant.
+    constants alone (sinusoids) counts as a constant, and so do masks and counts.
     """
     found = [cell for cell in cells if cell is not None]
     if not found:
         return None
 
     def rank(cell: Cell) -> int:
-        if cell.step.trace.is_fixed(cell.step):
+        if cell.step.trace.is_fixed(cell.step) or _is_counted(cell.step):
             return _RANK["constant"]
         return 0 if constants_last else _RANK[cell.role]
 
     return min(found, key=rank)
+
+
+_COUNTED: WeakKeyDictionary[Trace, set[int]] = WeakKeyDictionary()
+
+
+def _is_counted(step: Step) -> bool:
+    """Whether a step only says which positions there are: masks and counts, made from ids alone."""
+    trace = step.trace
+    if trace not in _COUNTED:
+        counted = {id(one) for one in trace.inputs.values() if not one.dtype.is_floating_point}
+        for one in trace.steps:
+            read = one.call.inputs() if one.call is not None else []
+            owners = [owner for view in read for owner in _all_owners(view)]
+            if owners and all(id(o) in counted or trace.is_fixed(o) for o in owners):
+                counted.add(id(one))
+        _COUNTED[trace] = counted - {id(one) for one in trace.inputs.values()}
+    return id(step) in _COUNTED[trace]
+
+
+def _all_owners(view: View) -> Iterator[Step]:
+    version: Version | None = view.version
+    while version is not None:
+        yield from version.owners
+        version = version.base
 
 
 def fixed_steps(steps: Iterable[Step]) -> set[int]:
@@ -233,12 +296,7 @@ def fixed_steps(steps: Iterable[Step]) -> set[int]:
     fixed: set[int] = set()
 
     def is_fixed(view: View) -> bool:
-        version: Version | None = view.version
-        while version is not None:
-            if any(id(owner) not in fixed for owner in version.owners):
-                return False
-            version = version.base
-        return True
+        return all(id(owner) in fixed for owner in _all_owners(view))
 
     for step in steps:
         computed = step.call is not None and step.role == "activation"
@@ -331,7 +389,7 @@ def _compare(before: Step, after: Step) -> StepDifference | None:
     shared = before.view.version.storage._cdata == after.view.version.storage._cdata
     if shared or before.view.numel == 0:
         return None
-    old, new = before.view.tensor(), after.view.tensor()
+    old, new = before.view.tensor_on_cpu(), after.view.tensor_on_cpu()
     mask = (old != new) & ((old == old) | (new == new))  # NaN equals NaN here
     if _may_be_unwritten(after) or _may_be_unwritten(before):
         for index in map(tuple, mask.nonzero().tolist()):

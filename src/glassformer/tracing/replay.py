@@ -25,7 +25,7 @@ from glassformer.tracing.arithmetic.expressions import Scalar
 from glassformer.tracing.capture.memory import Version, View, as_real
 from glassformer.tracing.capture.operator_calls import Call, as_list
 from glassformer.tracing.capture.recorder import (
-    Found,
+    FoundTensor,
     Recorder,
     Recording,
     Source,
@@ -115,7 +115,7 @@ def _edited(trace: Trace, edits: Mapping[Any, Any]) -> Recording:
 def _pins(trace: Trace) -> list[_Edit]:
     """The cells set by earlier edits, with their values."""
     return [
-        _Edit(step, step.pinned.flat, values_at(step.view.tensor(), step.pinned.flat))
+        _Edit(step, step.pinned.flat, values_at(step.view.tensor_on_cpu(), step.pinned.flat))
         for step in trace.steps
         if isinstance(step.pinned, Places)
     ]
@@ -248,7 +248,7 @@ class _Replay:
         new = Recording(
             program=old.program,
             sources=[Source(s.name, self._view(s.view), s.role) for s in old.sources],
-            found=[Found(self._view(f.view), f.origin, f.literal) for f in old.found],
+            found=[FoundTensor(self._view(f.view), f.origin, f.literal) for f in old.found],
             calls=calls,
             views=[self._mapped(call) for call in old.views],
             outputs={name: self._view(view) for name, view in old.outputs.items()},

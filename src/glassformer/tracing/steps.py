@@ -43,7 +43,7 @@ class Operand:
     @property
     def value(self) -> Tensor:
         """The numbers, in the shape that the operator read."""
-        return self.view.tensor().clone()
+        return self.view.tensor_on_cpu().clone()
 
 
 class Step:
@@ -129,8 +129,8 @@ class Step:
 
     @property
     def value(self) -> Tensor:
-        """A copy of its numbers: writing to it does not change the trace."""
-        return self.view.tensor().clone()
+        """A copy of its numbers on the CPU: writing to it does not change the trace."""
+        return self.view.tensor_on_cpu().clone()
 
     @property
     def stage(self) -> str | None:
@@ -238,7 +238,8 @@ def _sole_owner(view: View) -> Step | None:
 # --- labels ---
 # What the positions of an axis are called: the tokens of a text, the numbers of heads.
 #
-# Labels are given for inputs. They reach a step along the operands: if moving one place along an
+# Labels are given for inputs (tokens), for parameters (the vocabulary of an embedding table's rows)
+# and for outputs (class names). They reach a step along the operands: if moving one place along an
 # axis of the output moves one place along an axis of an operand, the two axes share their labels.
 
 
@@ -261,7 +262,7 @@ _ATTENTION = ("matmul", "softmax", "_safe_softmax")
 
 
 def read_labels(given: object) -> Mapping[str, Sequence[str]]:
-    """The labels that a caller gave; refuses anything but texts by the names of inputs."""
+    """The labels that a caller gave; refuses anything but texts by the names of tensors."""
     if given is None:
         return {}
     if isinstance(given, Mapping) and all(
@@ -278,16 +279,23 @@ def read_labels(given: object) -> Mapping[str, Sequence[str]]:
 
 
 def check_labels(trace: Trace) -> None:
-    """Refuse labels for inputs that are not there, or as many as no axis has."""
+    """Refuse labels for tensors that are not there, or as many as no axis has."""
     for name, texts in trace.recording.labels.items():
-        if name not in trace.inputs:
+        role, step = next(
+            ((role, table[name]) for role, table in _labelled(trace).items() if name in table),
+            ("", None),
+        )
+        if step is None:
             raise UnknownNameError("input", name, trace.inputs)
-        shape = trace.inputs[name].shape
-        if len(texts) not in _labelled_sizes(shape):
+        if len(texts) not in _labelled_sizes(step.shape):
             raise TraceError(
-                f"{len(texts)} labels were given for input {name}, "
-                f"and no axis of its shape {shape} has that many positions"
+                f"{len(texts)} labels were given for {role} {name}, "
+                f"and no axis of its shape {step.shape} has that many positions"
             )
+
+
+def _labelled(trace: Trace) -> dict[str, dict[str, Step]]:
+    return {"input": trace.inputs, "parameter": trace.parameters, "output": trace.outputs}
 
 
 def _labelled_sizes(shape: Index) -> list[int]:
@@ -297,16 +305,27 @@ def _labelled_sizes(shape: Index) -> list[int]:
 
 def find_labels(trace: Trace, step: Step, known: dict[int, AxisLabels]) -> AxisLabels:
     """The labels of a step's axes, from those of the steps before it."""
-    given = trace.recording.labels.get(step.name) if step.role == "input" else None
-    if given is not None:
-        axis = max(a for a, size in enumerate(step.shape) if size == len(given))
-        return tuple(tuple(given) if a == axis else None for a in range(len(step.shape)))
+    given = _given_labels(trace, step)
+    if given is not None and step.role in ("input", "parameter"):
+        return tuple(given[1] if a == given[0] else None for a in range(len(step.shape)))
     found = [_along(step, axis, known) for axis in range(len(step.shape))]
+    if given is not None:
+        found[given[0]] = given[1]
     if len(found) == 4 and found[1] is None and (step.expanded or step.op in _ATTENTION):
         found[1] = tuple(Head(number) for number in range(step.shape[1]))
     if step.view.pairs:
         found[-1] = ("re", "im")
     return tuple(found)
+
+
+def _given_labels(trace: Trace, step: Step) -> tuple[int, tuple[str, ...]] | None:
+    """The labels that a caller gave, and their axis: of a parameter the first that fits."""
+    for name, texts in trace.recording.labels.items():
+        if any(table.get(name) is step for table in _labelled(trace).values()):
+            fitting = [axis for axis, size in enumerate(step.shape) if size == len(texts)]
+            axis = fitting[0] if step.role == "parameter" else fitting[-1]
+            return axis, tuple(texts)
+    return None
 
 
 def _along(step: Step, axis: int, known: dict[int, AxisLabels]) -> tuple[str, ...] | None:

@@ -216,7 +216,8 @@ class PlainRun:
         modules = again.modules() if isinstance(again, nn.Module) else ()
         with random, torch.no_grad(), warnings.catch_warnings(), evaluating(modules):
             warnings.simplefilter("ignore")  # the recorded run has already warned
-            return dict(tensors_in(again(*program.args, **program.kwargs), ""))
+            result = again(*program.args, **program.kwargs)
+            return {name: tensor.cpu() for name, tensor in tensors_in(result, "")}
 
 
 def _again(program: Program) -> Callable[..., Any] | None:
@@ -247,7 +248,7 @@ def _copied(again: Callable[..., Any]) -> Callable[..., Any] | None:
 def _differences(recording: Recording, plain: Outputs, kind: str) -> Iterator[Note]:
     """A note for each output that differs from the plain run's by more than rounding."""
     for name, view in recording.outputs.items():
-        shown, own = view.tensor(), plain.get(name)
+        shown, own = view.tensor_on_cpu(), plain.get(name)
         if own is None or as_real(own).shape != shown.shape:
             shape = None if own is None else tuple(own.shape)
             yield Note("other shape", name=name, shown=tuple(shown.shape), own=shape)

@@ -53,7 +53,7 @@ class Version:
     version.
     """
 
-    __slots__ = ("base", "owners", "stamp", "storage")
+    __slots__ = ("_host", "base", "owners", "stamp", "storage")
 
     def __init__(self, storage: torch.UntypedStorage, base: Version | None = None) -> None:
         self.storage = storage
@@ -61,6 +61,16 @@ class Version:
         self.owners: list[Step] = []
         # A user's tensor with its version counter: it may be trained after the trace.
         self.stamp: tuple[Tensor, int] | None = None
+        self._host: tuple[int, torch.UntypedStorage] | None = None
+
+    @property
+    def on_cpu(self) -> torch.UntypedStorage:
+        """The storage itself; of one on another device a copy, made when it is first looked at."""
+        if self.storage.device.type == "cpu":
+            return self.storage
+        if self._host is None or self._host[0] != self.storage._cdata:
+            self._host = (self.storage._cdata, self.storage.cpu())
+        return self._host[1]
 
     @property
     def nbytes(self) -> int:
@@ -151,8 +161,16 @@ class View:
     def tensor(self) -> Tensor:
         """The numbers, as a tensor that shares the recorded storage: do not write to it."""
         self.version.check()
-        empty = torch.empty(0, dtype=self.dtype)
-        return empty.set_(self.version.storage, self.offset, self.shape, self.strides)
+        return self._window(self.version.storage)
+
+    def tensor_on_cpu(self) -> Tensor:
+        """The same on the CPU: shared where it lies there, else copied over once."""
+        self.version.check()
+        return self._window(self.version.on_cpu)
+
+    def _window(self, storage: torch.UntypedStorage) -> Tensor:
+        empty = torch.empty(0, dtype=self.dtype, device=storage.device)
+        return empty.set_(storage, self.offset, self.shape, self.strides)
 
     def given(self, tensor: Tensor | None = None) -> Tensor:
         """The numbers (or those of `tensor`) as an operator takes them: pairs as complex."""
@@ -163,7 +181,7 @@ class View:
     def array(self) -> Array:
         """The numbers as a numpy array; bfloat16 and float8, which numpy lacks, as float32."""
         if self._array is None:
-            tensor = self.tensor()
+            tensor = self.tensor_on_cpu()
             if self.dtype.is_floating_point and self.dtype not in _NUMPY_FLOATS:
                 tensor = tensor.float()
             self._array = tensor.numpy()

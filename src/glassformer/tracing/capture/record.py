@@ -49,7 +49,7 @@ def trace(
     compare: bool = True,
     **kwargs: Any,
 ) -> Trace:
-    """Run a module (or a plain function on tensors) on the CPU and record every operator.
+    """Run a module (or a plain function on tensors) where it is and record every operator.
 
     The module runs in evaluation mode, without gradients, and is left unchanged. If torch has a
     fast path, or the run is small, it runs once more without the trace, and a note lists the output
@@ -160,32 +160,33 @@ def sources_of(recorder: Recorder, program: Program) -> Iterator[Source]:
     """The tensors that exist before the run, by name: inputs, parameters, buffers."""
     modules = recorder.paths.modules
     for name, tensor in _named_inputs(program):
-        yield Source(name, recorder.adopt(_on_cpu(tensor, "input", name)), "input")
+        yield Source(name, recorder.adopt(_with_numbers(tensor, "input", name)), "input")
     for path, module in modules:
         for name, parameter in module._parameters.items():
             if parameter is not None:
                 full = join(path, name)
-                view = recorder.adopt(_on_cpu(parameter, "parameter", full))
+                view = recorder.adopt(_with_numbers(parameter, "parameter", full))
                 yield Source(full, view, "parameter")
     for path, module in modules:
         for name, buffer in module._buffers.items():
             if buffer is not None:
                 full = join(path, name)
-                yield Source(full, recorder.adopt(_on_cpu(buffer, "buffer", full)), "constant")
+                view = recorder.adopt(_with_numbers(buffer, "buffer", full))
+                yield Source(full, view, "constant")
     seen: set[int] = set()
     for path, module in modules:
         if id(module) not in seen:
             seen.add(id(module))
             for name, value in vars(module).items():
-                if isinstance(value, Tensor) and value.is_cpu:
+                if isinstance(value, Tensor) and value.device.type != "meta":
                     yield Source(join(path, name), recorder.adopt(value), "constant")
 
 
-def _on_cpu(tensor: Tensor, what: str, name: str) -> Tensor:
-    if not tensor.is_cpu:
+def _with_numbers(tensor: Tensor, what: str, name: str) -> Tensor:
+    if tensor.device.type == "meta":
         raise TraceError(
-            f"{what} {name} is on {tensor.device}, but traces run on the CPU: "
-            "move the module and its inputs there with .to('cpu')"
+            f"{what} {name} is on the device meta and has no numbers: give the module its weights "
+            "with .to_empty(device=…) and load_state_dict"
         )
     return tensor
 

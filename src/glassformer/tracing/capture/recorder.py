@@ -41,7 +41,10 @@ from glassformer.tracing.steps import Role
 
 
 # The keys that `_AutoDispatchBelowAutograd` excludes.
-_AUTOGRAD = ("AutogradCPU", "AutogradOther", "ADInplaceOrView", "AutogradFunctionality")
+_AUTOGRAD = (
+    "AutogradCPU", "AutogradCUDA", "AutogradMPS", "AutogradOther", "ADInplaceOrView",
+    "AutogradFunctionality",
+)  # fmt: skip
 
 _ONE_AT_A_TIME = threading.Lock()
 _ONEDNN = threading.RLock()
@@ -180,7 +183,7 @@ Overrides = Mapping[int, Callable[[str, list[Tensor]], None]]
 """By call number: a function that edits the call's outputs, during a rerun."""
 
 
-class Found:
+class FoundTensor:
     """A tensor that is no parameter or input and was not computed: made outside, or in Python."""
 
     def __init__(self, view: View, origin: Origin, literal: bool) -> None:
@@ -199,7 +202,7 @@ class Recorder(TorchDispatchMode):
         super().__init__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         self.calls: list[Call] = []
         self.views: list[Call] = []
-        self.found: list[Found] = []
+        self.found: list[FoundTensor] = []
         self.overrides: Overrides = {}
         self.replaced: dict[int, torch.UntypedStorage] = {}
         self._stands_for: dict[int, int] = {}
@@ -418,7 +421,7 @@ class Recorder(TorchDispatchMode):
                     viewed.append(View.of(value, version))
                     continue
                 viewed.append(self.adopt(value))
-                self.found.append(Found(viewed[-1], origin, literal=False))
+                self.found.append(FoundTensor(viewed[-1], origin, literal=False))
             elif isinstance(value, _SEQUENCES):
                 viewed.append(type(value)(self._views(value, origin)))
             else:
@@ -432,7 +435,7 @@ class Recorder(TorchDispatchMode):
             if storage is None:
                 return value
             size, stride = value.size(), value.stride()
-            return torch.empty(0, dtype=value.dtype).set_(
+            return torch.empty(0, dtype=value.dtype, device=value.device).set_(
                 storage, value.storage_offset(), size, stride
             )
         if isinstance(value, _SEQUENCES):
@@ -506,7 +509,7 @@ class Recording:
 
     program: Program
     sources: list[Source]
-    found: list[Found]
+    found: list[FoundTensor]
     calls: list[Call]
     """The operators that computed numbers, and the guards, in order."""
     views: list[Call]

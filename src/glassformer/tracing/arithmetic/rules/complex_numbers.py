@@ -15,7 +15,7 @@ from glassformer.tracing.arithmetic.expressions import (
     total,
 )
 from glassformer.tracing.arithmetic.rules.products import factors
-from glassformer.tracing.arithmetic.rules.rule_notation import Formula, formula
+from glassformer.tracing.arithmetic.rules.rule_notation import RuleFormula, formula
 from glassformer.tracing.arithmetic.rules.rule_registry import (
     Build,
     broadcast,
@@ -77,7 +77,7 @@ def _pair(call: Call, name: str, place: Index) -> tuple[Expression, Expression |
 _LETTERS = (("a", "b"), ("c", "d"))
 
 
-def _by_parts(*parts: Formula) -> Build:
+def _by_parts(*parts: RuleFormula) -> Build:
     def build(call: Call, index: Index) -> Expression:
         *place, part = index if len(parts) > 1 else (*index, 0)
         given: dict[str, Expression | None] = {}

@@ -19,7 +19,7 @@ from glassformer.tracing.arithmetic.expressions import (
     Operator,
     total,
 )
-from glassformer.tracing.arithmetic.rules.rule_notation import Formula, formula
+from glassformer.tracing.arithmetic.rules.rule_notation import RuleFormula, formula
 from glassformer.tracing.arithmetic.rules.rule_registry import Build, broadcast, cell, rule, running
 from glassformer.tracing.capture.memory import Index, View
 from glassformer.tracing.capture.operator_calls import Call
@@ -182,7 +182,7 @@ LOSSES = {
 }
 
 
-def _reduced(loss: Formula) -> Build:
+def _reduced(loss: RuleFormula) -> Build:
     def build(call: Call, index: Index) -> Expression:
         reduction, x = call.integer("reduction"), call.view("self")
         if reduction == 0:

@@ -65,7 +65,7 @@ _COMPARISONS: dict[type[ast.AST], tuple[Operator, Callable[..., bool]]] = {
 }  # fmt: skip
 
 
-class Formula:
+class RuleFormula:
     """A formula that is a rule: `formula(call, index)` is the expression of one output cell."""
 
     def __init__(self, text: str) -> None:
@@ -99,9 +99,9 @@ class Formula:
         return self._parser
 
 
-def formula(text: str) -> Formula:
+def formula(text: str) -> RuleFormula:
     """A formula, parsed on first use."""
-    return Formula(text)
+    return RuleFormula(text)
 
 
 class _Parser:

@@ -238,12 +238,12 @@ class _Moves:
         self._next = 1  # the operator fills in 0 where it moves nothing
         with torch.no_grad():
             made = call.again(self._places)
-        self._made = [None if tensor is None else tensor.numpy() for tensor in made]
+        self._made = [None if tensor is None else tensor.cpu().numpy() for tensor in made]
 
     def _places(self, name: str, view: View) -> Tensor:
         """Consecutive numbers for a tensor's cells, continuing from the previous tensor."""
         if name.partition(".")[0] in _WHERE:
-            return view.given()
+            return view.given(view.tensor_on_cpu())
         shape = view.shape[:-1] if view.pairs else view.shape
         count = math.prod(shape)
         self._views.append(view)
@@ -336,7 +336,7 @@ class _Weights:
 
     def _operand(self, _name: str, view: View) -> Tensor:
         if not view.dtype.is_floating_point:
-            return view.given()
+            return view.given(view.tensor_on_cpu())
         # Anti-aliasing kernels round their weights to the dtype of the cells.
         rounded = self._name.endswith(("_aa", "_aa_backward"))
         dtype = view.dtype if rounded else torch.float64
@@ -362,7 +362,7 @@ def _weighted(output: int) -> Build:
         weights = remembered(call, _Weights)
         terms: list[Expression] = []
         for view, row in zip(weights.views, weights.row(output, index), strict=True):
-            values = row.numpy()
+            values = row.cpu().numpy()
             for at in np.argwhere(np.abs(values) > _NOTHING * np.abs(values).max(initial=0)):
                 place = tuple(at.tolist())
                 weight, part = float(values[place]), cell(view, *place)
