@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.audit.example import Digits, Example, Step
+from glassformer.audit.example import Example, PrintedDigits, PrintedStep
 from glassformer.audit.example_file import read_example
-from glassformer.audit.formulas import Numbers, Value, Words, evaluate, exactly
+from glassformer.audit.formulas import BoundedNumbers, Value, WordList, evaluate, exactly
 from tests.audit.planting import softmax
 
 Array = NDArray[np.float64]
@@ -235,7 +235,7 @@ def _misprint(value: float, decimals: int | None, random: np.random.Generator) -
     return None if new == value else new
 
 
-def may_be(example: Example, step: Step, at: tuple[int, ...]) -> tuple[float, float]:
+def may_be(example: Example, step: PrintedStep, at: tuple[int, ...]) -> tuple[float, float]:
     """The least and greatest value that a printed number may stand for, given the printed inputs.
 
     The inputs are moved to the ends of their digits, each in the direction in which the number
@@ -255,7 +255,7 @@ def may_be(example: Example, step: Step, at: tuple[int, ...]) -> tuple[float, fl
             assert before.tree is not None
             known[before.id] = evaluate(before.tree, known)
         found = evaluate(tree, known)
-        return float(found.mid[at]) if isinstance(found, Numbers) else np.nan
+        return float(found.mid[at]) if isinstance(found, BoundedNumbers) else np.nan
 
     places = [
         (name, at_)
@@ -293,15 +293,17 @@ def may_be(example: Example, step: Step, at: tuple[int, ...]) -> tuple[float, fl
     return (min(reached), max(reached)) if reached else (-np.inf, np.inf)
 
 
-def _before(example: Example, step: Step) -> tuple[dict[str, Digits], dict[str, Value], list[Step]]:
+def _before(
+    example: Example, step: PrintedStep
+) -> tuple[dict[str, PrintedDigits], dict[str, Value], list[PrintedStep]]:
     """What a step is computed from: printed numbers, words, and steps that are not printed."""
-    numbers: dict[str, Digits] = {}
+    numbers: dict[str, PrintedDigits] = {}
     words: dict[str, Value] = {}
     between: set[str] = set()
     waiting = list(step.inputs)
     while waiting:
         before = example[waiting.pop()]
-        if isinstance(before.printed, Words):
+        if isinstance(before.printed, WordList):
             words[before.id] = before.printed
         elif before.printed is not None:
             numbers[before.id] = before.printed

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from glassformer.audit.audit_report import audit_document
-from glassformer.audit.example import Digits, Example
+from glassformer.audit.example import Example, PrintedDigits
 from glassformer.audit.example_file import example_names, read_example
 from glassformer.audit.formulas import FormulaError
 from glassformer.audit.judgement import audit
@@ -97,7 +97,7 @@ def decidable(misprint: Misprint, example: Example) -> bool:
     """Whether no digits behind the printed inputs give the wrong number."""
     step = example[misprint.step]
     digits = step.printed
-    if not isinstance(digits, Digits):
+    if not isinstance(digits, PrintedDigits):
         return False
     try:
         low, high = may_be(example, step, misprint.at)

@@ -10,10 +10,10 @@ import pytest
 from glassformer.audit import CATALOGUE, Change, Scene, Slip, judgement
 from glassformer.audit.audit_report import audit_document
 from glassformer.audit.example_file import read_example
-from glassformer.audit.formulas import Node, Numbers, evaluate, exactly, parse, show
-from glassformer.audit.formulas.evaluator import Evaluator, Work, WorkSpentError
+from glassformer.audit.formulas import BoundedNumbers, Node, evaluate, exactly, parse, show
+from glassformer.audit.formulas.evaluator import FormulaEvaluator, Work, WorkSpentError
 from glassformer.audit.formulas.formula_functions import write_out
-from glassformer.audit.formulas.terms import Name, Number, replace_all, walk
+from glassformer.audit.formulas.terms import Name, Numeral, replace_all, walk
 from glassformer.audit.judgement import audit
 from glassformer.documents import render_text
 from glassformer.language import Bilingual
@@ -35,7 +35,7 @@ def nested(depth: int) -> str:
 
 def work_for(tree: Node) -> int:
     work = Work(10**9)
-    Evaluator({"x": exactly(X)}, work=work).value(tree)
+    FormulaEvaluator({"x": exactly(X)}, work=work).value(tree)
     return 10**9 - work.left
 
 
@@ -49,7 +49,7 @@ def test_nested_normalisation_is_that_of_the_values() -> None:
     inner = evaluate(parse("layer_norm(x)"), {"x": exactly(X)})
     outer = evaluate(parse("layer_norm(x)"), {"x": inner})
     whole = evaluate(write_out(parse(nested(2))), {"x": exactly(X)})
-    assert isinstance(outer, Numbers) and isinstance(whole, Numbers)
+    assert isinstance(outer, BoundedNumbers) and isinstance(whole, BoundedNumbers)
     assert whole.mid.tolist() == outer.mid.tolist()
 
 
@@ -65,16 +65,16 @@ def test_equal_parts_are_one() -> None:
     assert len({parse("a + b"), parse("a+b"), parse("b + a"), parse("a - b")}) == 3
     assert parse("f(a, k=b)") != parse("f(a, b)")
     assert parse("'a'") != parse("a")
-    assert replace_all(parse("a * (a + 1)"), Name("a"), Number(2)) == parse("2 * (2 + 1)")
+    assert replace_all(parse("a * (a + 1)"), Name("a"), Numeral(2)) == parse("2 * (2 + 1)")
 
 
 def test_a_budget_of_work_ends_with_its_own_error() -> None:
     with pytest.raises(WorkSpentError):
-        Evaluator({"x": exactly(X)}, work=Work(1000)).value(parse(nested(5)))
+        FormulaEvaluator({"x": exactly(X)}, work=Work(1000)).value(parse(nested(5)))
 
 
 def test_a_branch_knows_what_was_computed_and_adds_nothing() -> None:
-    whole = Evaluator({"x": exactly(X)}, work=Work())
+    whole = FormulaEvaluator({"x": exactly(X)}, work=Work())
     whole.value(parse("exp(x) @ x"))
     work = Work(1000)
     branch = whole.branch(work)

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from glassformer.audit.example import Digits
+from glassformer.audit.example import PrintedDigits
 from glassformer.audit.example_file import example_names, load_example, read_example
-from glassformer.audit.formulas import FUNCTIONS, Numbers
+from glassformer.audit.formulas import FUNCTIONS, BoundedNumbers
 from glassformer.audit.judgement import audit
 from glassformer.audit.verdicts import Audit
 from tests.audit.audits import audit_of
@@ -27,13 +27,13 @@ def by_hand() -> Audit:
 
 def printed(result: Audit, id_: str) -> np.ndarray:
     digits = result.example[id_].printed
-    assert isinstance(digits, Digits)
+    assert isinstance(digits, PrintedDigits)
     return digits.values
 
 
 def right(result: Audit, id_: str) -> np.ndarray:
     value = result[id_].right
-    assert isinstance(value, Numbers)
+    assert isinstance(value, BoundedNumbers)
     return value.mid
 
 
@@ -134,7 +134,7 @@ def test_end_to_end_is_the_whole_computation(by_hand: Audit) -> None:
     add_1 = head @ printed(by_hand, "w_output") + x
     norm_1 = (add_1 - add_1.mean(1, keepdims=True)) / (add_1.std(1, keepdims=True) + 1e-4)
     end = by_hand["norm_1"].end_to_end
-    assert isinstance(end, Numbers)
+    assert isinstance(end, BoundedNumbers)
     assert np.allclose(end.mid, norm_1, rtol=1e-9)
 
 
@@ -146,7 +146,7 @@ def test_illustrated_by_numpy() -> None:
     weights = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
     assert np.round(weights, 1)[0].tolist() == [0.1, 0.5, 0.5]  # printed: 0.0, 0.5, 0.5
     end = result["outputs"].end_to_end
-    assert isinstance(end, Numbers)
+    assert isinstance(end, BoundedNumbers)
     assert np.allclose(end.mid, weights @ printed(result, "values"), atol=1e-12)
 
 

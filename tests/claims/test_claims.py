@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.claims import GROUPS, Claim, Rule, claims, find, outcomes
+from glassformer.claims import GROUPS, Claim, VerdictRule, claims, find, outcomes
 from glassformer.claims.claim import Figures, Seconds, Stored, Verdict, with_seconds
 from glassformer.claims.claim_list import PROPERTIES, VERDICTS, claims_document
 from glassformer.claims.classifier_claims import printed_code, read_text
@@ -99,7 +99,9 @@ def test_a_rule_reads_the_figures(claim: Claim) -> None:
 
 
 def test_a_rule_takes_the_first_condition_that_is_met() -> None:
-    rule = Rule(lambda f: f["x"] > 2, partly=lambda f: f["x"] > 1, decidable=lambda f: f["x"] >= 0)
+    rule = VerdictRule(
+        lambda f: f["x"] > 2, partly=lambda f: f["x"] > 1, decidable=lambda f: f["x"] >= 0
+    )
     verdicts = [rule.judge({"x": x}) for x in (3, 2, 1, -1)]
     assert verdicts == ["holds", "holds in part", "fails", "not decidable here"]
 

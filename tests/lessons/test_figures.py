@@ -13,7 +13,7 @@ from glassformer.cli import run
 from glassformer.documents import render, render_text
 from glassformer.language import Language
 from glassformer.lessons import Figure
-from glassformer.lessons.figures import STYLE, Drawing
+from glassformer.lessons.figures import STYLE, SvgDrawing
 from glassformer.lessons.figures.canvas import Box, Canvas, text_width
 from glassformer.lessons.figures.film_map import Axes, Point, draw_map
 from glassformer.lessons.figures.sheet import cell_number
@@ -39,8 +39,8 @@ EXPECTED = {
 ALL = [(lesson, figure) for lesson, figures in EXPECTED.items() for figure in figures]
 
 
-def drawing_of(found: Figure) -> Drawing:
-    assert isinstance(found.drawing, Drawing)
+def drawing_of(found: Figure) -> SvgDrawing:
+    assert isinstance(found.drawing, SvgDrawing)
     return found.drawing
 
 

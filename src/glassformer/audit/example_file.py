@@ -11,13 +11,13 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from glassformer.audit.example import Digits, Example, Quotation, Step
+from glassformer.audit.example import Example, PrintedDigits, PrintedStep, Quotation
 from glassformer.audit.formulas import (
     FUNCTIONS,
+    BoundedNumbers,
     FormulaError,
-    Numbers,
     Value,
-    Words,
+    WordList,
     names_of,
     parse,
 )
@@ -28,10 +28,10 @@ from glassformer.audit.formulas.bounds import (
     check_size,
     shape_of,
 )
-from glassformer.audit.formulas.evaluator import Evaluator, Work, WorkSpentError
+from glassformer.audit.formulas.evaluator import FormulaEvaluator, Work, WorkSpentError
 from glassformer.audit.formulas.formula_functions import NAMES, written_out
-from glassformer.audit.formulas.terms import Call, Node, walk
-from glassformer.audit.notation import Notation
+from glassformer.audit.formulas.terms import FunctionCall, Node, walk
+from glassformer.audit.index_notation import Notation
 from glassformer.errors import ConfigError, UnknownNameError, did_you_mean, expect
 from glassformer.language import Bilingual
 
@@ -193,7 +193,7 @@ def _expand(steps: Any, source: str) -> list[Any]:
     return expanded
 
 
-def _step(data: Any, example: dict[str, Any], where: str, work: Work) -> Step:
+def _step(data: Any, example: dict[str, Any], where: str, work: Work) -> PrintedStep:
     if not isinstance(data, dict) or not isinstance(data.get("id"), str):
         raise ConfigError(f"{where}: expected an object with a name under 'id'")
     if len(data["id"]) > _MOST_LETTERS:
@@ -211,7 +211,9 @@ def _step(data: Any, example: dict[str, Any], where: str, work: Work) -> Step:
         ) from error
 
 
-def _read_step(data: dict[str, Any], example: dict[str, Any], where: str, work: Work) -> Step:
+def _read_step(
+    data: dict[str, Any], example: dict[str, Any], where: str, work: Work
+) -> PrintedStep:
     formula = data.get("formula")
     tree = None
     if formula is not None:
@@ -233,7 +235,7 @@ def _read_step(data: dict[str, Any], example: dict[str, Any], where: str, work: 
     if tree is None and printed is None and reason is None and quoted is None:
         raise ConfigError("expected a formula, or printed numbers, or words")
     decimals = data.get("decimals")
-    return Step(
+    return PrintedStep(
         id=data["id"],
         title=_bilingual(data.get("title", data["id"]), f"{where}: title"),
         formula=formula,
@@ -278,7 +280,7 @@ def _quoted(data: dict[str, Any], *, has_formula: bool) -> Quotation | None:
     return Quotation("\n".join(code), "python", (), result, _flag(data, "whole"))
 
 
-def _printed(data: dict[str, Any], work: Work, *, given: bool) -> Digits | Words | None:
+def _printed(data: dict[str, Any], work: Work, *, given: bool) -> PrintedDigits | WordList | None:
     if "words" in data:
         words = data["words"]
         listed = [words] if isinstance(words, str) else words
@@ -292,7 +294,7 @@ def _printed(data: dict[str, Any], work: Work, *, given: bool) -> Digits | Words
             raise ConfigError(
                 f"expected at most {MOST_NUMBERS} words and {MOST_CHARACTERS} letters under 'words'"
             )
-        return Words(tuple(listed), single=isinstance(words, str))
+        return WordList(tuple(listed), single=isinstance(words, str))
     cells = data.get("printed")
     shape = data.get("shape")
     if shape is not None:
@@ -323,12 +325,12 @@ def _flag(data: dict[str, Any], key: str) -> bool:
 
 
 def _labels(
-    data: dict[str, Any], key: str, printed: Digits | Words | None, axis: int
+    data: dict[str, Any], key: str, printed: PrintedDigits | WordList | None, axis: int
 ) -> tuple[str, ...]:
     labels = data.get(key, [])
     if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
         raise ConfigError(f"expected {key!r} as a list of strings, got {labels!r}")
-    if labels and isinstance(printed, Digits) and printed.values.shape:
+    if labels and isinstance(printed, PrintedDigits) and printed.values.shape:
         size = printed.values.shape[axis]
         if len(labels) != size:
             raise ConfigError(f"expected {size} labels under {key!r}, got {len(labels)}")
@@ -372,7 +374,11 @@ def _check_keys(data: dict[str, Any], known: set[str], where: str) -> None:
 def _check_functions(tree: Node) -> None:
     """Refuse an unknown function before anything is computed."""
     for node in walk(tree):
-        if isinstance(node, Call) and node.function not in FUNCTIONS and written_out(node) is None:
+        if (
+            isinstance(node, FunctionCall)
+            and node.function not in FUNCTIONS
+            and written_out(node) is None
+        ):
             near = did_you_mean(node.function, NAMES)
             raise ConfigError(f"column {node.column}: unknown function {node.function!r}{near}")
 
@@ -413,17 +419,17 @@ def read_digits(
     significant: Any,
     exact: bool,
     work: Work,
-) -> Digits:
+) -> PrintedDigits:
     """The digits of a step.
 
     `work` is the budget for the printed formulas of the whole example.
     """
     values = _read_numbers(cells, shape, work)
     if exact and decimals is None and significant is None:
-        return Digits(values, np.zeros(values.shape, dtype=np.int64), exact=True)
+        return PrintedDigits(values, np.zeros(values.shape, dtype=np.int64), exact=True)
     places = _places(values, decimals, significant)
     _check_precision(values, places)
-    return Digits(values, places, exact)
+    return PrintedDigits(values, places, exact)
 
 
 def _read_numbers(cells: Any, shape: tuple[int, ...] | None, work: Work) -> Array:
@@ -491,7 +497,7 @@ def _read_cell(cell: Any, at: list[int], work: Work) -> float:
         if cell in _MINUS_INFINITY:
             return -math.inf
         value = _printed_formula(cell, work)
-        if isinstance(value, Numbers) and not value.shape and np.isfinite(value.mid):
+        if isinstance(value, BoundedNumbers) and not value.shape and np.isfinite(value.mid):
             return float(value.mid)
     elif isinstance(cell, int | float) and not isinstance(cell, bool) and abs(cell) < _LARGEST:
         return float(cell)
@@ -507,7 +513,7 @@ def _printed_formula(cell: str, work: Work) -> Value:
         )
     try:
         work.take(10 * len(cell))
-        return Evaluator({}, work=work).value(parse(cell))
+        return FormulaEvaluator({}, work=work).value(parse(cell))
     except WorkSpentError:
         raise FormulaError("expected fewer printed formulas") from None
 

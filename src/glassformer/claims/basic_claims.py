@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from glassformer.claims.claim import Figures, Group, Rule, stored_results
+from glassformer.claims.claim import Figures, Group, VerdictRule, stored_results
 from glassformer.claims.properties import (
     equivariance,
     influence,
@@ -215,7 +215,7 @@ _SEEDS = range(3)
 
 @group.claim(
     "C13",
-    Rule(
+    VerdictRule(
         lambda f: (
             f["noun_verb_least"] > max(f["noun_place_most"], f["the_most"])
             and f["both_noun_verb"] > f["both_noun_place"]
@@ -267,7 +267,7 @@ def signs_and_sizes_make_the_score() -> Figures:
 
 @group.claim(
     "C15",
-    Rule(
+    VerdictRule(
         lambda f: f["noisy"] > 0.8 and f["control"] < 0.3 and f["genres"] > 0.95,
         partly=lambda f: (
             f["noisy"] > 0.5 and f["control"] < 0.3 and f["genres"] > f["genres_control"] + 0.1
@@ -288,7 +288,7 @@ def likes_reveal_content() -> Figures:
 
 @group.claim(
     "C16",
-    Rule(
+    VerdictRule(
         lambda f: f["basic"] == f["heads"] == f["narrow_values"] == f["input"],
         partly=lambda f: f["basic"] == f["heads"] == f["input"],
     ),

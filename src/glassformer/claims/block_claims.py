@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from glassformer.claims.claim import Figures, Group, Rule
+from glassformer.claims.claim import Figures, Group, VerdictRule
 from glassformer.claims.properties import influence
 from glassformer.claims.specimens import (
     ROUNDING,
@@ -79,7 +79,7 @@ def residuals_and_norms_help_deep_nets() -> Figures:
 
 @group.claim(
     "C54",
-    Rule(
+    VerdictRule(
         lambda f: f["k_hard"] > f["less_hard"] + 0.05 and f["less_easy"] < 0.95,
         partly=lambda f: f["wide_hard"] > f["less_hard"] + 0.05 and f["less_easy"] > 0.95,
     ),
@@ -152,7 +152,9 @@ def epsilon_prevents_division_by_zero() -> Figures:
 
 @group.claim(
     "C58",
-    Rule(lambda f: max(f["ordinary"], f["small"]) < 1e-3, partly=lambda f: f["ordinary"] < 1e-3),
+    VerdictRule(
+        lambda f: max(f["ordinary"], f["small"]) < 1e-3, partly=lambda f: f["ordinary"] < 1e-3
+    ),
 )
 def epsilon_beside_the_deviation() -> Figures:
     """(x − mean)/(std + eps) compared with LayerNorm, on ordinary and nearly constant vectors."""

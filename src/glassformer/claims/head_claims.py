@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.claims.bloem import FOLDS, attend_einsum, attend_folded
-from glassformer.claims.claim import Figures, Group, Rule
+from glassformer.claims.claim import Figures, Group, VerdictRule
 from glassformer.claims.costs import attention_cost, attention_parameters, time_calls
 from glassformer.claims.properties import influence, of_vectors
 from glassformer.claims.specimens import (
@@ -31,7 +31,7 @@ group = Group("head_claims")
 
 @group.claim(
     "C38",
-    Rule(
+    VerdictRule(
         lambda f: f["in_scores"] < 0.5 and f["added"] < 0.5, partly=lambda f: f["in_scores"] < 0.5
     ),
 )
@@ -144,7 +144,7 @@ def heads_add_no_parameters() -> Figures:
 
 @group.claim(
     "C43",
-    Rule(
+    VerdictRule(
         lambda f: f["gap"] < ROUNDING and f["folded"] <= f["with_map"],
         partly=lambda f: f["gap"] < ROUNDING,
     ),
@@ -238,7 +238,7 @@ def vectors_of_heads_make_a_matrix() -> Figures:
 
 @group.claim(
     "C49",
-    Rule(
+    VerdictRule(
         lambda f: f["narrow"] == f["tried"],
         partly=lambda f: f["divisors"] == f["divisors_run"] and f["with_width"] == f["tried"],
     ),

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from glassformer.audit.example import Digits, Example
+from glassformer.audit.example import Example, PrintedDigits
 from glassformer.audit.example_file import load_example
-from glassformer.audit.formulas.bounds import Words
+from glassformer.audit.formulas.bounds import WordList
 from glassformer.documents.parts import Figure, HeatMap, Paragraph, Part, Table
 from glassformer.lessons.figures.model_figures import (
     Played,
@@ -78,19 +78,19 @@ def _set_vocabulary(layer: nn.Linear, example: Example) -> None:
 
 
 @dataclass(frozen=True)
-class Names:
+class WordNames:
     """The vocabulary by id, and the words of the sentence."""
 
     vocabulary: tuple[str, ...]
     sentence: tuple[str, ...]
 
 
-def names_of(example: Example) -> Names:
+def names_of(example: Example) -> WordNames:
     listed = example["word_list"].printed
-    assert isinstance(listed, Words)
+    assert isinstance(listed, WordList)
     words = tuple(str(word) for word in listed.items)
     vocabulary = ("<pad>", *words, "<unknown>", "<start>", "<end>")
-    return Names(vocabulary, example["sentence"].columns)
+    return WordNames(vocabulary, example["sentence"].columns)
 
 
 def by_hand_trace(seed: int = SEED) -> Trace:
@@ -133,7 +133,7 @@ def steps(say: Speaker) -> Iterator[LessonStep]:
     yield last.with_(_progress(run, names, "everything", say), strip)
 
 
-def _progress(run: Trace, names: Names, covered: Stage, say: Speaker) -> Figure:
+def _progress(run: Trace, names: WordNames, covered: Stage, say: Speaker) -> Figure:
     """The whole model, with the parts covered so far."""
     predicted = names.vocabulary[int(run["probabilities"].value[0].argmax())]
     drawing = architecture_figure(
@@ -142,11 +142,11 @@ def _progress(run: Trace, names: Names, covered: Stage, say: Speaker) -> Figure:
     return Figure(f"architecture-{covered}", drawing)
 
 
-def _word_step(example: Example, names: Names, remarker: Remarker, say: Speaker) -> LessonStep:
+def _word_step(example: Example, names: WordNames, remarker: Remarker, say: Speaker) -> LessonStep:
     given = example["sentence_text"].printed
-    assert isinstance(given, Words)
+    assert isinstance(given, WordList)
     count = example["vocab_size"].printed
-    assert isinstance(count, Digits)
+    assert isinstance(count, PrintedDigits)
     sentence = " ".join(str(word) for word in given.items)
     said = say("words", count=int(count.values), sentence=sentence)
     ids = [names.vocabulary.index(word) for word in names.sentence]

@@ -44,7 +44,7 @@ class _Predictor(Classifier):
 
 
 @dataclass(frozen=True)
-class Learned:
+class TrainedClassifier:
     """A trained classifier and its words."""
 
     model: Classifier
@@ -54,7 +54,7 @@ class Learned:
 
 
 @lru_cache(maxsize=2)
-def learn(*, positions: bool = True) -> Learned:
+def learn(*, positions: bool = True) -> TrainedClassifier:
     """Train on all reviews at once; deterministic."""
     words = WordTokenizer.build([review for review, _ in REVIEWS])
     pad = words.special.pad
@@ -74,7 +74,7 @@ def learn(*, positions: bool = True) -> Learned:
     set_attention(model.float().eval(), "written")
     with torch.no_grad():
         right = int((model(ids).argmax(dim=-1) == labels).sum())
-    return Learned(model, words, right)
+    return TrainedClassifier(model, words, right)
 
 
 def _config(words: WordTokenizer, longest: int, pad: int, *, positions: bool) -> ModelConfig:
@@ -106,7 +106,7 @@ def _reviews(say: Speaker) -> LessonStep:
     return LessonStep("words", say("reviews title"), (Paragraph(said), table))
 
 
-def _training(learned: Learned, say: Speaker) -> LessonStep:
+def _training(learned: TrainedClassifier, say: Speaker) -> LessonStep:
     count = sum(parameter.numel() for parameter in learned.model.parameters())
     said = say(
         "training", parameters=count, steps=_STEPS, right=learned.right, count=len(REVIEWS),

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import torch
 
-from glassformer.audit.example import Digits, Example
+from glassformer.audit.example import Example, PrintedDigits
 from glassformer.audit.example_file import load_example
 from glassformer.documents.parts import Figure, Paragraph, Part, Table
 from glassformer.lessons.figures import attention_figures as drawn
@@ -25,7 +25,7 @@ _MAPS = {"to_queries": "w_query", "to_keys": "w_key", "to_values": "w_value"}
 def printed_matrix(example: Example, id_: str) -> torch.Tensor:
     """The printed numbers of a step, as float32."""
     printed = example[id_].printed
-    assert isinstance(printed, Digits)
+    assert isinstance(printed, PrintedDigits)
     return torch.tensor(np.asarray(printed.values), dtype=torch.float32)
 
 

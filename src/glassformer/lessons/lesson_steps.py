@@ -12,7 +12,7 @@ from torch import nn
 
 from glassformer.audit import Audit, StepResult, audit
 from glassformer.audit.audit_report import LOOKS, MARKS, VERDICT_NAMES
-from glassformer.audit.example import Digits
+from glassformer.audit.example import PrintedDigits
 from glassformer.audit.example_file import load_example
 from glassformer.documents.heat_maps import Matrix, matrix, shape_text
 from glassformer.documents.parts import HeatMap, Paragraph, Part, Remark, Table
@@ -464,7 +464,7 @@ def _capital(said: str) -> str:
 def _printed(result: StepResult, cell: Cell, transposed: bool) -> str | None:
     """What the text prints for a cell; None if nothing."""
     digits = result.step.printed
-    if not isinstance(digits, Digits):
+    if not isinstance(digits, PrintedDigits):
         return None
     index = cell.index[len(cell.index) - digits.values.ndim :]
     at = tuple(reversed(index)) if transposed else index

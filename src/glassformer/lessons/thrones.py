@@ -37,7 +37,7 @@ _D_MODEL, _N_HEADS, _N_LAYERS, _D_FF = 8, 2, 1, 16
 
 
 @dataclass(frozen=True)
-class Learned:
+class TrainedTranslator:
     """The trained model, its tokenizer, and how training went."""
 
     model: Seq2Seq
@@ -60,7 +60,7 @@ class Learned:
 
 
 @lru_cache(maxsize=1)
-def learn(seed: int = _SEED) -> Learned:
+def learn(seed: int = _SEED) -> TrainedTranslator:
     """Train until the answer is right and each of its words is likely; deterministic."""
     words = WordTokenizer.build([QUESTION, ANSWER])
     source = torch.tensor([words.encode(QUESTION)])
@@ -78,7 +78,7 @@ def learn(seed: int = _SEED) -> Learned:
         history, n_steps = _train(model, words, source, target)
     seconds = time.perf_counter() - began
     set_attention(model.eval(), "written")
-    return Learned(model, words, source, target, history, n_steps, seconds)
+    return TrainedTranslator(model, words, source, target, history, n_steps, seconds)
 
 
 def _train(
@@ -140,15 +140,15 @@ def steps(say: Speaker) -> Iterator[LessonStep]:
     yield _done_step(learned, run, say)
 
 
-def _vocabulary(learned: Learned) -> list[str]:
+def _vocabulary(learned: TrainedTranslator) -> list[str]:
     return [learned.words.token(id_) for id_ in range(learned.words.vocab_size)]
 
 
-def _id(learned: Learned, place: int) -> int:
+def _id(learned: TrainedTranslator, place: int) -> int:
     return int(learned.target[0, place])
 
 
-def _word_step(learned: Learned, say: Speaker) -> LessonStep:
+def _word_step(learned: TrainedTranslator, say: Speaker) -> LessonStep:
     tokens = [*learned.source_tokens, *learned.target_tokens]
     ids = [*learned.source[0].tolist(), *learned.target[0].tolist()]
     numbers = {token: str(id_) for token, id_ in zip(tokens, ids, strict=True)}
@@ -159,7 +159,7 @@ def _word_step(learned: Learned, say: Speaker) -> LessonStep:
     return LessonStep("words", say("words title"), tuple(parts))
 
 
-def _untrained_step(learned: Learned, say: Speaker) -> LessonStep:
+def _untrained_step(learned: TrainedTranslator, say: Speaker) -> LessonStep:
     parameters = sum(parameter.numel() for parameter in learned.model.parameters())
     said = say(
         "untrained", parameters=parameters, layers=_N_LAYERS, width=_D_MODEL, heads=_N_HEADS,
@@ -168,7 +168,7 @@ def _untrained_step(learned: Learned, say: Speaker) -> LessonStep:
     return LessonStep("training", say("untrained title"), (Paragraph(said),))
 
 
-def _training_step(learned: Learned, run: Trace, say: Speaker) -> LessonStep:
+def _training_step(learned: TrainedTranslator, run: Trace, say: Speaker) -> LessonStep:
     probabilities = run["probabilities"].value[0]
     least = probabilities.gather(-1, learned.target[0, 1:, None]).min()
     said = say(
@@ -180,7 +180,7 @@ def _training_step(learned: Learned, run: Trace, say: Speaker) -> LessonStep:
     return LessonStep("training", say("training title"), (Paragraph(said), table))
 
 
-def _decode_step(learned: Learned, run: Trace, place: int, say: Speaker) -> LessonStep:
+def _decode_step(learned: TrainedTranslator, run: Trace, place: int, say: Speaker) -> LessonStep:
     """One word: what is given, what is predicted, what the decoder attends to."""
     tokens, words = learned.target_tokens, _vocabulary(learned)
     weights = run["model.decoder.blocks.0.cross_attention.weights"]
@@ -198,7 +198,7 @@ def _decode_step(learned: Learned, run: Trace, place: int, say: Speaker) -> Less
     return LessonStep("prediction", title, tuple(parts))
 
 
-def _done_step(learned: Learned, run: Trace, say: Speaker) -> LessonStep:
+def _done_step(learned: TrainedTranslator, run: Trace, say: Speaker) -> LessonStep:
     columns = _vocabulary(learned)
     shown = heat_map(run["probabilities"], say, columns=columns)
     said = Paragraph(say("done", said=learned.history[-1][2]))

@@ -8,6 +8,6 @@ A figure is a function from traces to a `Drawing`. `canvas` draws shapes and say
 are in `attention_figures`, `model_figures` and `film_map`.
 """
 
-from glassformer.lessons.figures.canvas import STYLE, Drawing
+from glassformer.lessons.figures.canvas import STYLE, SvgDrawing
 
-__all__ = ["STYLE", "Drawing"]
+__all__ = ["STYLE", "SvgDrawing"]

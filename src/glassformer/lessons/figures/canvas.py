@@ -115,7 +115,7 @@ class Box:
 
 
 @dataclass(frozen=True, slots=True)
-class Drawing:
+class SvgDrawing:
     """A finished figure; `beats` is 0 if nothing moves."""
 
     width: float
@@ -266,7 +266,7 @@ class Canvas:
         place = f'cx="{_n(x)}" cy="{_n(y)}" r="{_n(radius)}"'
         self.add(f'<circle class="line" {place}{_colour(role)}/>')
 
-    def done(self) -> Drawing:
+    def done(self) -> SvgDrawing:
         used: list[tuple[Mode, int]] = [
             (mode, beat) for mode, beat, _ in self._parts if mode is not None
         ]
@@ -284,7 +284,7 @@ class Canvas:
             lines.append(markup)
         if open_[0] is not None:
             lines.append("</g>")
-        return Drawing(
+        return SvgDrawing(
             self.width,
             self.height,
             self.title,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from glassformer.lessons.figures.canvas import Anchor, Box, Canvas, Drawing, text_width
+from glassformer.lessons.figures.canvas import Anchor, Box, Canvas, SvgDrawing, text_width
 
 _PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#8C8C8C")
 """The colour-blind-safe palette of Okabe and Ito, and grey."""
@@ -33,7 +33,7 @@ class Axes:
 
 def draw_map(
     title: str, points: Sequence[Point], axes: Axes, *, width: float = 960, height: float = 640
-) -> Drawing:
+) -> SvgDrawing:
     """All points, as many labels as fit (earlier points first), and a legend of the kinds."""
     canvas = Canvas(width, height, title)
     kinds = list(dict.fromkeys(point.kind for point in points))

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from glassformer.documents.heat_maps import Scale, hex_colour, ink_on, matrix, scale_of
 from glassformer.language import Language, words
-from glassformer.lessons.figures.canvas import Anchor, Box, Canvas, Drawing, Role, text_width
+from glassformer.lessons.figures.canvas import Anchor, Box, Canvas, Role, SvgDrawing, text_width
 from glassformer.lessons.lesson import Speaker
 from glassformer.tracing import Step
 from glassformer.tracing.formula import number as number_text
@@ -41,25 +41,25 @@ def speaker(language: Language) -> Speaker:
 
 
 @dataclass(frozen=True, slots=True)
-class Numbers:
+class ColouredNumbers:
     """A matrix and its colour scale."""
 
     values: npt.NDArray[np.float64]
     scale: Scale | None
 
-    def rows(self, *chosen: int) -> Numbers:
-        return Numbers(self.values[list(chosen)], self.scale)
+    def rows(self, *chosen: int) -> ColouredNumbers:
+        return ColouredNumbers(self.values[list(chosen)], self.scale)
 
-    def columns(self, start: int, end: int) -> Numbers:
-        return Numbers(self.values[:, start:end], self.scale)
+    def columns(self, start: int, end: int) -> ColouredNumbers:
+        return ColouredNumbers(self.values[:, start:end], self.scale)
 
-    def cell(self, row: int, column: int) -> Numbers:
+    def cell(self, row: int, column: int) -> ColouredNumbers:
         return self.rows(row).columns(column, column + 1)
 
 
-def numbers_of(step: Step, at: tuple[int, ...] | None = None) -> Numbers:
+def numbers_of(step: Step, at: tuple[int, ...] | None = None) -> ColouredNumbers:
     """A slice of a step, with the colour scale of the whole step."""
-    return Numbers(matrix(step, at).values, scale_of(step))
+    return ColouredNumbers(matrix(step, at).values, scale_of(step))
 
 
 def cell_number(number: float) -> str:
@@ -71,7 +71,7 @@ def cell_number(number: float) -> str:
     return shown.replace("-", "−")
 
 
-class Piece:
+class FigurePart:
     """A part of a figure. Its `box`, to which lines are drawn, is known once it is placed.
 
     `before`, `after`, `above` and `below` are the space for labels around the box.
@@ -91,7 +91,7 @@ class Piece:
         """Draw it where it was placed; a bare `Piece` only takes up space."""
 
 
-class Label(Piece):
+class Label(FigurePart):
     def __init__(
         self, said: str, role: Role = "quiet", size: float = _LABEL, *, bold: bool = False
     ) -> None:
@@ -111,16 +111,16 @@ def heading(said: str, role: Role = "ink") -> Label:
     return Label(said, role, _TITLE, bold=True)
 
 
-class Matrix(Piece):
+class MatrixFigure(FigurePart):
     """A heat map framed in its role's colour; `beat` says when each row appears.
 
     With `parts`, the columns are divided evenly among frames of these colours.
     """
 
     def __init__(
-        self, numbers: Numbers, role: Role = "ink", *, title: str = "", rows: Sequence[str] = (),
-        columns: Sequence[str] = (), cell: tuple[float, float] = CELL, parts: Sequence[Role] = (),
-        beat: Callable[[int], int] | None = None,
+        self, numbers: ColouredNumbers, role: Role = "ink", *, title: str = "",
+        rows: Sequence[str] = (), columns: Sequence[str] = (), cell: tuple[float, float] = CELL,
+        parts: Sequence[Role] = (), beat: Callable[[int], int] | None = None,
     ) -> None:  # fmt: skip
         self.n_rows, self.n_columns = numbers.values.shape
         width, height = cell[0] + _GAP, cell[1] + _GAP
@@ -183,7 +183,7 @@ class Matrix(Piece):
         canvas.text(box.x, box.y, shown, size=size, fill=ink)
 
 
-class Part(Piece):
+class ModelBox(FigurePart):
     """A part of a model: a box with its name; dashed if it is not `done`."""
 
     def __init__(self, said: str, role: Role, *, done: bool = True, bold: bool = True) -> None:
@@ -197,7 +197,7 @@ class Part(Piece):
         canvas.text(self.box.x, self.box.y, self._said, size=_TITLE, bold=self._bold, role=role)
 
 
-class Swatch(Piece):
+class Swatch(FigurePart):
     """A legend entry: a colour and its meaning."""
 
     def __init__(self, said: str, role: Role, kind: Literal["bar", "part", "empty"]) -> None:
@@ -214,7 +214,7 @@ class Swatch(Piece):
         canvas.text(x, self.box.y, self._said, size=_LABEL, anchor="start", role="quiet")
 
 
-class Sign(Piece):
+class Sign(FigurePart):
     """An operation in a circle."""
 
     def __init__(self, sign: str) -> None:
@@ -240,7 +240,7 @@ class Length:
     share: float | None = None
 
 
-class Bars(Piece):
+class BarColumn(FigurePart):
     """Bars below one another; one of length `most`, or the longest, fills the width."""
 
     def __init__(
@@ -268,12 +268,12 @@ class Bars(Piece):
 
 
 Point = tuple[float, float]
-P = TypeVar("P", bound=Piece)
+P = TypeVar("P", bound=FigurePart)
 
 
 @dataclass(frozen=True, eq=False)
 class _Place:
-    piece: Piece
+    piece: FigurePart
     row: int
     column: int
     span: int
@@ -281,7 +281,7 @@ class _Place:
     beat: int
 
 
-class Table(Piece):
+class TableFigure(FigurePart):
     """Pieces in rows and columns, with lines between them. `across` and `down` are the gaps.
 
     A beat says when something appears; a negative one, during which beat alone it is visible.
@@ -305,7 +305,7 @@ class Table(Piece):
         return piece
 
     def line(
-        self, route: Callable[..., Sequence[Point]], *pieces: Piece, role: Role = "quiet",
+        self, route: Callable[..., Sequence[Point]], *pieces: FigurePart, role: Role = "quiet",
         beat: int = 0, arrow: bool = True, dashed: bool = False, width: float | None = None,
     ) -> None:  # fmt: skip
         """A line behind the pieces; its route is computed from their boxes, once placed."""
@@ -317,14 +317,16 @@ class Table(Piece):
         self._lines.append((beat, draw))
 
     def join(
-        self, a: Piece, b: Piece, role: Role = "quiet", *, beat: int = 0, sideways: bool = False,
-        arrow: bool = True, width: float | None = None,
+        self, a: FigurePart, b: FigurePart, role: Role = "quiet", *, beat: int = 0,
+        sideways: bool = False, arrow: bool = True, width: float | None = None,
     ) -> None:  # fmt: skip
         """A straight line between two pieces, vertical or `sideways`."""
         route = _sideways if sideways else _upright
         self.line(route, a, b, role=role, beat=beat, arrow=arrow, width=width)
 
-    def rule(self, above: Piece, first: Piece, last: Piece, *, beat: int = 0) -> None:
+    def rule(
+        self, above: FigurePart, first: FigurePart, last: FigurePart, *, beat: int = 0
+    ) -> None:
         """The line under a sum: above one piece, and spanning from `first` to `last`."""
 
         def route(under: Box, a: Box, b: Box) -> list[Point]:
@@ -337,7 +339,7 @@ class Table(Piece):
         self._marks.append((beat, draw))
 
     def note(
-        self, said: str, at: Callable[..., Point], *pieces: Piece, role: Role = "ink",
+        self, said: str, at: Callable[..., Point], *pieces: FigurePart, role: Role = "ink",
         size: float = _LABEL, anchor: Anchor = "middle", bold: bool = False, beat: int = 0,
     ) -> None:  # fmt: skip
         """A text near pieces, for which the table reserves no space."""
@@ -351,7 +353,7 @@ class Table(Piece):
     def arrange(self) -> None:
         """Compute column widths and row heights; boxes in a row or column are aligned."""
         for place in self._places:
-            if isinstance(place.piece, Table):
+            if isinstance(place.piece, TableFigure):
                 place.piece.arrange()
         pieces = [(place.row, place.column, place.piece) for place in self._places]
         single = [(p.column, p.piece) for p in self._places if p.span == 1]
@@ -395,7 +397,7 @@ class Table(Piece):
             with canvas.at(beat):
                 draw(canvas)
 
-    def drawing(self, title: str, *, margin: float = _MARGIN) -> Drawing:
+    def drawing(self, title: str, *, margin: float = _MARGIN) -> SvgDrawing:
         self.arrange()
         canvas = Canvas(self.width + 2 * margin, self.height + 2 * margin, title)
         self.place(canvas.width / 2, canvas.height / 2)
@@ -413,7 +415,7 @@ def _upright(a: Box, b: Box) -> list[Point]:
     return [(a.x, a.bottom + _NEAR), (b.x, b.top - _NEAR)]
 
 
-def _outer(piece: Piece) -> float:
+def _outer(piece: FigurePart) -> float:
     return piece.before + piece.width + piece.after
 
 

@@ -43,7 +43,7 @@ class NotationError(ConfigError):
 
 
 @dataclass(frozen=True)
-class Edit:
+class FormulaEdit:
     """A change of a printed formula, and the formula that results."""
 
     kind: str
@@ -99,14 +99,14 @@ class Notation:
             given = shape_of(found.values.shape)
             raise NotationError("gives {given}", given=given) from None
 
-    def edits(self, steps: Mapping[str, Array], indices: str, work: Work) -> Iterator[Edit]:
+    def edits(self, steps: Mapping[str, Array], indices: str, work: Work) -> Iterator[FormulaEdit]:
         """The formulas that result from one small change of print."""
         size = _EACH_NODE * sum(1 for _ in ast.walk(self._tree))
         for edit in self._edits(steps, indices):
             work.take(size)
             yield edit
 
-    def _edits(self, steps: Mapping[str, Array], indices: str) -> Iterator[Edit]:
+    def _edits(self, steps: Mapping[str, Array], indices: str) -> Iterator[FormulaEdit]:
         letters = {node.id for node in self._letter_nodes()} | {*indices}
         for node in ast.walk(self._tree):
             match node:
@@ -137,7 +137,7 @@ class Notation:
         new: ast.expr,
         whole: ast.expr,
         detail: Bilingual | None = None,
-    ) -> Edit:
+    ) -> FormulaEdit:
         """The edit that replaces one node; `whole` is the part that is shown before and after."""
         memo = {id(old): new}  # deepcopy takes `new` for the copy of `old`
         place = next(at for at, node in enumerate(ast.walk(self._tree)) if node is old)
@@ -145,11 +145,11 @@ class Notation:
             printed, meant = shown(whole), shown(copy.deepcopy(whole, dict(memo)))
             detail = say.both("{printed} where {meant} belongs", printed=printed, meant=meant)
         formula = Notation(copy.deepcopy(self._tree, dict(memo)))
-        return Edit(kind, _NAMES[kind], detail, place, formula)
+        return FormulaEdit(kind, _NAMES[kind], detail, place, formula)
 
     def edited_twice(
         self, steps: Mapping[str, Array], indices: str, work: Work
-    ) -> Iterator[tuple[Edit, Edit]]:
+    ) -> Iterator[tuple[FormulaEdit, FormulaEdit]]:
         """Two such changes, in two places."""
         for first in self.edits(steps, indices, work):
             for second in first.formula.edits(steps, indices, work):
