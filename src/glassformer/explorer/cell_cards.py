@@ -28,7 +28,7 @@ from glassformer.language import Language
 from glassformer.tracing import Cell, Line
 from glassformer.tracing.capture.source_lines import from_package
 from glassformer.tracing.cells import leaves
-from glassformer.tracing.explanation import Card, Part
+from glassformer.tracing.explanation import Card, Summand
 from glassformer.tracing.formula import (
     Formula,
     Phrases,
@@ -138,7 +138,7 @@ def _sum(card: Card, phrases: Phrases) -> SumInfo:
     )
 
 
-def _term(card: Card, part: Part, phrases: Phrases) -> TermInfo:
+def _term(card: Card, part: Summand, phrases: Phrases) -> TermInfo:
     return TermInfo(
         value=part.value,
         symbols=part.symbols,

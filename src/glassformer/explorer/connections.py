@@ -58,7 +58,7 @@ _SAID_ONCE = _SaidOnce()
 _LOG.addFilter(_SAID_ONCE)
 
 
-class Limits:
+class ConnectionLimits:
     """The limits on connections, lowered if the process may open few files."""
 
     def __init__(self, most: int | None = None) -> None:
@@ -80,7 +80,7 @@ def _open_files() -> int:
 class Connection(H11Protocol):
     """uvicorn's protocol, with deadlines."""
 
-    def __init__(self, *, limits: Limits, **given: Any) -> None:
+    def __init__(self, *, limits: ConnectionLimits, **given: Any) -> None:
         super().__init__(**given)
         self.logger = _LOG  # "Invalid HTTP request received." once a minute is enough
         self.waits_since: float | None = None

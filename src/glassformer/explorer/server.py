@@ -22,7 +22,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from glassformer.errors import ConfigError
-from glassformer.explorer.connections import Connection, Limits, PromptServer
+from glassformer.explorer.connections import Connection, ConnectionLimits, PromptServer
 from glassformer.explorer.security import Access, Guard, is_loopback
 
 # --- front ---
@@ -172,7 +172,7 @@ def prepare(
     front = Front(load)
     front.start_loading()
     app = Guard(front, Access(token, framed, f"glassformer-{number}"))
-    limits = Limits()
+    limits = ConnectionLimits()
     config = uvicorn.Config(
         app,
         http=partial(Connection, limits=limits),  # type: ignore[arg-type]  # makes such an object

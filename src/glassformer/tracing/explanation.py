@@ -51,7 +51,7 @@ NOT_REPRODUCED = "this rule does not reproduce the stored number"
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Summand:
     """A summand of a cell: its value, its arithmetic, and its share of Σ|summands|."""
 
     value: float
@@ -203,7 +203,7 @@ class Card:
         return Terms(self.expression, self._named)
 
     @cached_property
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[Summand, ...]:
         """The largest summands in their original order; none if the cell is not a sum."""
         return tuple(map(self.part, self._shown)) if len(self.terms) > 1 else ()
 
@@ -216,14 +216,14 @@ class Card:
         values = self.terms.values
         return float(np.abs(values[np.isfinite(values)]).sum()) or 1.0
 
-    def part(self, place: int) -> Part:
+    def part(self, place: int) -> Summand:
         """The summand at a place."""
         term = self.terms[place]
         expression = term.expression
         numbers = self._numbers.build(expression)
         symbols = self.text(self._symbols.build(expression))
         share = min(1.0, abs(term.value) / self._whole)
-        return Part(term.value, symbols, self.text(numbers), share, expression, numbers)
+        return Summand(term.value, symbols, self.text(numbers), share, expression, numbers)
 
     @property
     def others(self) -> int:
