@@ -27,7 +27,7 @@ from tokenizers import (
     trainers,
 )
 
-from tests.trace.foreign_models import FAMILIES
+from tests.tracing.foreign_models import FAMILIES
 
 SENTENCES = [
     "a wonderful film about a cat on a mat",

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from glassformer.experiments.attribution import Method
     from glassformer.tasks.images import Samples
     from glassformer.text import Tokenizer
-    from glassformer.tracing.notebooks import Explanation
+    from glassformer.tracing.notes import Explanation
 
 CONTINUATION, FILMS, GUESSES = 200, 10, 5  # tokens, films and words, unless asked otherwise
 HALF_CHARACTER = "\N{REPLACEMENT CHARACTER}"  # of several bytes, cut by the maximum length

@@ -15,7 +15,7 @@ from glassformer.checkpoint import Checkpoint
 from glassformer.errors import ConfigError
 from glassformer.nn import ModelConfig
 from glassformer.nn.attention import Implementation
-from glassformer.nn.devices import as_device
+from glassformer.nn.tensors import as_device
 from glassformer.tasks.foreign_tokenizer import as_tokenizer
 from glassformer.tasks.glassformer_model import GlassformerModel
 from glassformer.tasks.hugging_face_folder import (
