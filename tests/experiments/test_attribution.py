@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from glassformer.errors import TraceError
+from glassformer.errors import TraceError, UnknownNameError
 from glassformer.experiments import contributions, gradients, logit_lens, words
 from glassformer.experiments.attribution import token_steps
 from glassformer.tracing import Cell, Trace, trace
@@ -160,7 +160,7 @@ def test_what_cannot_be_asked_is_named() -> None:
     with pytest.raises(TraceError, match="there are no words to ask for"):
         words(run.outputs["output"][0, 0])
     gpt2 = trace(made("gpt2"), IDS)
-    with pytest.raises(TraceError, match="the methods are leave one out, gradient"):
+    with pytest.raises(UnknownNameError, match="unknown method 'guess'"):
         words(cell_of(gpt2), "guess")  # type: ignore[arg-type]
     with pytest.raises(TraceError, match="no residual stream"):
         contributions(run.outputs["output"][0, 0])

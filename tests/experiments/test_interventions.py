@@ -91,7 +91,7 @@ def test_a_mean_over_runs_of_any_length() -> None:
         hooked(model, module, lambda x: outputs.append(x[0].mean(0)) or x, ids)  # type: ignore[func-returns-value]
     mean = torch.stack(outputs).mean(0)
     assert_close(logits_of(found), hooked(model, module, lambda x: mean.expand_as(x), IDS))
-    with pytest.raises(TraceError, match="a mean over runs"):
+    with pytest.raises(TraceError, match="from runs of a data set"):
         ablate(runs[0], "transformer.h.0.mlp_out", to="mean")
     with pytest.raises(TraceError, match="no mean"):
         ablate(runs[0], "transformer.h.0.attn.weights", to="mean", over=runs)
@@ -128,7 +128,7 @@ def test_a_sweep_is_its_patches_one_by_one() -> None:
     assert said == list(range(1, 16))
     assert found.values.shape == (3, 5)
     for row, column in ((0, 1), (2, 3)):
-        run = patch(one, other, found.rows[row], position=column)
+        run = patch(one, other, found.layers[row], position=column)
         assert float(found.values[row, column]) == measure(run).value
         assert found.cell(row, column).value == measure(run).value
         assert found.cell(row, column).explain()
@@ -138,7 +138,7 @@ def test_a_sweep_is_its_patches_one_by_one() -> None:
     assert heads.values.shape == (3, 2)
     without = ablate(one, "transformer.h.2.attn", head=1)
     assert float(heads.values[2, 1]) == measure(without).value
-    assert len(heads.table()) == 6
+    assert len(heads.rows()) == 6
 
 
 def test_what_is_not_there_is_named() -> None:
@@ -158,5 +158,5 @@ def test_what_is_not_there_is_named() -> None:
         ablate(run, "transformer", head=0)
     with pytest.raises(TraceError, match='to is "zero"'):
         ablate(run, "transformer.h.0.mlp_out", to="nought")
-    with pytest.raises(TraceError, match="has no stage resid_q; it has attn_out"):
+    with pytest.raises(UnknownNameError, match="unknown stage 'resid_q'; did you mean"):
         sweep(run, stage="resid_q", measure=lambda t: t["logits"][0, -1, 0])

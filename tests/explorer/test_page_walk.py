@@ -90,7 +90,7 @@ def test_a_formula_and_a_cell_open_their_cards(visit: Visit) -> None:
     expect(card).to_contain_text(formula.card.value)
     expect(page).to_have_url(re.compile(r"#/lesson/illustrated/"))
     page.locator("article [data-at='2,1']").last.click()
-    expect(card).to_contain_text("scores[0, 0, 2, 1]")
+    expect(card).to_contain_text("S[2, 1]")
     matrix = next(part for part in step.parts if isinstance(part, HeatMap))
     expect(card).to_contain_text(f"{matrix.matrix.values[2, 1]:g}")
 
@@ -102,7 +102,7 @@ def test_a_parameter_opens_the_cell_that_it_is_stored_in(visit: Visit) -> None:
     grid = page.get_by_role("grid", name=part.caption)
     grid.locator("[data-at='3,1']").click()
     card = page.get_by_role("complementary", name="The selected number")
-    expect(card).to_contain_text(f"{part.step.name}[1, 3]")
+    expect(card).to_contain_text(part.step[1, 3].card().name)
     expect(grid.locator("td.open [data-at='3,1']")).to_have_count(1)
 
 
@@ -125,7 +125,7 @@ def test_a_lesson_outlives_its_traces(
         live.state.lessons = Lessons(live.state.store)  # both as after a restart of the server
         asked.clear()
         page.locator(f"article [data-at='{place}']").last.click()
-        expect(card).to_contain_text(f"scores[0, 0, {place.replace(',', ', ')}]")
+        expect(card).to_contain_text(f"S[{place.replace(',', ', ')}]")
         expect(page.get_by_role("alert")).to_have_count(0)
         assert asked
 
@@ -152,6 +152,6 @@ def test_a_run_is_walked_with_its_own_numbers(visit: Visit) -> None:
     expect(page.locator("article p").first).to_contain_text("dot product")
     first = page.locator("article .first button")
     step = next(step for step in recorded.steps if step.name.endswith("attention.scores"))
-    expect(first).to_contain_text("scores[0, 0, 0, 0]")
+    expect(first).to_contain_text("S[0, 0]")
     shown = first.locator("b").inner_text().replace("−", "-")
     assert float(shown) == float(step.value[0, 0, 0, 0])

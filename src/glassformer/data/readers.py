@@ -96,7 +96,7 @@ def split_by_source(pairs: list[Pair], n_valid: int, n_test: int) -> PairSplits:
     The choice depends only on the sentences (a case-insensitive hash), so it is the same in every
     run. A held-out sentence occurs once, with its first translation.
     """
-    sentences = sorted({pair.source.casefold() for pair in pairs}, key=_digest)
+    sentences = sorted({pair.source.casefold() for pair in pairs}, key=_sha256)
     test = set(sentences[:n_test])
     valid = set(sentences[n_test : n_test + n_valid])
     held_out = test | valid
@@ -113,8 +113,13 @@ def _first_of(pairs: list[Pair], sentences: set[str]) -> list[Pair]:
     return list(first.values())
 
 
-def _digest(sentence: str) -> bytes:
-    return hashlib.sha256(sentence.encode()).digest()
+def hash_fraction(text: str) -> float:
+    """A hash of a text as a number in [0, 1), for splits that are the same in every run."""
+    return int.from_bytes(_sha256(text)[:8]) / 2**64
+
+
+def _sha256(text: str) -> bytes:
+    return hashlib.sha256(text.encode()).digest()
 
 
 # --- running text ---

@@ -1,37 +1,41 @@
 """Which words made this number: its value shared out among the tokens, by four methods.
 
-What each assumes:
-
-- `leave one out`: a word counts for what changes when its embedding is zero. Exact for one word;
-  two words that say the same cover for each other.
-- `gradient`: gradient × embedding, the change to first order. Quick, and blind to saturation.
-- `integrated`: gradients along the straight way from zero embeddings to these. The shares add up to
-  the difference between the number and what it is with no word at all.
+- `leave one out`: what changes when a word's embedding is zero.
+- `gradient`: gradient × embedding, the change to first order.
+- `integrated`: gradients along the straight way from zero embeddings to these.
 - `rollout`: attention weights multiplied through the layers, with a half for the residual stream.
-  About where a position could look, not about this number; for encoders and decoders alone.
+
+What each assumes is said by the `note` of its result.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from html import escape
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from glassformer.errors import TraceError
+from glassformer.errors import TraceError, UnknownNameError
+from glassformer.experiments.charts import Picture, colour, coloured_words, limit_of, text_width
 from glassformer.experiments.differentiation import gradients
+from glassformer.experiments.measure import Measured, same_in, trace_of, value_in
+from glassformer.experiments.result import Result, say
+from glassformer.language import as_language
 from glassformer.tracing import Cell, Step, Trace
 
 Method = Literal["leave one out", "gradient", "integrated", "rollout"]
 
 
 @dataclass(frozen=True, slots=True)
-class WordScores:
+class WordScores(Result):
     """A share for each token of the input."""
 
-    cell: Cell
+    kind: ClassVar[str] = "words"
+
+    measured: Measured
     method: Method
     tokens: tuple[str, ...]
     scores: tuple[float, ...]
@@ -40,40 +44,83 @@ class WordScores:
     traces: tuple[Trace, ...] = field(default=(), repr=False, compare=False)
     """Of `leave one out`, the run without each token: its numbers open as cells."""
 
+    def cell(self, token: int | str | None = None) -> Measured:
+        """The number itself; with a token of `leave one out`, the number in the run without it."""
+        if token is None:
+            return self.measured
+        if not self.traces:
+            raise TraceError(
+                "{method} makes no run without a word: the method that does is leave one out",
+                method=self.method,
+            )
+        return same_in(self.measured, self.traces[self._place(token)])
+
+    def _place(self, token: int | str) -> int:
+        if isinstance(token, int):
+            return range(len(self.tokens))[token]
+        if token not in self.tokens:
+            raise UnknownNameError("token", token, self.tokens)
+        return self.tokens.index(token)
+
     def rows(self) -> list[dict[str, Any]]:
-        """One row for each token."""
         pairs = zip(self.tokens, self.scores, strict=True)
         return [{"token": token, "score": score} for token, score in pairs]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return {
-            "cell": self.cell.name,
-            "value": self.cell.value,
-            "method": self.method,
-            "rows": self.rows(),
-        }
+    def facts(self) -> dict[str, Any]:
+        value = float(self.measured.value)
+        return {"cell": self.measured.name, "value": value, "method": self.method}
+
+    def note(self, language: str = "en") -> str:
+        return say[f"method {self.method}"].say(as_language(language))
 
     @property
     def strongest(self) -> str:
         """The token with the largest share, whichever its sign."""
         return self.tokens[int(np.argmax(np.abs(self.scores)))]
 
+    def plot(self, language: str = "en") -> Picture:
+        return coloured_words(self.title(language), self.tokens, self.scores)
+
     def __str__(self) -> str:
-        width = max(map(len, self.tokens))
+        width = max(text_width(token, 1) for token in self.tokens)
         longest = max(map(abs, self.scores)) or 1.0
-        lines = [f"{self.cell.name} = {self.cell.value:.4g}, by {self.method}"]
+        lines = [self.title()]
         for token, score in zip(self.tokens, self.scores, strict=True):
             bar = "█" * round(20 * abs(score) / longest)
-            lines.append(f"{token:<{width}}  {score:+.4g}  {'-' if score < 0 else ''}{bar}")
+            room = " " * round((width - text_width(token, 1)) / 0.6)
+            lines.append(f"{token}{room}  {score:+.4g}  {'-' if score < 0 else ''}{bar}")
         return "\n".join(lines)
 
+    def coloured(self) -> str:
+        """The text for a terminal of 24-bit colours: orange raises the number, blue lowers it."""
+        limit = limit_of(self.scores)
+        shown = []
+        for token, score in zip(self.tokens, self.scores, strict=True):
+            ground = colour(score, limit)
+            rgb = ";".join(str(int(ground[at : at + 2], 16)) for at in (1, 3, 5))
+            shown.append(f"\x1b[48;2;{rgb}m\x1b[38;2;29;36;48m {token} \x1b[0m")
+        return " ".join(shown)
 
-def words(cell: Cell, method: Method = "leave one out", *, steps: int = 50) -> WordScores:
+    def html(self) -> str:
+        """The text as HTML, each word on the colour of its score."""
+        limit = limit_of(self.scores)
+        shown = [
+            f'<span style="background:{colour(score, limit)};color:#1d2430;padding:2px 4px;'
+            f'border-radius:3px" title="{score:+.4g}">{escape(token)}</span>'
+            for token, score in zip(self.tokens, self.scores, strict=True)
+        ]
+        return f'<p class="gf-words">{" ".join(shown)}</p>'
+
+    def _repr_html_(self) -> str:
+        said = f"<p>{escape(self.title())}<br><small>{escape(self.note())}</small></p>"
+        return self.html() + said
+
+
+def words(cell: Measured, method: Method = "leave one out", *, steps: int = 50) -> WordScores:
     """Share a number out among the tokens; `steps` points on the way for `integrated`."""
     if method not in get_args(Method):
-        raise TraceError(f"the methods are {', '.join(get_args(Method))}, got {method!r}")
-    embedded = token_steps(cell.step.trace)
+        raise UnknownNameError("method", method, get_args(Method))
+    embedded = token_steps(trace_of(cell))
     tokens = [token for step in embedded for token in _tokens(step)]
     if method == "leave one out":
         scores, traces = _leave_one_out(cell, embedded)
@@ -115,49 +162,60 @@ def _by_token(share: Tensor) -> Tensor:
     return share.double().sum(-1).reshape(-1, share.shape[-2]).sum(0)
 
 
-def _leave_one_out(cell: Cell, embedded: list[Step]) -> tuple[list[float], list[Trace]]:
-    trace = cell.step.trace
+def _leave_one_out(cell: Measured, embedded: list[Step]) -> tuple[list[float], list[Trace]]:
+    trace, value = trace_of(cell), float(cell.value)
     scores, traces = [], []
     for step in embedded:
         for position in range(step.shape[-2]):
             without = trace.edit({step[..., position, :]: 0.0})
-            scores.append(float(cell.value) - float(without[cell.step.name][cell.index].value))
+            scores.append(value - value_in(cell, without))
             traces.append(without)
     return scores, traces
 
 
-def _integrated(cell: Cell, embedded: list[Step], steps: int) -> tuple[list[Tensor], float]:
+def _integrated(cell: Measured, embedded: list[Step], steps: int) -> tuple[list[Tensor], float]:
     """Gauss-Legendre points on the way from zero embeddings to these."""
-    trace = cell.step.trace
+    trace = trace_of(cell)
     places, weights = np.polynomial.legendre.leggauss(steps)
     values = [step.value for step in embedded]
     sums = [torch.zeros_like(value, dtype=torch.float64) for value in values]
     for place, weight in zip((places + 1) / 2, weights / 2, strict=True):
         edits = {step[...]: value * place for step, value in zip(embedded, values, strict=True)}
-        there = trace.edit(edits)
-        found = gradients(there[cell.step.name][cell.index], [there[s.name] for s in embedded])
+        with trace.edit(edits) as there:
+            found = gradients(same_in(cell, there), [there[step.name] for step in embedded])
         for total, grad in zip(sums, found, strict=True):
             total += weight * grad
-    empty = trace.edit({step[...]: 0.0 for step in embedded})
-    whole = float(cell.value) - float(empty[cell.step.name][cell.index].value)
+    with trace.edit({step[...]: 0.0 for step in embedded}) as empty:
+        whole = float(cell.value) - value_in(cell, empty)
     return [total * value for total, value in zip(sums, values, strict=True)], whole
 
 
-def _rollout(cell: Cell, n_tokens: int) -> list[float]:
+def _rollout(measured: Measured, n_tokens: int) -> list[float]:
     """Attention of all heads, averaged, a half for the residual, multiplied through the layers."""
-    trace = cell.step.trace
-    weights = [step for name, step in trace.stages.items() if name.endswith(".weights")]
+    if not isinstance(measured, Cell):
+        raise TraceError(
+            "rollout is about one position and not about a difference of two numbers: take another "
+            "method"
+        )
+    weights = [
+        step
+        for name, step in trace_of(measured).stages.items()
+        if name.rpartition(".")[2] == "weights"
+    ]
+    if not weights:
+        raise TraceError("this trace has no attention weights to roll out")
     joint = torch.eye(n_tokens, dtype=torch.float64)
     for step in weights:
         if step.shape[-2:] != (n_tokens, n_tokens):
             raise TraceError(
-                f"rollout needs self-attention over all {n_tokens} tokens, and {step.name} is "
-                f"{tuple(step.shape)}: take another method"
+                "rollout needs self-attention over all {count} tokens, and {name} is {shape}: take "
+                "another method",
+                count=n_tokens,
+                name=step.name,
+                shape=tuple(step.shape),
             )
         mean = step.value.double().reshape(-1, n_tokens, n_tokens).mean(0)
         joint = (mean + torch.eye(n_tokens, dtype=torch.float64)) / 2 @ joint
-    if not weights:
-        raise TraceError("this trace has no attention weights to roll out")
-    at = cell.index[-2] if len(cell.index) > 1 and cell.step.shape[-2] == n_tokens else None
-    row = joint.mean(0) if at is None else joint[at]
+    has_positions = len(measured.index) > 1 and measured.step.shape[-2] == n_tokens
+    row = joint[measured.index[-2]] if has_positions else joint.mean(0)
     return [float(share) for share in row]

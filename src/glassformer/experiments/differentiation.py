@@ -14,26 +14,41 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import TraceError
-from glassformer.tracing import Cell, Step
+from glassformer.experiments.batched_replay import calls_before
+from glassformer.experiments.measure import Measured, signed_cells, trace_of
+from glassformer.tracing import Step
 from glassformer.tracing.arithmetic import rules
 from glassformer.tracing.capture.memory import Version, View, as_real
 from glassformer.tracing.capture.operator_calls import Call
 
 
-def gradients(target: Cell, steps: list[Step]) -> list[Tensor]:
+def gradients(target: Measured, steps: list[Step]) -> list[Tensor]:
     """∂target/∂step for each of the steps, in the shape of the step; zeros where it has no part."""
-    trace = target.step.trace
+    trace = trace_of(target)
     for step in steps:
         if step.trace is not trace:
-            raise TraceError(f"{step.name} is a step of another trace than {target.name}")
+            raise TraceError(
+                "{name} is a step of another trace than {target}",
+                name=step.name,
+                target=target.name,
+            )
         if not step.dtype.is_floating_point:
-            raise TraceError(f"{step.name} is {step.dtype}: only real numbers have gradients")
-    if not target.step.dtype.is_floating_point:
-        raise TraceError(f"{target.name} is {target.step.dtype}: it has no gradient")
+            raise TraceError(
+                "{name} is {dtype}: only real numbers have gradients",
+                name=step.name,
+                dtype=step.dtype,
+            )
+    for _, cell in signed_cells(target):
+        if not cell.step.dtype.is_floating_point:
+            raise TraceError(
+                "{name} is {dtype}: only real numbers have gradients",
+                name=cell.name,
+                dtype=cell.step.dtype,
+            )
     return _Differentiation(steps).run(target)
 
 
-def linear_parts(target: Cell, steps: list[Step]) -> tuple[list[Tensor], float]:
+def linear_parts(target: Measured, steps: list[Step]) -> tuple[list[Tensor], float]:
     """What each of the steps adds to a number, cell by cell, and what is added without them.
 
     Refuses a number to which the steps do not lead by sums, norms and linear maps alone.
@@ -46,25 +61,58 @@ def linear_parts(target: Cell, steps: list[Step]) -> tuple[list[Tensor], float]:
     size = sum(float(part.double().abs().sum()) for part in parts) + abs(rest)
     if abs(total - float(target.value)) > 1e-4 * max(size, 1.0):
         raise TraceError(
-            f"the parts do not add up to {target.name}: between the residual stream and it stands "
-            "more than sums, norms and linear maps (take the logits, not probabilities)"
+            "the parts do not add up to {name}: between the residual stream and it stands more "
+            "than sums, norms and linear maps (take the logits, not probabilities)",
+            name=target.name,
         )
     return parts, rest
+
+
+class DirectPaths:
+    """What some steps add to others straight through the residual stream.
+
+    Norms keep their scale and nothing flows through the steps themselves, so that the effects of
+    several add up.
+    """
+
+    def __init__(self, steps: list[Step], targets: list[Step]) -> None:
+        self._steps = steps
+        self._targets = targets
+        self._rest = self._tensors({})
+
+    def effects(self, step: Step, value: Tensor) -> list[Tensor]:
+        """What this value of one of the steps adds to each target, in the target's shape."""
+        made = self._tensors({id(step): value})
+        return [now - rest for now, rest in zip(made, self._rest, strict=True)]
+
+    def _tensors(self, given: dict[int, Tensor]) -> list[Tensor]:
+        return _Differentiation(self._steps, held=True, scale=0.0, given=given).tensors(
+            self._targets
+        )
 
 
 class _Differentiation:
     """One pass over the recorded calls with autograd on."""
 
-    def __init__(self, steps: list[Step], *, held: bool = False, scale: float = 1.0) -> None:
+    def __init__(
+        self,
+        steps: list[Step],
+        *,
+        held: bool = False,
+        scale: float = 1.0,
+        given: dict[int, Tensor] | None = None,
+    ) -> None:
         self._steps = steps
         self._held = held
         """Whether norms keep their scale, and the steps are where everything starts."""
         self._scale = scale
+        self._given = given or {}
+        """The numbers to start with, by the identity of the step, where they are not its own."""
         self._leaves: dict[int, Tensor] = {}
         self._flat: dict[int, Tensor] = {}
         """The memory that depends on the steps asked for, by the identity of its version."""
 
-    def run(self, target: Cell) -> list[Tensor]:
+    def run(self, target: Measured) -> list[Tensor]:
         """The gradients."""
         with torch.enable_grad():
             number = self._number(target)
@@ -77,40 +125,56 @@ class _Differentiation:
             )
         grads = [None if leaf is None else next(found) for leaf in leaves]
         return [
-            torch.zeros(step.shape, dtype=step.dtype) if grad is None else grad.detach()
+            torch.zeros(step.shape, dtype=step.dtype) if grad is None else grad.detach().cpu()
             for step, grad in zip(self._steps, grads, strict=True)
         ]
 
-    def value(self, target: Cell) -> float:
+    def value(self, target: Measured) -> float:
         """The number with the steps scaled."""
         with torch.enable_grad():
             return float(self._number(target).detach())
 
-    def _number(self, target: Cell) -> Tensor:
+    def tensors(self, targets: list[Step]) -> list[Tensor]:
+        """Whole steps, with these numbers to start from."""
+        with torch.enable_grad():
+            self._run(targets)
+            return [self._tensor(step.view).detach().cpu() for step in targets]
+
+    def _number(self, target: Measured) -> Tensor:
+        cells = signed_cells(target)
+        self._run([cell.step for _, cell in cells])
+        numbers = [sign * self._tensor(cell.step.view)[cell.index] for sign, cell in cells]
+        return torch.stack(numbers).sum()
+
+    def _run(self, targets: list[Step]) -> None:
+        """Compute what stands between the steps and the targets."""
         for step in self._steps:
             if step.call is None:
                 self._start(step, step.view.tensor())
-        for call in target.step.trace.recording.calls:
-            if self._reads(call) and call.result is None and not rules.is_given(call.operator):
+        stops = [step.view for step in self._steps] if self._held else []
+        calls = targets[0].trace.recording.calls
+        for call in calls_before(calls, [step.view for step in targets], stops):
+            starting = [step for step in self._steps if step.call is call]
+            if not (self._held and starting) and self._runs_again(call):
                 self._again(call)
-            for step in self._steps:
-                if step.call is call:
-                    self._start(step, self._tensor(step.view))
-            if target.step.call is call:
-                break
-        return self._tensor(target.step.view)[target.index]
+            for step in starting:
+                self._start(step, self._tensor(step.view))
 
     def _start(self, step: Step, value: Tensor) -> None:
         """From here on the step's numbers are a variable."""
         if self._held:
-            leaf = (self._scale * step.value).requires_grad_()
+            own, given = step.view.tensor(), self._given.get(id(step))
+            started = self._scale * own if given is None else given.detach().clone().to(own)
+            leaf = started.requires_grad_()
         else:
             leaf = value if value.requires_grad else value.detach().clone().requires_grad_()
         self._leaves[id(step)] = leaf
         self._put(step.view, leaf)
 
-    def _reads(self, call: Call) -> bool:
-        return any(id(view.version) in self._flat for view in call.inputs())
+    def _runs_again(self, call: Call) -> bool:
+        """Whether it makes numbers that depend on the steps."""
+        reads = any(id(view.version) in self._flat for view in call.inputs())
+        return reads and call.result is None and not rules.is_given(call.operator)
 
     def _tensor(self, view: View) -> Tensor:
         flat = self._flat.get(id(view.version))
@@ -158,7 +222,8 @@ def _memory(version: Version, dtype: torch.dtype) -> Tensor:
     """All of a version's memory as a flat tensor of this type."""
     version.check()
     size = version.storage.nbytes() // dtype.itemsize
-    return torch.empty(0, dtype=dtype).set_(version.storage, 0, (size,), (1,))
+    empty = torch.empty(0, dtype=dtype, device=version.storage.device)
+    return empty.set_(version.storage, 0, (size,), (1,))
 
 
 _STATISTICS = frozenset(

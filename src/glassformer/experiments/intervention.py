@@ -6,6 +6,7 @@ module (`transformer.h.3.attn`), narrowed down by `head`, `position` or `neuron`
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +22,7 @@ _PER_HEAD = ("queries", "keys", "values", "scores", "scaled", "masked", "weights
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class StepPart:
     """Some of a step: all of it, or one head, one position, one neuron."""
 
     name: str
@@ -32,7 +33,7 @@ class Part:
     def find(self, trace: Trace) -> list[CellBlock]:
         """These cells, in this trace; of a whole block, what it adds to the residual stream."""
         return [
-            self._of(step) for step in _steps_of(trace, self.name, per_head=self.head is not None)
+            self._of(step) for step in steps_named(trace, self.name, per_head=self.head is not None)
         ]
 
     def _of(self, step: Step) -> CellBlock:
@@ -49,6 +50,10 @@ class Part:
         return found
 
 
+Edits = dict[CellBlock, "Tensor | float"]
+"""Parts of a trace, each with the numbers to put in its place."""
+
+
 def ablate(
     trace: Trace,
     name: str,
@@ -56,20 +61,20 @@ def ablate(
     head: int | None = None,
     position: int | str | None = None,
     neuron: int | None = None,
+    direction: Tensor | None = None,
     to: str | float | Tensor = "zero",
     over: Sequence[Trace] = (),
+    seed: int = 0,
 ) -> Trace:
     """The run without a part. `to="zero"`, or a number or tensor to put in its place;
 
     `to="mean"`: its mean over the runs `over`, and over their positions where none is named;
-    `to="resample"`: what the first of `over` has there, a run of the same length.
+    `to="resample"`: what it is in one of the runs `over`, drawn by `seed` among those that have it
+    in the same shape. With `direction`, a vector as wide as the step, only what the numbers have
+    along that direction is replaced, and `to` is about that coefficient.
     """
-    part = Part(name, head, position, neuron)
-    if to == "resample":
-        if not over:
-            raise TraceError('to="resample" takes the part from another run: over=[trace]')
-        return patch(trace, over[0], name, head=head, position=position, neuron=neuron)
-    return trace.edit({block: _instead(block, part, to, over) for block in part.find(trace)})
+    part = StepPart(name, head, position, neuron)
+    return trace.edit(ablation(trace, part, to=to, over=over, seed=seed, direction=direction))
 
 
 def patch(
@@ -82,30 +87,107 @@ def patch(
     neuron: int | None = None,
 ) -> Trace:
     """The run with a part of another run of the same model in the place of its own."""
-    part = Part(name, head, position, neuron)
+    return trace.edit(patching(trace, other, StepPart(name, head, position, neuron)))
+
+
+def ablation(
+    trace: Trace,
+    part: StepPart,
+    *,
+    to: str | float | Tensor = "zero",
+    over: Sequence[Trace] = (),
+    seed: int = 0,
+    direction: Tensor | None = None,
+) -> Edits:
+    """What `ablate` edits."""
+    if isinstance(to, str) and to not in ("zero", "mean", "resample"):
+        raise TraceError(
+            'to is "zero", "mean", "resample", a number or a tensor, got {to!r}', to=to
+        )
+    if to in ("mean", "resample") and not over:
+        raise TraceError('to="{to}" takes the part from runs of a data set: over=[trace, …]', to=to)
+    if direction is None:
+        return {block: _instead(block, part, to, over, seed) for block in part.find(trace)}
+    return {
+        block: _without_direction(block, part, direction, to, over, seed)
+        for block in part.find(trace)
+    }
+
+
+def patching(trace: Trace, other: Trace, part: StepPart) -> Edits:
+    """What `patch` edits."""
     here, there = part.find(trace), part.find(other)
     for mine, theirs in zip(here, there, strict=True):
         if mine.shape != theirs.shape:
             raise TraceError(
-                f"{mine.step.name} is {tuple(mine.shape)} in one run and {tuple(theirs.shape)} in "
-                "the other: patch one position, or take texts of the same number of tokens"
+                "{name} is {mine} in one run and {theirs} in the other: patch one position, or "
+                "take texts of the same number of tokens",
+                name=mine.step.name,
+                mine=tuple(mine.shape),
+                theirs=tuple(theirs.shape),
             )
-    return trace.edit({mine: theirs.value for mine, theirs in zip(here, there, strict=True)})
+    return {mine: theirs.value for mine, theirs in zip(here, there, strict=True)}
 
 
-def _instead(block: CellBlock, part: Part, to: str | float | Tensor, over: Sequence[Trace]) -> Any:
-    if to == "zero":
-        return 0.0
+def _instead(
+    block: CellBlock, part: StepPart, to: str | float | Tensor, over: Sequence[Trace], seed: int
+) -> Tensor | float:
     if to == "mean":
-        if not over:
-            raise TraceError('to="mean" is a mean over runs: over=[trace, …]')
         return _mean(block, part, over)
-    if isinstance(to, str):
-        raise TraceError(f'to is "zero", "mean", "resample", a number or a tensor, got {to!r}')
-    return to
+    if to == "resample":
+        return _drawn(block, part, over, seed).value
+    return 0.0 if isinstance(to, str) else to
 
 
-def _mean(block: CellBlock, part: Part, over: Sequence[Trace]) -> Tensor:
+def _drawn(block: CellBlock, part: StepPart, over: Sequence[Trace], seed: int) -> CellBlock:
+    """The same part in one of the runs that have it in this shape."""
+    found = [
+        other
+        for run in over
+        for other in part.find(run)
+        if other.step.name == block.step.name and other.shape == block.shape
+    ]
+    if not found:
+        raise TraceError(
+            "no run of over has {name} in the shape {shape}: resample one position, or give runs "
+            "of the same number of tokens",
+            name=block.step.name,
+            shape=tuple(block.shape),
+        )
+    return random.Random(seed).choice(found)  # noqa: S311 - a sample, not a secret
+
+
+def _without_direction(
+    block: CellBlock,
+    part: StepPart,
+    direction: Tensor,
+    to: str | float | Tensor,
+    over: Sequence[Trace],
+    seed: int,
+) -> Tensor:
+    """The numbers with another coefficient along a direction; what is across it stays."""
+    own = block.value
+    unit = direction.detach().to(own.dtype)
+    if unit.ndim != 1 or own.ndim == 0 or unit.shape[0] != own.shape[-1] or not unit.any():
+        raise TraceError(
+            "the direction of {name} is a vector of {width} numbers, not all of them 0; got {got}",
+            name=block.step.name,
+            width=own.shape[-1] if own.ndim else 1,
+            got=tuple(direction.shape),
+        )
+    unit = unit / unit.norm()
+    wanted: Tensor | float
+    if to == "mean":
+        alike = [other for run in over for other in part.find(run)]
+        wanted = torch.cat([(other.value @ unit).reshape(-1) for other in alike]).mean()
+    elif to == "resample":
+        wanted = (_drawn(block, part, over, seed).value @ unit)[..., None]
+    else:
+        wanted = 0.0 if isinstance(to, str) else to
+    return own + (wanted - (own @ unit)[..., None]) * unit
+
+
+def _mean(block: CellBlock, part: StepPart, over: Sequence[Trace]) -> Tensor:
     """Over runs, and over positions where the part has them all: lengths may then differ."""
     own = block.step
     axis = None if part.position is not None else _position_axis(own)
@@ -118,14 +200,15 @@ def _mean(block: CellBlock, part: Part, over: Sequence[Trace]) -> Tensor:
         mean = torch.stack(values).mean(0).expand(own.shape)
     except RuntimeError:
         raise TraceError(
-            f"{own.name} has other shapes in these runs, and no mean: name a step whose last axis "
-            "does not grow with the text"
+            "{name} has other shapes in these runs, and no mean: name a step whose last axis does "
+            "not grow with the text",
+            name=own.name,
         ) from None
     flat: Tensor = mean.reshape(-1)[torch.from_numpy(block.places)]
     return flat
 
 
-def _steps_of(trace: Trace, name: str, *, per_head: bool) -> list[Step]:
+def steps_named(trace: Trace, name: str, *, per_head: bool) -> list[Step]:
     """The steps that a name means."""
     inside = {known: step for known, step in trace.stages.items() if known.startswith(f"{name}.")}
     if name in trace.names or name in trace.stages:
@@ -136,7 +219,9 @@ def _steps_of(trace: Trace, name: str, *, per_head: bool) -> list[Step]:
             return contexts
         if contexts:
             paths = ", ".join(known[:-8] for known in inside if known.endswith(".context"))
-            raise TraceError(f"{name} holds several attentions: name one of {paths}")
+            raise TraceError(
+                "{name} holds several attentions: name one of {paths}", name=name, paths=paths
+            )
     added = [
         inside[f"{name}.{out}"]
         for out in ("attn_out", "cross_out", "mlp_out")
@@ -156,7 +241,11 @@ def _head_axis(step: Step) -> int:
     """Heads stand before positions: (batch, head, query, key), (batch, head, position, width)."""
     stage = step.stage or step.name.rpartition(".")[2]
     if len(step.shape) < 3 or stage not in _PER_HEAD:
-        raise TraceError(f"{step.name} {tuple(step.shape)} has no axis of heads; its context has")
+        raise TraceError(
+            "{name} {shape} has no axis of heads; the context of its attention has",
+            name=step.name,
+            shape=tuple(step.shape),
+        )
     return len(step.shape) - 3
 
 
@@ -167,7 +256,9 @@ def _position_axis(step: Step) -> int:
     if tokens:
         return tokens[-1]
     if len(step.shape) < 2:
-        raise TraceError(f"{step.name} {tuple(step.shape)} has no axis of positions")
+        raise TraceError(
+            "{name} {shape} has no axis of positions", name=step.name, shape=tuple(step.shape)
+        )
     return len(step.shape) - 2
 
 
@@ -178,16 +269,25 @@ def _place(step: Step, axis: int, position: int | str) -> int:
     labels = step.labels[axis] or ()
     found = [place for place, label in enumerate(labels) if label == position]
     if len(found) != 1:
-        known = ", ".join(labels) or "none"
-        how_often = "several times" if found else "not"
-        raise TraceError(f"the token {position!r} is {how_often} among the labels: {known}")
+        raise TraceError(
+            "the token {token!r} stands {count} times among the labels ({labels}): give its "
+            "position by number",
+            token=position,
+            count=len(found),
+            labels=", ".join(labels) or "–",
+        )
     return found[0]
+
+
+_MISSING = {
+    "head": "{name} has {size} heads, counted from 0: there is no head {place}",
+    "position": "{name} has {size} positions, counted from 0: there is no position {place}",
+    "neuron": "{name} has {size} neurons, counted from 0: there is no neuron {place}",
+}
 
 
 def _checked(step: Step, axis: int, place: int, what: str) -> int:
     size = step.shape[axis]
     if not -size <= place < size:
-        raise TraceError(
-            f"{step.name} has {size} {what}s, counted from 0: there is no {what} {place}"
-        )
+        raise TraceError(_MISSING[what], name=step.name, size=size, place=place)
     return place % size

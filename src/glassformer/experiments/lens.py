@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from glassformer.errors import TraceError
+from glassformer.errors import TraceError, UnknownNameError
+from glassformer.experiments.charts import Picture, bars, heat_map
 from glassformer.experiments.differentiation import linear_parts
+from glassformer.experiments.intervention import steps_named
+from glassformer.experiments.measure import Measured, trace_of
+from glassformer.experiments.result import Result
 from glassformer.tracing import Cell, Step, Trace
+from glassformer.tracing.cell_block import CellBlock
+
+_TOP = 3
+"""How many of the likeliest answers a row names."""
 
 
 @dataclass(frozen=True, slots=True)
-class LayerAnswers:
+class LayerAnswers(Result):
     """The output that each layer would give if it were the last."""
 
+    kind: ClassVar[str] = "lens"
+    measured: ClassVar[None] = None
+
     layers: tuple[str, ...]
-    traces: tuple[Trace, ...]
+    traces: tuple[Trace, ...] = field(repr=False)
     output: str
 
     @property
@@ -26,9 +37,45 @@ class LayerAnswers:
         """(layers, *shape of the output)."""
         return torch.stack([trace[self.output].value for trace in self.traces])
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return {"layers": list(self.layers), "output": self.output, "values": self.values.tolist()}
+    def cell(self, layer: int, *index: int) -> Cell:
+        """A number of a layer's answer."""
+        return self.traces[layer][self.output][index]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """For each layer and position, the likeliest answers with their logits."""
+        tokens = self._positions()
+        found: list[dict[str, Any]] = []
+        for layer, run in zip(self.layers, self.traces, strict=True):
+            step = run[self.output]
+            words = step.labels[-1]
+            value = step.value.reshape(-1, len(tokens), step.shape[-1])[0]
+            best = value.topk(min(_TOP, step.shape[-1]))
+            for at, token in enumerate(tokens):
+                row: dict[str, Any] = {"layer": layer, "position": token}
+                for place, (answer, logit) in enumerate(
+                    zip(best.indices[at].tolist(), best.values[at].tolist(), strict=True)
+                ):
+                    row[f"answer {place + 1}"] = str(answer) if words is None else words[answer]
+                    row[f"logit {place + 1}"] = logit
+                found.append(row)
+        return found
+
+    def _positions(self) -> tuple[str, ...]:
+        step = self.traces[0][self.output]
+        if len(step.shape) < 3:
+            return ("–",)
+        return step.labels[-2] or tuple(map(str, range(step.shape[-2])))
+
+    def facts(self) -> dict[str, Any]:
+        return {"output": self.output}
+
+    def plot(self, language: str = "en") -> Picture:
+        """The logit of the last layer's answer at each position, as each layer has it."""
+        tokens = self._positions()
+        values = self.values.reshape(len(self.layers), -1, len(tokens), self.values.shape[-1])[:, 0]
+        final = values[-1].argmax(-1)
+        shown = values.gather(-1, final[None, :, None].expand(len(values), -1, 1))[..., 0]
+        return heat_map(self.title(language), self.layers, tokens, shown)
 
 
 def logit_lens(trace: Trace, output: str | None = None) -> LayerAnswers:
@@ -36,19 +83,20 @@ def logit_lens(trace: Trace, output: str | None = None) -> LayerAnswers:
 
     So the model's own last norm and output map read it, whatever they are.
     """
-    stream = _stream(trace)
+    stream = residual_stream(trace)
     name = output or next(iter(trace.outputs))
     if name not in trace:
-        raise TraceError(f"the trace has no output {name!r}; it has {', '.join(trace.outputs)}")
+        raise UnknownNameError("output", name, trace.outputs)
     last = stream[-1][1]
     runs = [trace.edit({last[...]: step.value.reshape(last.shape)}) for _, step in stream]
     return LayerAnswers(tuple(layer for layer, _ in stream), tuple(runs), trace[name].name)
 
 
-def _stream(trace: Trace) -> list[tuple[str, Step]]:
+def residual_stream(trace: Trace) -> list[tuple[str, Step]]:
     """The residual stream: before the first layer, and after each."""
-    after = [(name, step) for name, step in trace.stages.items() if name.endswith(".resid_post")]
-    before = [(name, step) for name, step in trace.stages.items() if name.endswith(".resid_pre")]
+    stages = [(name, name.rpartition(".")[2], step) for name, step in trace.stages.items()]
+    after = [(name, step) for name, stage, step in stages if stage == "resid_post"]
+    before = [(name, step) for name, stage, step in stages if stage == "resid_pre"]
     if not after:
         raise TraceError("no residual stream was found in this trace, so it has no layers to read")
     side = _tower(after[-1][0])  # of an encoder-decoder, the one that makes the answer
@@ -65,52 +113,106 @@ def _tower(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Contributions:
+class Contributions(Result):
     """What each part adds to a number; the parts add up to it."""
 
-    cell: Cell
+    kind: ClassVar[str] = "contributions"
+
+    measured: Measured
     parts: tuple[str, ...]
     values: tuple[float, ...]
+    sources: tuple[CellBlock | None, ...] = field(default=(), repr=False, compare=False)
+    """The cells that each part is; None for the biases."""
 
     @property
     def total(self) -> float:
         """The sum of the parts."""
         return float(sum(self.values))
 
+    def cell(self, part: int | str | None = None) -> Measured | CellBlock:
+        """The number itself, or the cells of one of its parts."""
+        if part is None:
+            return self.measured
+        if isinstance(part, str):
+            if part not in self.parts:
+                raise UnknownNameError("part", part, self.parts)
+            part = self.parts.index(part)
+        found = self.sources[part]
+        if found is None:
+            raise TraceError("the biases are what is left of the number without any part")
+        return found
+
     def rows(self) -> list[dict[str, Any]]:
-        """One row for each part."""
         return [{"part": p, "value": v} for p, v in zip(self.parts, self.values, strict=True)]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return {"cell": self.cell.name, "value": self.cell.value, "rows": self.rows()}
+    def plot(self, language: str = "en") -> Picture:
+        return bars(self.title(language), self.parts, self.values)
 
 
-def contributions(cell: Cell, *, heads: bool = False) -> Contributions:
+def contributions(
+    cell: Measured, *, heads: bool = False, neurons: str | None = None
+) -> Contributions:
     """Direct logit attribution: what the embedding, each attention and each feed-forward add.
 
     The last norm is held at the scale that it has in this run, which makes the way from the stream
     to the number a linear one; what it adds on its own (biases) is a part, too. With `heads`, an
-    attention is split into its heads and its bias.
+    attention is split into its heads and its bias. With `neurons`, the name of the step or
+    module that a feed-forward layer's second matrix reads (`transformer.h.3.mlp.act`), that layer
+    is split into its neurons.
     """
-    trace = cell.step.trace
-    tower = _tower(_stream(trace)[-1][0])
-    found: list[tuple[str, Step]] = [_stream(trace)[0]]
-    for name, step in trace.stages.items():
-        word = name.rpartition(".")[2]
-        wanted = ("context", "mlp_out") if heads else ("attn_out", "cross_out", "mlp_out")
-        if word in wanted and name.startswith(f"{tower}."):
-            found.append((name, step))
-    order = {id(step): at for at, step in enumerate(trace.steps)}
-    found.sort(key=lambda item: order.get(id(item[1]), -1))
+    found = written_parts(trace_of(cell), heads=heads)
+    if neurons is not None:
+        (layer,) = steps_named(trace_of(cell), neurons, per_head=False)
+        found = _with_neurons(found, neurons, layer)
     parts, rest = linear_parts(cell, [step for _, step in found])
-    rows: list[tuple[str, float]] = []
+    rows: list[tuple[str, float, CellBlock | None]] = []
     for (name, step), part in zip(found, parts, strict=True):
         if heads and name.endswith(".context"):
             path = name.removesuffix(".context")
-            by_head = part.double().movedim(len(step.shape) - 3, 0).flatten(1).sum(1)
-            rows += [(f"{path} head {head}", float(v)) for head, v in enumerate(by_head)]
+            axis = len(step.shape) - 3
+            by_head = part.double().movedim(axis, 0).flatten(1).sum(1).tolist()
+            for head, value in enumerate(by_head):
+                block = step[(*[slice(None)] * axis, head, ...)]
+                assert isinstance(block, CellBlock)
+                rows.append((f"{path} head {head}", value, block))
+        elif name == neurons:
+            by_neuron = part.double().flatten(0, -2).sum(0).tolist()
+            for at, value in enumerate(by_neuron):
+                block = step[..., at]
+                assert isinstance(block, CellBlock)
+                rows.append((f"{name} neuron {at}", value, block))
         else:
-            rows.append((name, float(part.double().sum())))
-    rows.append(("biases", rest))
-    return Contributions(cell, tuple(p for p, _ in rows), tuple(v for _, v in rows))
+            whole = step[...]
+            assert isinstance(whole, CellBlock)
+            rows.append((name, float(part.double().sum()), whole))
+    rows.append(("biases", rest, None))
+    names, values, blocks = zip(*rows, strict=True)
+    return Contributions(cell, names, values, blocks)
+
+
+def written_parts(trace: Trace, *, heads: bool) -> list[tuple[str, Step]]:
+    """What is added to the residual stream, in order: the embedding, attentions, feed-forwards."""
+    tower = _tower(residual_stream(trace)[-1][0])
+    found: list[tuple[str, Step]] = [residual_stream(trace)[0]]
+    wanted = ("context", "mlp_out") if heads else ("attn_out", "cross_out", "mlp_out")
+    for name, step in trace.stages.items():
+        if name.rpartition(".")[2] in wanted and (not tower or name.startswith(f"{tower}.")):
+            found.append((name, step))
+    order = {id(step): at for at, step in enumerate(trace.steps)}
+    found.sort(key=lambda item: order.get(id(item[1]), -1))
+    return found
+
+
+def _with_neurons(
+    found: list[tuple[str, Step]], name: str, neurons: Step
+) -> list[tuple[str, Step]]:
+    """A feed-forward layer's neurons in the place of what it writes: the next that follows."""
+    order = {id(step): at for at, step in enumerate(neurons.trace.steps)}
+    later = [
+        at
+        for at, (name, step) in enumerate(found)
+        if name.endswith(".mlp_out") and order.get(id(step), -1) > order.get(id(neurons), 1 << 60)
+    ]
+    if not later:
+        raise TraceError("{name} does not lead to what a feed-forward layer writes", name=name)
+    return [*found[: later[0]], (name, neurons), *found[later[0] + 1 :]]

@@ -2,105 +2,265 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import math
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from time import monotonic
+from typing import Any, ClassVar, Literal, get_args
 
 import torch
 from torch import Tensor
 
-from glassformer.errors import TraceError
-from glassformer.experiments.intervention import ablate, patch
-from glassformer.tracing import Cell, Trace
+from glassformer.errors import TraceError, UnknownNameError
+from glassformer.experiments.batched_replay import BatchedReplay, NotBatchedError
+from glassformer.experiments.charts import Picture, heat_map
+from glassformer.experiments.intervention import Edits, StepPart, ablation, patching
+from glassformer.experiments.measure import Measured, same_in
+from glassformer.experiments.result import Result
+from glassformer.files import as_path
+from glassformer.tracing import Trace
 
-Measure = Callable[[Trace], Cell]
+Measure = Measured | Callable[[Trace], Measured]
+"""The number to watch: a cell of the run, or a function that picks one in any run."""
+Over = Literal["position", "head"]
+Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Sweep:
+class Sweep(Result):
     """A number for each layer and each position (or head): the measure after the intervention."""
 
-    rows: tuple[str, ...]
-    columns: tuple[str, ...]
+    kind: ClassVar[str] = "sweep"
+
+    layers: tuple[str, ...]
+    places: tuple[str, ...]
+    """The positions by their tokens, or the heads."""
     values: Tensor
-    """(layers, positions or heads)."""
+    """(layers, places), float64; NaN where a layer has no such place."""
     before: float
     """The measure in the run itself."""
+    over: Over
+    measured: Measured
     _again: Callable[[int, int], Trace] = field(repr=False, compare=False)
-    _measure: Measure = field(repr=False, compare=False)
+    _measure: Callable[[Trace], Measured] = field(repr=False, compare=False)
 
     @property
     def effects(self) -> Tensor:
         """What each intervention changed."""
         return self.values - self.before
 
-    def trace(self, row: int, column: int) -> Trace:
+    def trace(self, layer: int, place: int) -> Trace:
         """The run after one of the interventions, computed again."""
-        return self._again(row, column)
+        if math.isnan(float(self.values[layer, place])):
+            raise TraceError(
+                "{layer} has no place {place}", layer=self.layers[layer], place=self.places[place]
+            )
+        return self._again(layer, place)
 
-    def cell(self, row: int, column: int) -> Cell:
-        """A number of the table as a cell of its run."""
-        return self._measure(self.trace(row, column))
+    def cell(self, layer: int, place: int) -> Measured:
+        """A number of the table as the cell of its run."""
+        return self._measure(self.trace(layer, place))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return {
-            "rows": list(self.rows),
-            "columns": list(self.columns),
-            "before": self.before,
-            "values": self.values.tolist(),
-        }
-
-    def table(self) -> list[dict[str, Any]]:
-        """One row for each number, as a data frame takes it."""
+    def rows(self) -> list[dict[str, Any]]:
         return [
-            {"layer": row, "place": column, "value": float(self.values[i, j])}
-            for i, row in enumerate(self.rows)
-            for j, column in enumerate(self.columns)
+            {
+                "layer": layer,
+                self.over: column,
+                "value": float(self.values[i, j]),
+                "effect": float(self.effects[i, j]),
+            }
+            for i, layer in enumerate(self.layers)
+            for j, column in enumerate(self.places)
+            if not math.isnan(float(self.values[i, j]))
         ]
+
+    def facts(self) -> dict[str, Any]:
+        return {"cell": self.measured.name, "value": self.before, "over": self.over}
+
+    def plot(self, language: str = "en") -> Picture:
+        return heat_map(self.title(language), self.layers, self.places, self.effects)
 
 
 def sweep(
     trace: Trace,
     other: Trace | None = None,
     *,
-    over: str = "position",
-    stage: str | None = None,
     measure: Measure,
-    progress: Callable[[int, int], None] | None = None,
+    over: Over = "position",
+    stage: str | None = None,
+    to: str | float = "zero",
+    runs: Sequence[Trace] = (),
+    progress: bool | Progress = False,
+    store: str | os.PathLike[str] | None = None,
 ) -> Sweep:
     """Every layer by every position (or head), one at a time.
 
-    With `other`, the part is taken from that run (activation patching), else it is switched off.
-    `over="position"` acts on `resid_pre`, `over="head"` on the context of each head, unless `stage`
-    names another. `measure` picks the cell to look at in a run: `lambda t: t["logits"][-1, 7]`.
+    With `other`, the part is taken from that run (activation patching), else it is ablated: `to`
+    and `runs` are those of `ablate`. `over="position"` acts on `resid_pre`, `over="head"` on the
+    context of each head, unless `stage` names another. Where `measure` is a cell (or a difference
+    of two), many places are replayed together; a function is asked about each run in turn.
+    `progress=True` draws a bar on stderr. With `store`, each number is written to that file as soon
+    as it is known, and a sweep that was interrupted goes on where it stopped.
     """
-    if over not in ("position", "head"):
-        raise TraceError(f'over is "position" or "head", got {over!r}')
+    if over not in get_args(Over):
+        raise UnknownNameError("way of sweeping", over, get_args(Over))
     wanted = stage or ("resid_pre" if over == "position" else "context")
     layers = [name for name in trace.stages if name.rpartition(".")[2] == wanted]
     if not layers:
-        raise TraceError(f"this trace has no stage {wanted}; it has {_stages(trace)}")
+        raise UnknownNameError("stage", wanted, {n.rpartition(".")[2] for n in trace.stages})
     axis = -2 if over == "position" else -3
-    n_places = trace.stages[layers[0]].shape[axis]
+    sizes = [trace.stages[layer].shape[axis] for layer in layers]
 
-    def run(row: int, column: int) -> Trace:
-        head, position = (column, None) if over == "head" else (None, column)
+    def edits(row: int, column: int) -> Edits:
+        chosen = {"head": column} if over == "head" else {"position": column}
+        part = StepPart(layers[row], **chosen)
         if other is None:
-            return ablate(trace, layers[row], head=head, position=position)
-        return patch(trace, other, layers[row], head=head, position=position)
+            return ablation(trace, part, to=to, over=runs)
+        return patching(trace, other, part)
 
-    values = torch.empty(len(layers), n_places, dtype=torch.float64)
-    for row in range(len(layers)):
-        for column in range(n_places):
-            with run(row, column) as changed:
-                values[row, column] = float(measure(changed).value)
-            if progress is not None:
-                progress(row * n_places + column + 1, values.numel())
-    labels = trace.stages[layers[0]].labels[axis]
-    columns = labels if labels is not None else tuple(str(at) for at in range(n_places))
-    return Sweep(tuple(layers), tuple(columns), values, float(measure(trace).value), run, measure)
+    def pick(run: Trace) -> Measured:
+        return measure(run) if callable(measure) else same_in(measure, run)
+
+    measured = pick(trace)
+    longest = trace.stages[layers[sizes.index(max(sizes))]]
+    labels = longest.labels[axis] or tuple(map(str, range(max(sizes))))
+    values = torch.full((len(layers), max(sizes)), torch.nan, dtype=torch.float64)
+    before = float(measured.value)
+    record = _Record(store, {
+        "layers": layers, "places": list(labels), "over": over, "to": to,
+        "measure": measured.name, "before": before,
+        "other": None if other is None else float(pick(other).value),
+        "runs": [float(pick(run).value) for run in runs],
+    })  # fmt: skip
+    batched = None if callable(measure) else _batched(measured)
+    done = record.read(values)
+    show = _Bar() if progress is True else progress or (lambda *_: None)
+    places = [(row, at) for row, size in enumerate(sizes) for at in range(size)]
+    waiting = [place for place in places if place not in done]
+    for group in _groups(waiting, batched.most if batched is not None else 1):
+        found = _together(batched, [edits(*place) for place in group], before)
+        if found is None:
+            batched, found = None, []
+            for place in group:
+                with trace.edit(edits(*place)) as changed:
+                    found.append(float(pick(changed).value))
+        for (row, column), value in zip(group, found, strict=True):
+            values[row, column] = value
+            record.add(row, column, value)
+        done |= set(group)
+        show(len(done), len(places))
+
+    def again(row: int, column: int) -> Trace:
+        return trace.edit(edits(row, column))
+
+    return Sweep(tuple(layers), labels, values, before, over, measured, again, pick)
 
 
-def _stages(trace: Trace) -> str:
-    return ", ".join(sorted({name.rpartition(".")[2] for name in trace.stages})) or "none"
+def _batched(measured: Measured) -> BatchedReplay | None:
+    try:
+        return BatchedReplay(measured)
+    except NotBatchedError:
+        return None
+
+
+def _together(
+    batched: BatchedReplay | None, edits: list[Edits], before: float
+) -> list[float] | None:
+    """The measure after each edit; None where they have to be replayed one by one."""
+    if batched is None:
+        return None
+    changing = [at for at, edit in enumerate(edits) if _changes(edit)]
+    found = [before] * len(edits)
+    if changing:
+        try:
+            values = batched.values([edits[at] for at in changing])
+        except NotBatchedError:
+            return None
+        for at, value in zip(changing, values.tolist(), strict=True):
+            found[at] = value
+    return found
+
+
+def _changes(edit: Edits) -> bool:
+    """Whether an edit sets anything to another number than it has."""
+    return any(
+        not torch.equal(block.value, torch.as_tensor(new).to(block.value).expand(block.shape))
+        for block, new in edit.items()
+    )
+
+
+def _groups(places: list[tuple[int, int]], most: int) -> Iterator[list[tuple[int, int]]]:
+    """Places of one layer, so many at a time."""
+    while places:
+        row = places[0][0]
+        group = [place for place in places[:most] if place[0] == row]
+        yield group
+        places = places[len(group) :]
+
+
+class _Record:
+    """The numbers of a sweep on disk: a line that says which sweep it is, then one for each."""
+
+    def __init__(self, path: str | os.PathLike[str] | None, sweep: dict[str, Any]) -> None:
+        self._path = None if path is None else as_path(path, TraceError)
+        self._sweep = json.loads(json.dumps(sweep))
+
+    def read(self, values: Tensor) -> set[tuple[int, int]]:
+        """Take in what an earlier call found, and say which places it was."""
+        if self._path is None:
+            return set()
+        lines = list(_whole_lines(self._path)) if self._path.exists() else []
+        if not lines:
+            self._path.write_text(json.dumps(self._sweep) + "\n", encoding="utf-8")
+            return set()
+        if lines[0] != self._sweep:
+            raise TraceError(
+                "{path} holds another sweep than this one: give another store=, or remove the file",
+                path=self._path,
+            )
+        done = set()
+        for line in lines[1:]:
+            values[line["row"], line["column"]] = line["value"]
+            done.add((line["row"], line["column"]))
+        return done
+
+    def add(self, row: int, column: int, value: float) -> None:
+        if self._path is not None:
+            line = json.dumps({"row": row, "column": column, "value": value})
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(line + "\n")
+
+
+def _whole_lines(path: Path) -> Iterator[Any]:
+    """The lines that were written to their end."""
+    text = path.read_text(encoding="utf-8")
+    whole, _, torn = text.rpartition("\n")
+    if torn:
+        path.write_text(f"{whole}\n" if whole else "", encoding="utf-8")
+    for line in whole.splitlines():
+        try:
+            yield json.loads(line)
+        except json.JSONDecodeError:
+            raise TraceError(
+                "{path} is not a file of a sweep: give another store=", path=path
+            ) from None
+
+
+class _Bar:
+    """A line on stderr that fills up."""
+
+    def __init__(self) -> None:
+        self._began = monotonic()
+
+    def __call__(self, done: int, whole: int) -> None:
+        filled = 30 * done // whole
+        seconds = monotonic() - self._began
+        left = seconds * (whole - done) / max(1, done)
+        bar = "█" * filled + "░" * (30 - filled)
+        end = "\n" if done == whole else ""
+        sys.stderr.write(f"\r{bar} {done}/{whole}  {seconds:.0f} s, {left:.0f} s left {end}")
+        sys.stderr.flush()

@@ -4,8 +4,8 @@
     module = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
     glassformer.explore(module, torch.randn(1, 4, 8))
 
-The server runs in a thread of this process. A script stops there until Ctrl+C, so that the page
-does not go away under its reader; a prompt and a notebook go on, and a notebook shows the page.
+The server runs in a thread of this process. A script blocks until Ctrl+C, so that the page stays
+up; a prompt or a notebook continues, and a notebook displays the page.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _HEIGHT = 760
 
 
 class Exploration:
-    """A page that is open on a trace; `close()` ends it, and so does the end of a `with` block."""
+    """A page open on a trace; `close()` or the end of a `with` block stops its server."""
 
     def __init__(self, recorded: Trace, serving: Serving, link: str) -> None:
         self.trace = recorded
@@ -44,7 +44,7 @@ class Exploration:
         return f"<explorer on {self.address}>"
 
     def _repr_html_(self) -> str:
-        """The page itself, for a notebook."""
+        """The page in a frame, for notebooks."""
         return (
             f'<iframe src="{escape(self.address)}" width="100%" height="{_HEIGHT}" '
             'style="border: 0" title="Glassformer explorer" allow="clipboard-write"></iframe>'
@@ -52,11 +52,11 @@ class Exploration:
 
     @property
     def is_open(self) -> bool:
-        """Whether the page can still be reached."""
+        """Whether the server is still running."""
         return self._serving.is_running
 
     def close(self) -> None:
-        """End the server and free its port."""
+        """Stop the server and free its port."""
         self._serving.stop()
 
     def __enter__(self) -> Self:
@@ -66,7 +66,7 @@ class Exploration:
         self.close()
 
     def wait(self) -> None:
-        """Stay until Ctrl+C, then close; what ended the server before is raised."""
+        """Block until Ctrl+C, then close; raises the error that stopped the server, if one did."""
         try:
             sys.stderr.write("Ctrl+C closes the page\n")
             self._serving.wait()
@@ -136,7 +136,7 @@ def _open_text(
 
 
 def _open(state: State, recorded: Trace, function: Callable[..., Any]) -> str:
-    """Put the trace on a card of its own; answers the page's link to it."""
+    """Add a card for the trace; returns the page's link to it."""
     from glassformer.explorer.open_traces import OpenTrace
     from glassformer.explorer.schemas import ModelInfo
     from glassformer.language import Bilingual, words
@@ -162,7 +162,7 @@ def _open(state: State, recorded: Trace, function: Callable[..., Any]) -> str:
 
 
 def _in_notebook() -> bool:
-    """Whether IPython runs a kernel, whose page shows what a cell returns."""
+    """Whether this is a Jupyter kernel, which displays what a cell returns."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return type(shell).__name__ == "ZMQInteractiveShell"
 

@@ -60,14 +60,14 @@ class Catalogue:
     """The models that this server may open, by name."""
 
     def __init__(self, chosen: str | None = None) -> None:
-        """All that ship; with `chosen`, that one alone (a shipped name or a folder)."""
+        """All shipped models, or only `chosen` (a shipped name or a folder)."""
         self._folders: dict[str, Path] = {}
         if chosen is None:
             names = [*_ORDER, *(name for name in checkpoint.shipped() if name not in _ORDER)]
             self._folders = {name: checkpoint.SHIPPED / name for name in names}
         else:
             folder = checkpoint.find(chosen)
-            called = Path(chosen) if Path(chosen).is_dir() else folder  # a run's model is in it
+            called = Path(chosen) if Path(chosen).is_dir() else folder  # a run holds its model
             self._folders = {called.resolve().name: folder}
         self.cards = [
             card for name, folder in self._folders.items() if (card := _card(name, folder))
@@ -82,7 +82,6 @@ class Catalogue:
         return dict(self._folders)
 
     def folder(self, name: str) -> Path:
-        """The folder of a model on a card."""
         if name not in self._folders:
             raise UnknownNameError("model", name[:80], self._folders)
         return self._folders[name]
@@ -135,13 +134,13 @@ def _config(folder: Path) -> dict[str, Any]:
 
 
 def _count_parameters(file: Path) -> int:
-    """From the head of the weights' file, which lists every shape."""
+    """From the header of the weights file, which lists every shape."""
     entries = read_tensor_entries(file, error=CheckpointError)
     return sum(math.prod(entry.shape) for entry in entries.values())
 
 
 def _score(about: dict[str, Any]) -> Bilingual | None:
-    """The measure that people ask for first, on its test part if there is one."""
+    """The headline metric, on the test set if there is one."""
     scores: dict[str, dict[str, float]] = about.get("scores", {})
     parts = {part: found for part, found in scores.items() if part != "validation"} or scores
     for found in parts.values():
@@ -159,13 +158,13 @@ def _score(about: dict[str, Any]) -> Bilingual | None:
 
 
 MOST_BYTES = 512 * 1024**2
-"""What one trace may take; a longer text is refused in one line."""
+"""The memory limit of one trace; a text that needs more is refused."""
 _MOST_LOADED = 6
 _ANSWERED: tuple[Task, ...] = ("classify", "translate", "generate")
 
 
 class Models:
-    """The models that are loaded."""
+    """The loaded models; the least recently used are dropped."""
 
     def __init__(self, catalogue: Catalogue) -> None:
         self.catalogue = catalogue
@@ -179,7 +178,7 @@ class Models:
         return card_of(model, text)
 
     def get(self, name: str) -> Model:
-        """A model of the catalogue, read from its folder the first time."""
+        """A model of the catalogue, loaded on first use."""
         if name in self._kept:
             return self._kept[name]
         folder = self.catalogue.folder(name)
@@ -198,7 +197,7 @@ class Models:
 
 
 def run_text(models: Models, request: TraceRequest) -> OpenTrace:
-    """Run a model over a text and keep every number."""
+    """Run a model over a text and record every number."""
     model = models.get(request.model)
     if (image := model.image_of(request.text)) is not None:
         _check_place(image, models.catalogue.folders().get(request.model))
@@ -254,7 +253,7 @@ MOST_CANDIDATES = 32
 
 
 def decode(models: Models, wanted: DecodeRequest) -> DecodeAnswer:
-    """Search, and tell how it went."""
+    """Decode with a ledger of every step's candidates."""
     model = models.get(wanted.model)
     found = _search(model, wanted)
     assert found.ledger is not None
@@ -301,7 +300,7 @@ def _settings(wanted: DecodeRequest) -> Greedy | Beam | Sampling:
 
 
 def _steps(ledger: Ledger, tokenizer: Tokenizer) -> list[DecodeStep]:
-    """Each step with the texts that its candidates continue."""
+    """Each step with the prefixes that its candidates extend."""
     told: list[DecodeStep] = []
     rivals = [""]
     for number, step in enumerate(ledger.steps):

@@ -1,4 +1,4 @@
-"""A step: one tensor of a trace, with its name and what made it."""
+"""A step: one tensor of a trace, with its name and how it was computed."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ Role = Literal["parameter", "input", "activation", "constant"]
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A tensor that a step was made from: the argument's name, the window, and who wrote it."""
+    """A tensor that a step was computed from: the argument's name, the window, and its writer."""
 
     argument: str
     view: View
     step: Step | None
-    """The step that wrote it; None where several did, or where it is empty."""
+    """The step that wrote it; None if several did, or if it is empty."""
 
     @property
     def value(self) -> Tensor:
-        """The numbers, in the shape in which the operator saw them."""
-        return self.view.tensor().clone()
+        """The numbers, in the shape that the operator read."""
+        return self.view.tensor_on_cpu().clone()
 
 
 class Step:
@@ -93,9 +93,9 @@ class Step:
         self.module = module
         self.call = call
         self.op: str = call.operator.name if call is not None else role
-        """The operator that made it; for what no operator made, its role."""
+        """The operator that computed it; its role if none did."""
         self.expanded: bool = call is not None and call.expanded
-        """Whether the trace wrote it out in the place of a fused operator."""
+        """Whether it is part of a fused operator that the trace expanded."""
         self.output = output
         self.line = line
         self.is_view = is_view
@@ -107,34 +107,34 @@ class Step:
         return f"<step {self.name}: {self.op}, {shape}, {self.role}>"
 
     def _repr_markdown_(self) -> str:
-        """How a notebook shows it: its numbers as a table, with the formula."""
+        """In a notebook: its numbers as a table, with the formula."""
         return notebook_markdown(self)
 
     @property
     def rule(self) -> str | None:
-        """The rule that explains its cells, None where there is none (`is_opaque`, or given)."""
+        """The rule that explains its cells; None if it is given or opaque."""
         rule = rules.of_call(self.call, self.output) if self.call is not None else None
         return rule.name if rule is not None else None
 
     @property
     def is_opaque(self) -> bool:
-        """Whether it was computed from other tensors by an operator that has no rule."""
+        """Whether it was computed from other tensors by an operator without a rule."""
         computed = self.call is not None and self.role == "activation"
         return computed and self.rule is None and self.view.numel > 0
 
     @property
     def is_unwritten(self) -> bool:
-        """Whether it is memory that was only reserved (`torch.empty`): it holds no number yet."""
+        """Whether it is uninitialised memory (`torch.empty`), which has no meaningful numbers."""
         return self.call is not None and rules.is_unwritten(self.call.operator)
 
     @property
     def value(self) -> Tensor:
-        """Its numbers: a copy, so that writing to it changes no trace."""
-        return self.view.tensor().clone()
+        """A copy of its numbers on the CPU: writing to it does not change the trace."""
+        return self.view.tensor_on_cpu().clone()
 
     @property
     def stage(self) -> str | None:
-        """What it is in any Transformer (`scores`, `resid_mid`), where the structure tells."""
+        """Its role in any Transformer (`scores`, `resid_mid`), if the structure shows it."""
         return self.trace.stage_of(self)
 
     @property
@@ -144,7 +144,7 @@ class Step:
 
     @property
     def operands(self) -> tuple[Operand, ...]:
-        """The tensors it was made from, by the operator's argument names."""
+        """The tensors it was computed from, by the operator's argument names."""
         if self.call is None:
             return ()
         found = []
@@ -162,7 +162,7 @@ class Step:
         return None if index in self.pinned else self.unedited_expression(index)
 
     def unedited_expression(self, index: Index) -> Expression | None:
-        """The operator's arithmetic for a cell, even where an edit has set its value."""
+        """The operator's arithmetic for a cell, even if an edit has set its value."""
         rule = rules.of_call(self.call, self.output) if self.call is not None else None
         if rule is None or self.call is None:
             return None
@@ -181,11 +181,11 @@ class Step:
         return self.trace.cell(self, self.full_index(index))
 
     def block(self, places: Flat) -> CellBlock:
-        """Some of its cells, by their places counted row by row."""
+        """Some of its cells, by their flat positions."""
         return CellBlock(self, places, (None,) * places.ndim)
 
     def full_index(self, index: object) -> Index:
-        """The index with leading axes of size 1 and negative positions filled in."""
+        """The complete index: leading axes of size 1 added, negative positions resolved."""
         given = _positions(index)
         if given is None:
             raise TraceError(
@@ -216,7 +216,7 @@ class Step:
 
 
 def _positions(index: object) -> Index | None:
-    """An index as Python's own whole numbers (numpy's and torch's included), or None."""
+    """An index as Python integers (also from numpy or torch), or None."""
     parts = index if isinstance(index, tuple | list) else (index,)
     if any(isinstance(part, bool) for part in parts):
         return None
@@ -227,7 +227,7 @@ def _positions(index: object) -> Index | None:
 
 
 def _sole_owner(view: View) -> Step | None:
-    """The step that wrote all of a view, judged by its corners."""
+    """The step that wrote all of a view (checked at its corners), or None."""
     if view.numel == 0:
         return None
     ends = itertools.product(*({0, size - 1} for size in view.shape))

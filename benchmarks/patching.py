@@ -1,0 +1,181 @@
+"""An activation-patching sweep, layer × position, beside TransformerLens on the same weights.
+
+    pip install -e '.[hf,peers]' -c constraints.txt
+    python benchmarks/patching.py [--layers 12] [--width 768] [--tokens 32] [--repeats 3]
+
+GPT-2 at the size of its smallest checkpoint, random weights, two texts that differ in every token;
+the residual stream before each layer is patched at each position, and the difference of two logits
+watched. Each side runs in a process of its own, by turns. It takes the time from the two texts to
+the table: its own capture of both runs included, the making of the model not. Peak memory is what
+the process takes at most above what it held before. Times are the best of the repeats, on the clock
+and of the processor, which other work on the machine disturbs less. The tables are compared,
+relative to the largest effect.
+
+- `ours`: `glassformer.experiments.sweep`.
+- `theirs`: `transformer_lens.patching.get_act_patch_resid_pre`.
+- `theirs, batched`: hooks by hand on a batch of copies, one position patched in each copy: what a
+  user who knows TransformerLens well would write.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+SIDES = ("ours", "theirs", "theirs, batched")
+
+
+def model_of(sizes: argparse.Namespace) -> Any:
+    import transformers
+
+    config = transformers.GPT2Config(
+        vocab_size=sizes.vocabulary, n_embd=sizes.width, n_layer=sizes.layers,
+        n_head=sizes.width // 64, bos_token_id=0, eos_token_id=0,
+        attn_implementation="eager",  # TransformerLens needs it; the trace writes attention out
+    )  # fmt: skip
+    torch.manual_seed(0)
+    return transformers.GPT2LMHeadModel(config).eval()
+
+
+def texts(sizes: argparse.Namespace) -> tuple[Tensor, Tensor]:
+    ids = torch.randperm(sizes.vocabulary, generator=torch.Generator().manual_seed(1))
+    return ids[None, : sizes.tokens], ids[None, sizes.tokens : 2 * sizes.tokens]
+
+
+def ours(model: Any, corrupted: Tensor, clean: Tensor) -> Callable[[], Tensor]:
+    from glassformer.experiments import difference, sweep
+    from glassformer.tracing import trace
+
+    def run() -> Tensor:
+        one, other = trace(model, corrupted), trace(model, clean)
+        logits = one["logits"]
+        return sweep(one, other, measure=difference(logits[0, -1, 5], logits[0, -1, 7])).values
+
+    return run
+
+
+def theirs(model: Any, corrupted: Tensor, clean: Tensor) -> Callable[[], Tensor]:
+    from transformer_lens import patching
+
+    bridge = bridged(model)
+
+    def run() -> Tensor:
+        with torch.no_grad():
+            _, cache = bridge.run_with_cache(clean)
+            found: Tensor = patching.get_act_patch_resid_pre(
+                bridge, corrupted, cache, lambda logits: logits[0, -1, 5] - logits[0, -1, 7]
+            )
+        return found
+
+    return run
+
+
+def theirs_batched(model: Any, corrupted: Tensor, clean: Tensor) -> Callable[[], Tensor]:
+    bridge = bridged(model)
+    places = torch.arange(corrupted.shape[1])
+
+    def run() -> Tensor:
+        rows = []
+        with torch.no_grad():
+            _, cache = bridge.run_with_cache(clean)
+
+            def put(resid: Tensor, hook: Any) -> Tensor:
+                resid[places, places] = cache[hook.name][0]
+                return resid
+
+            for layer in range(bridge.cfg.n_layers):
+                hooks = [(f"blocks.{layer}.hook_resid_pre", put)]
+                copies = corrupted.expand(len(places), -1)
+                logits = bridge.run_with_hooks(copies, fwd_hooks=hooks)[:, -1]
+                rows.append(logits[:, 5] - logits[:, 7])
+        return torch.stack(rows)
+
+    return run
+
+
+def bridged(model: Any) -> Any:
+    """The model in TransformerLens, which wants a tokenizer with it."""
+    import transformers
+    from tokenizers import Tokenizer, models
+    from transformer_lens.model_bridge import TransformerBridge
+
+    words = Tokenizer(models.WordLevel({"w0": 0}, unk_token="w0"))
+    own = {"bos_token": "w0", "eos_token": "w0", "pad_token": "w0", "unk_token": "w0"}
+    with tempfile.TemporaryDirectory() as folder:
+        transformers.PreTrainedTokenizerFast(tokenizer_object=words, **own).save_pretrained(folder)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, add_bos_token=True)
+    return TransformerBridge.boot_transformers("gpt2", hf_model=model, tokenizer=tokenizer).eval()
+
+
+def measure(side: str, sizes: argparse.Namespace) -> dict[str, Any]:
+    """Seconds, peak bytes and the table of one side, in this process."""
+    corrupted, clean = texts(sizes)
+    make = {"ours": ours, "theirs": theirs, "theirs, batched": theirs_batched}[side]
+    run = make(model_of(sizes), corrupted, clean)
+    with torch.no_grad():
+        torch.ones(512, 512) @ torch.ones(512, 512)  # the threads are there
+    before = _peak()
+    began, worked = time.perf_counter(), time.process_time()
+    table = run()
+    seconds, worked = time.perf_counter() - began, time.process_time() - worked
+    return {
+        "seconds": seconds, "processor": worked, "bytes": _peak() - before, "table": table.tolist()
+    }  # fmt: skip
+
+
+def _peak() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    for name, default in (
+        ("layers", 12), ("width", 768), ("tokens", 32), ("vocabulary", 50257), ("repeats", 3)
+    ):  # fmt: skip
+        options.add_argument(f"--{name}", type=int, default=default)
+    options.add_argument("--side", choices=SIDES)
+    sizes = options.parse_args()
+    if sizes.side is not None:
+        sys.stdout.write(json.dumps(measure(sizes.side, sizes)))
+        return
+    found: dict[str, list[dict[str, Any]]] = {side: [] for side in SIDES}
+    for _ in range(sizes.repeats):
+        for side in SIDES:
+            command = [sys.executable, str(Path(__file__)), *sys.argv[1:], "--side", side]
+            done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+            found[side].append(json.loads(done.stdout))
+    tables = {side: torch.tensor(runs[0]["table"]) for side, runs in found.items()}
+    scale = float((tables["ours"] - tables["ours"].mean()).abs().max())
+    best = {side: min(run["seconds"] for run in runs) for side, runs in found.items()}
+    worked = {side: min(run["processor"] for run in runs) for side, runs in found.items()}
+    say = sys.stdout.write
+    say(
+        f"GPT-2 of {sizes.layers} layers, width {sizes.width}, {sizes.tokens} tokens, "
+        f"{tables['ours'].numel()} patches, {torch.get_num_threads()} threads, "
+        f"torch {torch.__version__}\n"
+    )
+    for side, runs in found.items():
+        peak = max(run["bytes"] for run in runs) / 1024**2
+        apart = float((tables[side] - tables["ours"]).abs().max()) / scale
+        ratio, busy = best[side] / best["ours"], worked[side] / worked["ours"]
+        say(
+            f"{side:16} {best[side]:7.2f} s ({ratio:.2f} × ours)  processor {worked[side]:7.2f} s "
+            f"({busy:.2f} ×)  peak {peak:5.0f} MiB  table within {apart:.0e} of ours\n"
+        )
+        if apart > 1e-3:
+            raise SystemExit(f"{side} has another table than ours")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,143 @@
+"""Scores of heads against the model's own attention, and against matrices written out by hand."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from glassformer.errors import TraceError, UnknownNameError
+from glassformer.experiments import composition, head_scores
+from glassformer.tracing import Trace, trace
+from tests.experiments.conftest import made
+
+REPEATED = torch.tensor([[4, 9, 7, 4, 9, 7, 4]])
+OTHER = torch.tensor([[1, 2, 1, 3, 2]])
+
+
+def runs(model: Any) -> list[Trace]:
+    return [trace(model, ids) for ids in (REPEATED, OTHER)]
+
+
+def attentions(model: Any, ids: Tensor) -> Tensor:
+    """(layers, heads, queries, keys)."""
+    with torch.no_grad():
+        return torch.stack([a[0] for a in model(ids, output_attentions=True).attentions])
+
+
+def eager(name: str) -> Any:
+    model = made(name)
+    model.set_attn_implementation("eager")
+    return model
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama"])
+def test_where_heads_look(name: str) -> None:
+    model = eager(name)
+    one, other = attentions(model, REPEATED), attentions(model, OTHER)
+    previous = sum(a[..., at, at - 1] for a in (one, other) for at in range(1, a.shape[-1]))
+    induction = (
+        sum(one[..., at, at - 2] for at in (3, 4, 5, 6)) + other[..., 2, 1] + other[..., 4, 2]
+    )
+    duplicate = (
+        one[..., 3, 0] + one[..., 4, 1] + one[..., 5, 2] + one[..., 6, 0] + one[..., 6, 3]
+        + other[..., 2, 0] + other[..., 4, 1]
+    )  # fmt: skip
+    wanted = {"previous": previous / 10, "induction": induction / 6, "duplicate": duplicate / 6}
+    for score, values in wanted.items():
+        found = head_scores(runs(model), score)  # type: ignore[arg-type]
+        torch.testing.assert_close(found.values, values, rtol=1e-9, atol=1e-12)
+    rows = found.rows()
+    assert len(rows) == 6
+    assert rows[3]["score"] == float(found.values[1, 1])
+    assert float(found.cell(1, 1)[0, 3, 0].value) == pytest.approx(float(one[1, 1, 3, 0]))
+
+
+def test_a_perfect_induction_head_scores_one() -> None:
+    """Weights that look where induction looks, and nowhere else."""
+
+    def attend(ids: Tensor, scores: Tensor, values: Tensor) -> Tensor:
+        weights = torch.softmax(scores @ torch.eye(7, dtype=torch.float64), -1)
+        return weights @ (values + ids[..., None])
+
+    aim = torch.tensor([0, 0, 0, 1, 2, 3, 4])
+    scores = (300.0 * torch.eye(7, dtype=torch.float64)[aim])[None, None]
+    run = trace(attend, REPEATED, scores, torch.ones(1, 1, 7, 2, dtype=torch.float64))
+    assert head_scores([run], "induction").values.tolist() == [[pytest.approx(1.0)]]
+
+
+def test_copying_is_raising_the_logit_of_what_is_looked_at() -> None:
+    """GPT-2's direct path written out: a head's context, its rows of W_O, the norm, the output."""
+    model = eager("gpt2")
+    ids = torch.randint(50, (1, 16), generator=torch.Generator().manual_seed(1))
+    weights = attentions(model, ids)
+    contexts: dict[int, Tensor] = {}
+    last: list[Tensor] = []
+    for layer, block in enumerate(model.transformer.h):
+        block.attn.c_proj.register_forward_pre_hook(
+            lambda _, args, layer=layer: contexts.__setitem__(layer, args[0][0])
+        )
+    model.transformer.ln_f.register_forward_pre_hook(lambda _, args: last.append(args[0][0]))
+    with torch.no_grad():
+        model(ids)
+        norm = model.transformer.ln_f
+        size = (last[0].var(-1, correction=0, keepdim=True) + norm.eps).sqrt()
+        wanted = torch.zeros(3, 2, dtype=torch.float64)
+        for layer, block in enumerate(model.transformer.h):
+            for head in range(2):
+                rows = slice(4 * head, 4 * head + 4)
+                written = contexts[layer][:, rows] @ block.attn.c_proj.weight[rows]
+                normed = (written - written.mean(-1, keepdim=True)) / size * norm.weight
+                top = model.lm_head(normed).topk(5).indices
+                seen = ids[0][weights[layer, head].argmax(-1)]
+                wanted[layer, head] = (top == seen[:, None]).any(-1).double().mean()
+    found = head_scores([trace(made("gpt2"), ids)], "copy")
+    assert torch.equal(found.values, wanted)
+    assert 0 < float(wanted.sum()) < 6  # a check that can fail
+
+
+def test_composition_is_what_one_head_writes_and_another_reads() -> None:
+    model = eager("gpt2")
+    contexts: dict[int, Tensor] = {}
+    streams: dict[int, Tensor] = {}
+    for layer, block in enumerate(model.transformer.h):
+        block.attn.c_proj.register_forward_pre_hook(
+            lambda _, args, layer=layer: contexts.__setitem__(layer, args[0][0])
+        )
+        block.ln_1.register_forward_pre_hook(
+            lambda _, args, layer=layer: streams.__setitem__(layer, args[0][0])
+        )
+    found = composition([trace(made("gpt2"), REPEATED)], "keys")
+    with torch.no_grad():
+        model(REPEATED)
+        first, second = model.transformer.h[0], model.transformer.h[2]
+        written = contexts[0][:, 4:] @ first.attn.c_proj.weight[4:]
+        stream = streams[2]
+        size = (stream.var(-1, correction=0, keepdim=True) + second.ln_1.eps).sqrt()
+        read = (written - written.mean(-1, keepdim=True)) / size * second.ln_1.weight
+        matrix = second.attn.c_attn.weight[:, 8:12]  # the keys of head 0
+        keys = second.ln_1(stream) @ matrix + second.attn.c_attn.bias[8:12]
+        wanted = float((read @ matrix).norm() / keys.norm())
+    assert float(found.values[1, 4]) == pytest.approx(wanted, rel=1e-9)
+    assert found.values[:, :2].isnan().all()
+    assert [row["share"] for row in found.rows()] == sorted(
+        (row["share"] for row in found.rows()), reverse=True
+    )
+    one, other = found.cell(1, 4)
+    assert one.shape == (1, 7, 4) == other.shape
+
+
+def test_what_has_no_score_is_named() -> None:
+    run = trace(made("gpt2"), torch.tensor([[1, 2, 3]]))
+    with pytest.raises(TraceError, match="give texts in which tokens come again"):
+        head_scores([run], "induction")
+    with pytest.raises(UnknownNameError, match="did you mean 'induction'"):
+        head_scores([run], "induktion")  # type: ignore[arg-type]
+    with pytest.raises(TraceError, match="needs runs"):
+        head_scores([])
+    with pytest.raises(TraceError, match="has no self-attention"):
+        head_scores([trace(torch.nn.Linear(3, 2), torch.ones(1, 3))])
+    with pytest.raises(TraceError, match="has no logits for each token"):
+        head_scores([trace(made("bert"), REPEATED)], "copy")
+    with pytest.raises(UnknownNameError, match="unknown side"):
+        composition([run], "query")  # type: ignore[arg-type]
