@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 from cyclopts import Parameter
 
 from glassformer.cli.model_argument import AS_IT_IS, ModelOptions, check_model, open_model
+from glassformer.cli.output import show_words
 from glassformer.language import words
 
 if TYPE_CHECKING:
@@ -51,14 +52,13 @@ def print_answers(
 
 def _shown(model: Model, answer: Answer, as_json: bool, why: bool) -> str:
     """An answer as a line; with `why`, which words made it below."""
-    from glassformer.cli.word_colours import coloured
     from glassformer.tasks.results import Unread
     from glassformer.tasks.results import as_json as one_object
 
     found = model.words(answer.input) if why and not isinstance(answer, Unread) else None
     if as_json:
         return one_object(answer.to_dict() | ({} if found is None else {"why": found.to_dict()}))
-    return answer.to_text() if found is None else f"{answer.to_text()}\n{coloured(found)}"
+    return answer.to_text() if found is None else f"{answer.to_text()}\n{show_words(found)}"
 
 
 def stream_answers(model: Model, lines: Iterable[str], options: dict[str, Any]) -> None:
