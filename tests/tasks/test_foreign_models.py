@@ -11,11 +11,14 @@ import pytest
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
+from starlette.testclient import TestClient
 
 import glassformer as gf
 from glassformer.cli import run
 from glassformer.decoding import Beam, Greedy
 from glassformer.errors import ConfigError, InputError
+from glassformer.explorer.api import create_api
+from glassformer.explorer.state import State
 from glassformer.tasks import GlassformerModel, HuggingFaceModel
 from glassformer.tasks.forward_pass import TooLongError
 from tests.tasks.foreign_folders import CLASSES, FOLDERS, TEXT, byte_level, picture, wordpiece
@@ -152,6 +155,9 @@ def test_ids_take_the_place_of_a_tokenizer(
         "expected token ids from 0 to 299, such as '3 17 5', got '999'" in capsys.readouterr().err
     )
     assert run(["trace", str(bare), "3,17,5", "--ids"]) == 0
+    with TestClient(create_api(State.of(str(bare))), base_url="http://localhost") as client:
+        answer = client.post("/api/traces", json={"model": "bare", "text": "3 17 5"})
+        assert answer.status_code == 201, answer.text
     traced = gf.load(bare, tokenizer="ids").trace("3 17 5")
     assert traced["logits"].labels[1] == ("3", "17", "5")
 
