@@ -229,6 +229,8 @@ def test_only_pickles(
         ({"n_layer": 10**9}, ["n_layer = 1,000,000,000, more than its weights can fill"]),
         ({"n_embd": 10**9}, ["n_embd = 1,000,000,000, more than its weights can fill"]),
         ({"n_positions": 10**12}, ["n_positions = 1,000,000,000,000, more than"]),
+        ({"num_labels": 10**9}, ["num_labels = 1,000,000,000, more than its weights can fill"]),
+        ({"text_config": {"quantization_config": {"quant_method": "awq"}}}, ["quantised (awq)"]),
         ({"n_layer": 3}, ["the weights do not fit the module"]),
         ({"n_head": 7}, ["cannot be opened by transformers"]),
     ],
@@ -244,6 +246,14 @@ def test_configs_that_cannot_be(
     said = refused(capsys, "run", str(folder), "x")
     for part in parts:
         assert part in said
+
+
+def test_an_adapter_is_no_model(
+    folders: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = broken(folders["gpt2"], tmp_path)
+    (folder / "adapter_config.json").write_text('{"base_model_name_or_path": "/"}')
+    assert "which is no model by itself" in refused(capsys, "run", str(folder), "x")
 
 
 def test_weights_that_lack_a_head_are_not_made_up(

@@ -18,7 +18,7 @@ say = words("glassformer.cli.messages")
 
 
 def check_place(output: Path | None) -> None:
-    """Refuse a file that cannot be before the work begins, not after it."""
+    """Reject an output file that cannot be written before the work begins."""
     if output is None:
         return
     as_path(output, ConfigError, "the output")
@@ -33,7 +33,7 @@ def check_place(output: Path | None) -> None:
 
 
 def show_size(n_bytes: int) -> str:
-    """A file's size in the unit that leaves something before the point."""
+    """A file size in bytes, KiB or MiB."""
     if n_bytes < 1024:
         return say("size bytes", n=n_bytes)
     kib = n_bytes / 1024
