@@ -1,6 +1,6 @@
 """An activation-patching sweep, layer × position, beside TransformerLens on the same weights.
 
-    pip install -e '.[hf,peers]' -c constraints.txt
+    pip install -c constraints.txt transformer-lens==4.3.0   # needed here and for its slow tests
     python benchmarks/patching.py [--layers 12] [--width 768] [--tokens 32] [--repeats 3]
 
 GPT-2 at the size of its smallest checkpoint, random weights, two texts that differ in every token;
@@ -155,6 +155,7 @@ def main() -> None:
             command = [sys.executable, str(Path(__file__)), *sys.argv[1:], "--side", side]
             done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
             found[side].append(json.loads(done.stdout))
+            sys.stderr.write(f"{side}: {found[side][-1]['seconds']:.2f} s\n")
     tables = {side: torch.tensor(runs[0]["table"]) for side, runs in found.items()}
     scale = float((tables["ours"] - tables["ours"].mean()).abs().max())
     best = {side: min(run["seconds"] for run in runs) for side, runs in found.items()}
